@@ -1,0 +1,145 @@
+"""Seconds, joules and bytes by device and state, kept while the rows of the log go by.
+
+Two views of the same rows: `expect` follows what is under way, so that the energy spent by any
+moment is known while the run goes on; `book` adds up what has ended, per device and kind, and
+checks what must hold of every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+_TOLERANCE = 1e-9
+
+
+class Accounts:
+    """Books of `power_idle_w.size` devices over the log's kinds.
+
+    `power_idle_w`: what each actor draws when it does nothing, W. `kinds`: the log's kinds in
+    order; `states` are those that fill a device's time; `transfers` those that move bytes.
+    """
+
+    def __init__(
+        self,
+        power_idle_w: FloatArray,
+        kinds: Sequence[str],
+        states: Sequence[str],
+        transfers: Sequence[str] = ("download", "upload"),
+    ) -> None:
+        self.kinds = list(kinds)
+        self.power_idle_w = power_idle_w
+        shape = (power_idle_w.size, len(self.kinds))
+        self.seconds, self.joules, self.bytes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self.violations: list[str] = []
+        self._states = [self.kinds.index(state) for state in states]
+        self._transfers = [self.kinds.index(kind) for kind in transfers]
+        self._open: list[dict[str, Any]] = []
+        self._ended_extra_j, self._ended_bytes = 0.0, 0
+
+    def expect(self, rows: Mapping[str, NDArray[Any]]) -> None:
+        """Take note of rows that end now or later."""
+        moving = np.isin(rows["kind"], self._transfers)
+        size = np.where(moving, rows["bytes"], 0)
+        if size.any() or rows["extra_j"].any():
+            self._open.append(
+                {
+                    "start": rows["start_s"],
+                    "end": rows["time_s"],
+                    "last": float(rows["time_s"].max()),
+                    "extra": rows["extra_j"],
+                    "bytes": size,
+                }
+            )
+
+    def _settle(self, now_s: float) -> None:
+        still_open = []
+        for block in self._open:
+            if block["last"] <= now_s:
+                self._ended_extra_j += float(block["extra"].sum())
+                self._ended_bytes += int(block["bytes"].sum())
+            else:
+                still_open.append(block)
+        self._open = still_open
+
+    def energy_j(self, now_s: float) -> float:
+        """Joules of all devices from time 0 to `now_s`; a row under way counts pro rata."""
+        self._settle(now_s)
+        total = float(self.power_idle_w.sum()) * now_s + self._ended_extra_j
+        for block in self._open:
+            length = np.maximum(block["end"] - block["start"], 1e-300)
+            share = np.clip((now_s - block["start"]) / length, 0.0, 1.0)
+            total += float((share * block["extra"]).sum())
+        return total
+
+    def bytes_moved(self, now_s: float) -> int:
+        """Bytes of all messages that arrived by `now_s`, each counted on every hop."""
+        self._settle(now_s)
+        under_way = sum(int(b["bytes"][b["end"] <= now_s].sum()) for b in self._open)
+        return self._ended_bytes + under_way
+
+    def book(self, rows: Mapping[str, NDArray[Any]], not_before_s: float) -> None:
+        """Add ended rows, sorted by time, to the books and check them."""
+        actors, kinds = self.power_idle_w.size, len(self.kinds)
+        cell = rows["actor"].astype(np.int64) * kinds + rows["kind"]
+        for book, column in (
+            (self.seconds, "duration_s"),
+            (self.joules, "energy_j"),
+            (self.bytes, "bytes"),
+        ):
+            total = np.bincount(cell, weights=rows[column], minlength=actors * kinds)
+            book += total.reshape(actors, kinds)
+        self._check(rows, not_before_s)
+
+    def _check(self, rows: Mapping[str, NDArray[Any]], not_before_s: float) -> None:
+        times, starts, durations = rows["time_s"], rows["start_s"], rows["duration_s"]
+        scale = _TOLERANCE * np.maximum(1.0, np.abs(times))
+        checks = {
+            "time never runs back": np.diff(times, prepend=not_before_s) >= 0,
+            "completion = dispatch + duration": np.abs(starts + durations - times) <= scale,
+            "durations, joules and bytes are finite and not negative": (
+                (durations >= 0)
+                & (rows["bytes"] >= 0)
+                & (rows["energy_j"] >= -_TOLERANCE)
+                & np.isfinite(rows["energy_j"] + durations)
+            ),
+            "staleness is not negative": rows["staleness"] >= -1,
+        }
+        for law, holds in checks.items():
+            if not holds.all():
+                at = float(times[np.argmin(holds)])
+                self.violations.append(f"{law}: broken at {at:g} s")
+
+    def close(self, horizon_s: float) -> dict[str, bool]:
+        """The laws that the whole run must keep, as of its end; call after the log has finished."""
+        scale = _TOLERANCE * max(1.0, horizon_s)
+        devices = slice(0, self.power_idle_w.size - 1)  # the network is no device
+        filled = self.seconds[devices, self._states].sum(axis=1)
+        if not np.all(np.abs(filled - horizon_s) <= scale * 10):
+            worst = int(np.argmax(np.abs(filled - horizon_s)))
+            self.violations.append(
+                f"states fill each device's time: actor {worst} has {filled[worst]:g} s"
+                f" of {horizon_s:g} s"
+            )
+        booked, running = float(self.joules.sum()), self.energy_j(horizon_s)
+        if not np.isclose(booked, running, rtol=1e-9, atol=1e-9):
+            self.violations.append(f"joules add up: {booked:g} J booked, {running:g} J running")
+        moved = int(self.bytes[:, self._transfers].sum())
+        if moved != self.bytes_moved(horizon_s):
+            self.violations.append(
+                f"bytes add up: {moved} booked, {self.bytes_moved(horizon_s)} running"
+            )
+        laws = (
+            "time never runs back",
+            "completion = dispatch + duration",
+            "durations, joules and bytes are finite and not negative",
+            "staleness is not negative",
+            "states fill each device's time",
+            "joules add up",
+            "bytes add up",
+        )
+        return {law: not any(found.startswith(law) for found in self.violations) for law in laws}

@@ -1,0 +1,353 @@
+"""The event log: one row per thing that happened, in one canonical order.
+
+Rows may be added long before they end: a turn whose course is fixed at dispatch is booked whole.
+They are written once the clock has passed their end, sorted by time, kind and actor, so that the
+file depends on what happened and never on the order in which simultaneous events were processed.
+While a run goes on the rows lie in `events/part-NNNNN.parquet`, each renamed into place when it
+is complete; `finish` merges them into `events.parquet`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike, NDArray
+
+from simfl.accounts import Accounts
+
+# kind -> (what it is, what `value` holds, the keys of `detail`). The order is the canonical one
+# of simultaneous rows: what ends a turn comes before what follows from it.
+KINDS: dict[str, tuple[str, str, str]] = {
+    "download": ("a message reaches a client or edge server", "", "active_j"),
+    "compute": ("a client trains", "", "cycles, dynamic_j, static_j"),
+    "upload": ("a client's or edge server's message reaches its server", "", "active_j"),
+    "network": ("energy spent inside the network between edge and cloud", "", ""),
+    "edge_aggregate": ("an edge server aggregates its clients' updates", "", "updates"),
+    "cloud_aggregate": ("the cloud aggregates, or merges an edge's model", "share", "updates"),
+    "evaluate": ("a global version is evaluated; takes no simulated time", "accuracy", "loss"),
+    "associate": ("clients are associated with edge servers", "", "edges"),
+    "select": ("clients are selected for a round", "number selected", "selected, eligible"),
+    "schedule": ("the cloud picks an edge server to dispatch", "edge picked", "idle, scores"),
+    "departure": ("the run departs from the algorithm's paper", "", "reason"),
+    "idle": ("a device waits", "", ""),
+}
+KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
+
+STATES = ("download", "compute", "upload", "edge_aggregate", "cloud_aggregate", "idle")
+"""Kinds that a device is in, one at a time; together they fill its time."""
+
+UNITS = {
+    "seq": "position in the log",
+    "time_s": "s, end of the event",
+    "start_s": "s",
+    "kind": "one of the event kinds",
+    "actor": "client-N, edge-N, cloud or network: who spends time and energy",
+    "client": "client number, empty for servers",
+    "edge": "edge server involved, empty for a flat server",
+    "version": "server version that the row belongs to",
+    "round": "round or dispatch number of the protocol",
+    "duration_s": "s",
+    "energy_j": "J, of the actor, its idle power included",
+    "bytes": "bytes on the link, after the codec",
+    "frequency_hz": "Hz, CPU frequency while computing",
+    "staleness": "versions that the server moved on since the download",
+    "value": "the number of this kind",
+    "detail": "JSON, keys by kind",
+}
+
+SCHEMA = pa.schema(
+    [
+        ("seq", pa.int64()),
+        ("time_s", pa.float64()),
+        ("start_s", pa.float64()),
+        ("kind", pa.string()),
+        ("actor", pa.string()),
+        ("client", pa.int32()),
+        ("edge", pa.int32()),
+        ("version", pa.int64()),
+        ("round", pa.int64()),
+        ("duration_s", pa.float64()),
+        ("energy_j", pa.float64()),
+        ("bytes", pa.int64()),
+        ("frequency_hz", pa.float64()),
+        ("staleness", pa.int64()),
+        ("value", pa.float64()),
+        ("detail", pa.string()),
+    ]
+)
+
+ROW_GROUP_ROWS = 100_000
+SEGMENT_SECONDS = 60.0
+CUT_DETAIL = '{"cut": true}'
+_COLUMNS: dict[str, tuple[type, Any]] = {
+    "time_s": (np.float64, None),
+    "start_s": (np.float64, None),
+    "kind": (np.int8, None),
+    "actor": (np.int32, None),
+    "edge": (np.int32, -1),
+    "version": (np.int64, -1),
+    "round": (np.int64, -1),
+    "duration_s": (np.float64, 0.0),
+    "energy_j": (np.float64, 0.0),
+    "extra_j": (np.float64, 0.0),
+    "bytes": (np.int64, 0),
+    "frequency_hz": (np.float64, np.nan),
+    "staleness": (np.int64, -1),
+    "value": (np.float64, np.nan),
+    "detail": (object, None),
+}
+Columns = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Actors:
+    """Numbers the devices: clients first, then edge servers, the cloud and the network."""
+
+    clients: int
+    edges: int
+
+    @property
+    def cloud(self) -> int:
+        """The cloud's number."""
+        return self.clients + self.edges
+
+    @property
+    def network(self) -> int:
+        """The number under which energy inside the network is booked."""
+        return self.cloud + 1
+
+    @property
+    def count(self) -> int:
+        """How many actors there are."""
+        return self.network + 1
+
+    def edge(self, index: int) -> int:
+        """Edge server `index`'s number."""
+        return self.clients + index
+
+    def names(self) -> list[str]:
+        """Every actor's name, in order."""
+        return [
+            *(f"client-{index}" for index in range(self.clients)),
+            *(f"edge-{index}" for index in range(self.edges)),
+            "cloud",
+            "network",
+        ]
+
+
+def make_rows(count: int, **columns: ArrayLike | Sequence[str | None] | None) -> Columns:
+    """`count` rows from arrays or scalars; what is not given takes the column's default.
+
+    `extra_j` is what a row costs beyond its actor's idle power; it is not written, but kept for
+    the running total.
+    """
+    rows: Columns = {}
+    for name, (dtype, default) in _COLUMNS.items():
+        given = columns.pop(name, default)
+        if given is None and dtype is not object:
+            raise ValueError(f"event column {name} is missing")
+        column = np.empty(count, dtype=dtype)
+        column[:] = given  # type: ignore[assignment]
+        rows[name] = column
+    if columns:
+        raise ValueError(f"no such event columns: {', '.join(sorted(columns))}")
+    return rows
+
+
+def join_rows(blocks: Sequence[Columns]) -> Columns:
+    """Several blocks of rows as one."""
+    return {name: np.concatenate([block[name] for block in blocks]) for name in _COLUMNS}
+
+
+def take_rows(rows: Columns, which: NDArray[Any]) -> Columns:
+    """The rows of a mask or an index array."""
+    return {name: column[which] for name, column in rows.items()}
+
+
+class EventLog:
+    """Collects rows, keeps the accounts of them, and writes them in canonical order.
+
+    `folder` None, or `write_rows` False, keeps the accounts only. Raises `OSError` where the disk
+    refuses.
+    """
+
+    def __init__(
+        self,
+        actors: Actors,
+        accounts: Accounts,
+        folder: Path | None = None,
+        rows_per_segment: int = ROW_GROUP_ROWS,
+        write_rows: bool = True,
+    ) -> None:
+        self.actors = actors
+        self.accounts = accounts
+        self.write_rows = write_rows and folder is not None
+        self.rows_written = 0
+        self._folder = folder
+        self._rows_per_segment = rows_per_segment
+        self._pending: list[Columns] = []
+        self._pending_rows = 0
+        self._segments: list[Path] = []
+        self._segment_opened = time.monotonic()
+        self._last_time_s = 0.0
+        self._hash = hashlib.sha256()
+        self._names = pa.array(actors.names(), pa.string()) if self.write_rows else None
+        if self.write_rows and folder is not None:
+            (folder / "events").mkdir(parents=True, exist_ok=True)
+
+    def add(self, rows: Columns) -> None:
+        """Book rows, some or all of which may end in the future."""
+        if len(rows["time_s"]):
+            self._pending.append(rows)
+            self._pending_rows += len(rows["time_s"])
+            self.accounts.expect(rows)
+
+    def row(self, kind: str, actor: int, time_s: float, **columns: Any) -> None:
+        """Book one row; `start_s` defaults to `time_s`."""
+        columns.setdefault("start_s", time_s)
+        columns["duration_s"] = time_s - columns["start_s"]
+        self.add(make_rows(1, kind=KIND_INDEX[kind], actor=actor, time_s=time_s, **columns))
+
+    def advance(self, now_s: float) -> None:
+        """Write what ended before `now_s`, if enough has gathered for a segment."""
+        waited = time.monotonic() - self._segment_opened >= SEGMENT_SECONDS
+        if self._pending_rows >= self._rows_per_segment or waited:
+            self._write(now_s, include_now=False)
+
+    def flush(self, now_s: float) -> None:
+        """Write what ended before `now_s`, whatever there is."""
+        self._write(now_s, include_now=False)
+
+    def finish(self, horizon_s: float) -> None:
+        """Cut what is under way at `horizon_s`, write everything, merge the segments."""
+        self._pending = [cut_rows(rows, horizon_s) for rows in self._pending]
+        self._write(horizon_s, include_now=True)
+        if self.write_rows and self._folder is not None:
+            merge_segments(self._folder)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the trajectory written so far: time, kind, actor, bytes and version of each row."""
+        return self._hash.hexdigest()
+
+    def _write(self, now_s: float, *, include_now: bool) -> None:
+        if not self._pending:
+            return
+        rows = join_rows(self._pending)
+        ended = rows["time_s"] <= now_s if include_now else rows["time_s"] < now_s
+        rest = take_rows(rows, ~ended)
+        self._pending = [rest] if len(rest["time_s"]) else []
+        self._pending_rows = len(rest["time_s"])
+        rows = take_rows(rows, ended)
+        order = np.lexsort((rows["start_s"], rows["actor"], rows["kind"], rows["time_s"]))
+        rows = take_rows(rows, order)
+        self.accounts.book(rows, self._last_time_s)
+        self._segment_opened = time.monotonic()
+        if not len(order):
+            return
+        self._last_time_s = float(rows["time_s"][-1])
+        self._hash.update(_trajectory(rows))
+        if self.write_rows and self._folder is not None:
+            path = self._folder / "events" / f"part-{len(self._segments):05d}.parquet"
+            write_parquet(self._table(rows), path)
+            self._segments.append(path)
+        self.rows_written += len(order)
+
+    def _table(self, rows: Columns) -> pa.Table:
+        count = len(rows["time_s"])
+        actor = pa.array(rows["actor"])
+        kinds = pa.array(list(KINDS), pa.string())
+        client = np.where(rows["actor"] < self.actors.clients, rows["actor"], -1)
+        assert self._names is not None
+        columns = {
+            "seq": pa.array(np.arange(self.rows_written, self.rows_written + count)),
+            "kind": kinds.take(pa.array(rows["kind"])),
+            "actor": self._names.take(actor),
+            "client": _nullable(client),
+            "edge": _nullable(rows["edge"]),
+            "version": _nullable(rows["version"]),
+            "round": _nullable(rows["round"]),
+            "staleness": _nullable(rows["staleness"]),
+            "frequency_hz": pa.array(rows["frequency_hz"], from_pandas=True),
+            "value": pa.array(rows["value"], from_pandas=True),
+            "detail": pa.array(rows["detail"], pa.string()),
+        }
+        for name in ("time_s", "start_s", "duration_s", "energy_j", "bytes"):
+            columns[name] = pa.array(rows[name])
+        return pa.table({field.name: columns[field.name] for field in SCHEMA}, schema=SCHEMA)
+
+
+def cut_rows(rows: Columns, horizon_s: float) -> Columns:
+    """End rows at the horizon: drop those not begun, keep the elapsed share of those under way.
+
+    A cut row's energy and duration are pro rata, its bytes are 0 (no message arrived) and its
+    detail is `{"cut": true}`.
+    """
+    rows = take_rows(rows, (rows["start_s"] < horizon_s) | (rows["time_s"] <= horizon_s))
+    late = rows["time_s"] > horizon_s
+    if late.any():
+        share = (horizon_s - rows["start_s"][late]) / rows["duration_s"][late]
+        for name in ("energy_j", "extra_j"):
+            rows[name][late] *= share
+        rows["duration_s"][late] = horizon_s - rows["start_s"][late]
+        rows["time_s"][late] = horizon_s
+        rows["bytes"][late] = 0
+        rows["detail"][late] = CUT_DETAIL
+    return rows
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """Write a table so that the file is either absent or complete."""
+    partial = path.with_suffix(".partial")
+    pq.write_table(table, partial, compression="zstd", row_group_size=ROW_GROUP_ROWS)
+    os.replace(partial, path)
+
+
+def segment_paths(folder: Path) -> list[Path]:
+    """The complete segments of a run folder, in order."""
+    return sorted((folder / "events").glob("part-*.parquet"))
+
+
+def merge_segments(folder: Path) -> None:
+    """Merge `events/part-*.parquet` into `events.parquet`, in row groups of a fixed row count."""
+    partial = folder / "events.partial"
+    with pq.ParquetWriter(partial, SCHEMA, compression="zstd") as writer:
+        waiting: list[pa.Table] = []
+        for path in segment_paths(folder):
+            waiting.append(pq.read_table(path, schema=SCHEMA))
+            while sum(table.num_rows for table in waiting) >= ROW_GROUP_ROWS:
+                whole = pa.concat_tables(waiting)
+                writer.write_table(whole.slice(0, ROW_GROUP_ROWS).combine_chunks())
+                waiting = [whole.slice(ROW_GROUP_ROWS)]
+        rest = pa.concat_tables(waiting) if waiting else SCHEMA.empty_table()
+        if rest.num_rows:
+            writer.write_table(rest.combine_chunks())
+    os.replace(partial, folder / "events.parquet")
+    shutil.rmtree(folder / "events")
+
+
+def _nullable(numbers: NDArray[Any]) -> pa.Array:
+    return pa.array(numbers, mask=numbers < 0)
+
+
+def _trajectory(rows: Mapping[str, NDArray[Any]]) -> bytes:
+    record = np.empty(
+        len(rows["time_s"]),
+        dtype=[("time", "<f8"), ("kind", "<i1"), ("actor", "<i4"), ("bytes", "<i8"), ("v", "<i8")],
+    )
+    for name, column in zip(record.dtype.names or (), _TRAJECTORY, strict=True):
+        record[name] = rows[column]
+    return record.tobytes()
+
+
+_TRAJECTORY = ("time_s", "kind", "actor", "bytes", "version")

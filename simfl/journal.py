@@ -1,0 +1,75 @@
+"""Keys of learned values, and the journal of those that decided something.
+
+Every learned value has a key made of what it was computed from. A value that decides time or an
+action is *known*: a small record of numbers, written down under its key when it is first needed.
+A run that is given the journal of an earlier one looks the records up instead of training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+Fact = Any
+"""What can be known: JSON's numbers, strings, lists and objects."""
+
+
+def make_key(*parts: object) -> str:
+    """A key from the keys and plain values that something is computed from."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+class Journal:
+    """Facts by key; with a path each new one is appended to that file, one JSON line each.
+
+    Floats survive the file bit for bit. A last line that was cut off by a crash is ignored.
+    """
+
+    def __init__(self, path: Path | None = None, facts: dict[str, Fact] | None = None) -> None:
+        self.facts: dict[str, Fact] = dict(facts or {})
+        self.recalled = 0
+        self._file: TextIO | None = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("w", encoding="utf-8")
+            for key, fact in self.facts.items():
+                self._append(key, fact)
+
+    @staticmethod
+    def read(path: Path) -> dict[str, Fact]:
+        """The facts of a journal file; raises `OSError` where it cannot be read."""
+        facts: dict[str, Fact] = {}
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                key, fact = json.loads(line)
+            except ValueError:
+                break
+            facts[key] = fact
+        return facts
+
+    def know(self, key: str, make: Callable[[], Fact]) -> Fact:
+        """The fact of this key, made and written down if it is new."""
+        if key in self.facts:
+            self.recalled += 1
+            return self.facts[key]
+        fact = json.loads(json.dumps(make()))
+        self.facts[key] = fact
+        self._append(key, fact)
+        return fact
+
+    def _append(self, key: str, fact: Fact) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps([key, fact]) + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        """Bring the file to the disk and close it."""
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._file = None

@@ -1,0 +1,76 @@
+"""The named random streams."""
+
+import numpy as np
+import pytest
+
+from simfl.streams import Streams, philox
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "expected"),
+    [
+        ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        (
+            (0xFFFFFFFF,) * 4,
+            (0xFFFFFFFF,) * 2,
+            (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD),
+        ),
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            (0xA4093822, 0x299F31D0),
+            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+        ),
+    ],
+)
+def test_philox_gives_the_published_answers(counter, key, expected):
+    """Known-answer vectors of the Random123 distribution."""
+    words = philox(tuple(np.uint64(word) for word in counter), tuple(np.uint64(w) for w in key))
+
+    assert tuple(int(word) for word in words) == expected
+
+
+def test_a_draw_depends_on_its_address_alone():
+    """Drawing for more entities, or in another order, changes no value."""
+    streams = Streams(5)
+
+    few = streams.uniform("compute", np.arange(3), 7)
+    many = streams.uniform("compute", np.arange(100)[::-1], 7)[::-1]
+
+    assert np.array_equal(few, many[:3])
+
+
+def test_components_entities_counters_and_seeds_are_independent():
+    """Different addresses give uncorrelated draws."""
+    entity = np.arange(20_000)
+    base = Streams(1).normal("a", entity, 0)
+    others = [
+        Streams(1).normal("b", entity, 0),
+        Streams(2).normal("a", entity, 0),
+        Streams(1).normal("a", entity, 1),
+        Streams(1).normal("a", entity + 1, 0),
+    ]
+
+    assert all(abs(np.corrcoef(base, other)[0, 1]) < 0.03 for other in others)
+
+
+def test_moments():
+    """Uniform, normal, exponential and mean-one lognormal have the moments that they claim."""
+    streams, entity = Streams(3), np.arange(200_000)
+
+    uniform = streams.uniform("u", entity)
+    normal = streams.normal("n", entity)
+    exponential = streams.exponential("e", entity)
+    lognormal = streams.lognormal(0.5, "l", entity)
+
+    assert uniform.min() > 0 and uniform.max() < 1
+    assert abs(uniform.mean() - 0.5) < 0.003 and abs(uniform.var() - 1 / 12) < 0.001
+    assert abs(normal.mean()) < 0.01 and abs(normal.var() - 1) < 0.02
+    assert abs(exponential.mean() - 1) < 0.01 and abs(exponential.var() - 1) < 0.05
+    assert abs(lognormal.mean() - 1) < 0.01
+    assert np.all(streams.lognormal(0.0, "l", entity) == 1.0)
+
+
+def test_a_negative_seed_is_refused():
+    """Seeds are non-negative."""
+    with pytest.raises(ValueError, match="seed must be >= 0"):
+        Streams(-1)
