@@ -1,0 +1,252 @@
+"""The catalogue: devices, servers and links as data, one YAML file each, figures with sources.
+
+A file names its `kind` (device, server or link); its other keys are the fields of `Device` or
+`Server`, with the processor's fields under `processor:`, or a link's fields under `link:`. A
+processor or link is a part with a `name`: one of this room's, or an import path to one's own class.
+`sources` maps field paths ("processor.kappa") to where the figure comes from; `unverified` lists
+those without a source.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+
+import simfl.system
+from simfl.system.cost import MissingCost
+from simfl.system.cpu import Processor
+from simfl.system.device import Device, Server
+from simfl.system.fields import build, suggestion
+from simfl.system.link import Link
+
+Kind = Literal["device", "server", "link"]
+KINDS: tuple[Kind, ...] = ("device", "server", "link")
+
+Resolve = Callable[[str, Mapping[str, Any]], Any]
+"""(part kind "processors" or "links", {name: import path, **fields}) -> instance."""
+
+Part = TypeVar("Part", Processor, Link)
+Machine = TypeVar("Machine", Device, Server)
+Made = TypeVar("Made")
+
+
+class CatalogueError(ValueError):
+    """A profile does not exist or its file is wrong; one line that names file and field."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One file as it stands: `values` are its keys without `kind`, `sources` and `unverified`."""
+
+    name: str
+    kind: Kind
+    path: Path
+    values: Mapping[str, Any]
+    sources: Mapping[str, str]
+    unverified: tuple[str, ...]
+
+    def figures(self) -> list[str]:
+        """Paths of all fields that hold a number or a table of numbers."""
+        return [path for path, value in _leaves(self.values) if _is_figure(value)]
+
+
+class Catalogue:
+    """Profiles by name, from one's own folders first, then from the shipped catalogue.
+
+    `folders` are relative to `base`, a scenario's folder. `resolve` builds processors and links
+    that a file names by import path.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[str | Path] = (),
+        base: str | Path = ".",
+        resolve: Resolve | None = None,
+    ) -> None:
+        self._base = Path(base)
+        self._resolve = resolve
+        self._folders = [self._base / folder for folder in folders]
+        for folder in self._folders:
+            if not folder.is_dir():
+                raise CatalogueError(f"{folder}: no such folder of profiles")
+
+    def with_folders(self, folders: Sequence[str | Path]) -> Catalogue:
+        """This catalogue with `folders` searched before its own."""
+        absolute = [folder.absolute() for folder in self._folders]
+        return Catalogue([*folders, *absolute], self._base, self._resolve)
+
+    def list_profiles(self, kind: Kind) -> list[str]:
+        """Names of all profiles of a kind, sorted."""
+        return sorted(name for name in self._files() if self._read(name).kind == kind)
+
+    def profile(self, kind: Kind, name: str) -> Profile:
+        """The profile `name` as it stands in its file, not yet checked field by field."""
+        if name not in self._files():
+            raise CatalogueError(
+                f"unknown {kind} '{name}'{suggestion(name, self.list_profiles(kind))}"
+            )
+        profile = self._read(name)
+        if profile.kind != kind:
+            raise CatalogueError(f"{profile.path}: kind: found {profile.kind}, wanted a {kind}")
+        return profile
+
+    def device(self, name: str) -> Device:
+        """The client device `name`."""
+        return self._machine(Device, self.profile("device", name))
+
+    def server(self, name: str) -> Server:
+        """The edge or cloud server `name`."""
+        return self._machine(Server, self.profile("server", name))
+
+    def link(self, name: str) -> Link:
+        """The link `name`."""
+        profile = self.profile("link", name)
+        for key in profile.values:
+            if key != "link":
+                raise CatalogueError(
+                    f"{profile.path}: {key}: unknown key{suggestion(key, ['link'])}"
+                )
+        return self._part(Link, "link", profile)  # type: ignore[type-abstract]
+
+    def _machine(self, cls: type[Machine], profile: Profile) -> Machine:
+        processor = self._part(Processor, "processor", profile)  # type: ignore[type-abstract]
+        values = {
+            **profile.values,
+            "name": profile.name,
+            "processor": processor,
+            "sources": profile.sources,
+            "unverified": profile.unverified,
+        }
+        return _guarded(f"{profile.path}", lambda: build(cls, values))
+
+    def _part(self, base: type[Part], key: str, profile: Profile) -> Part:
+        """The processor or link that the file describes under `key`."""
+        where = f"{profile.path}: {key}"
+        values = profile.values.get(key)
+        if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
+            raise CatalogueError(f"{where}: missing or not a mapping with a name")
+        name = values["name"]
+        if ":" in name:
+            return self._imported(base, key, values, where)
+        known = _parts(base)
+        if name not in known:
+            raise CatalogueError(f"{where}.name: unknown {key} '{name}'{suggestion(name, known)}")
+        arguments = {field: value for field, value in values.items() if field != "name"}
+        return _guarded(where, lambda: build(known[name], arguments), separator=".")
+
+    def _imported(self, base: type[Part], key: str, values: Mapping[str, Any], where: str) -> Part:
+        if self._resolve is None:
+            raise CatalogueError(f"{where}.name: import paths need a scenario that resolves them")
+        resolve = self._resolve
+        part: object = _guarded(where, lambda: resolve(f"{key}s", values))
+        if not isinstance(part, base):
+            raise CatalogueError(f"{where}.name: {values['name']} is not a {base.__name__}")
+        return part
+
+    def _files(self) -> dict[str, Path]:
+        """File of each name; one's own folders win over the shipped catalogue."""
+        folders = [shipped_folder(), *reversed(self._folders)]
+        return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
+
+    def _read(self, name: str) -> Profile:
+        path = self._files()[name]
+        try:
+            content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise CatalogueError(f"{path}: {' '.join(str(error).split())}") from error
+        if not isinstance(content, Mapping):
+            raise CatalogueError(f"{path}: found {content!r}, accepted: a mapping")
+        values = dict(content)
+        kind = values.pop("kind", None)
+        if kind not in KINDS:
+            raise CatalogueError(f"{path}: kind: found {kind!r}, accepted: {', '.join(KINDS)}")
+        sources, unverified = values.pop("sources", {}), values.pop("unverified", [])
+        if not isinstance(sources, Mapping) or not isinstance(unverified, list):
+            raise CatalogueError(f"{path}: sources is a mapping, unverified a list of fields")
+        profile = Profile(name, kind, path, values, sources, tuple(unverified))
+        known = [field for field, _ in _leaves(values)]
+        for field in (*sources, *unverified):
+            if field not in known:
+                raise CatalogueError(f"{path}: sources: no field {field}{suggestion(field, known)}")
+        return profile
+
+
+def shipped_folder() -> Path:
+    """The catalogue inside an installed package, or beside the package in a checkout."""
+    package = Path(simfl.system.__file__).parents[1]
+    installed = package / "_data" / "devices"
+    return installed if installed.is_dir() else package.parent / "devices"
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which 7e-29 is a number (YAML 1.1 wants 7.0e-29) and a repeated key is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping whose keys are all different."""
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        repeated = [key for key in keys if keys.count(key) > 1]
+        if repeated:
+            raise yaml.constructor.ConstructorError(None, None, f"{repeated[0]}: given twice")
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
+def _parts(base: type[Part]) -> dict[str, type[Part]]:
+    """Concrete subclasses of `base` in this room's modules, by part name.
+
+    Found by looking, so that a new kind of processor or link is one new file.
+    """
+    modules = [
+        importlib.import_module(f"simfl.system.{module.name}")
+        for module in pkgutil.iter_modules(simfl.system.__path__)
+        if not module.ispkg
+    ]
+    return {
+        getattr(cls, "name", None) or _snake_case(cls.__name__): cls
+        for module in modules
+        for _, cls in inspect.getmembers(module, inspect.isclass)
+        if issubclass(cls, base)
+        and not inspect.isabstract(cls)
+        and cls.__module__ == module.__name__
+    }
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def _guarded(where: str, make: Callable[[], Made], separator: str = ": ") -> Made:
+    """`make()`, its errors told with the file and the key they are about."""
+    try:
+        return make()
+    except MissingCost as missing:
+        raise missing.of(where) from missing
+    except ValueError as error:
+        raise CatalogueError(f"{where}{separator}{error}") from error
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Field paths with their values; a list is one value."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _is_figure(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(_is_figure(item) for item in value)
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,63 @@
+"""What an action costs: seconds, and joules beyond the power that idling draws anyway.
+
+A row's full energy is idle power * duration + `active_j`; whoever books the row adds the idle part,
+so that it is counted once per device and second. Fields are floats or arrays of one shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class MissingCost(ValueError):
+    """A figure that a cost needs is not given; names owner and field. Never a silent zero."""
+
+    def __init__(self, field: str, owner: str = "") -> None:
+        self.field = field
+        self.owner = owner
+        super().__init__(
+            f"{owner + ': ' if owner else ''}no figure for {field}, the cost is unknown"
+        )
+
+    def of(self, owner: str) -> MissingCost:
+        """The same gap, with the device that has it."""
+        return MissingCost(self.field, owner)
+
+
+@dataclass(frozen=True)
+class ComputeCost:
+    """Cost of a computation: seconds; switching and static joules, both beyond idle power."""
+
+    duration_s: FloatArray
+    dynamic_j: FloatArray
+    static_j: FloatArray
+
+    @property
+    def active_j(self) -> FloatArray:
+        """Joules beyond idle power."""
+        return self.dynamic_j + self.static_j
+
+
+@dataclass(frozen=True)
+class TransferCost:
+    """Cost of a transfer: seconds, the client end's joules beyond idle power, the network's joules.
+
+    The client end is the lower one: the client on an access link, the edge server on a backhaul.
+    """
+
+    duration_s: FloatArray
+    active_j: FloatArray
+    network_j: FloatArray
+
+
+@dataclass(frozen=True)
+class WireTransfer(TransferCost):
+    """A transfer's cost and the bytes that crossed the link, after the codec."""
+
+    wire_bytes: IntArray

@@ -1,0 +1,211 @@
+"""Processors: how long a computation takes and what it draws at a clock frequency.
+
+CMOS model of mobile and edge computing: with W cycles in total over n equally fast cores at clock
+f, t = W / (n f) and E_dyn = kappa W f^2, independent of n (Mao et al., IEEE COMST 2017; Tran et
+al., INFOCOM 2019, whose alpha/2 is kappa). Work comes as cycles per example (the literature's
+form) or as floating-point operations against a sustained rate (the form for real devices).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simfl.system.cost import ComputeCost, FloatArray, MissingCost
+
+TRAINING_FLOPS_PER_FORWARD = 3.0
+"""Forward plus backward pass over forward pass; the backward pass costs two forward ones."""
+
+
+class Processor(ABC):
+    """Base of every processor: a frozen dataclass whose fields are the keys of `processor:`.
+
+    A subclass has the four attributes below and fills in `flops_cycles` and `compute`; it overrides
+    `cycles` where work is not counted in floating-point operations.
+    """
+
+    frequency_min_hz: float
+    frequency_max_hz: float
+    frequency_levels_hz: tuple[float, ...] | None
+
+    @abstractmethod
+    def flops_cycles(self, flops: ArrayLike) -> FloatArray:
+        """Cycles (over all cores) of `flops` floating-point operations; MissingCost if unknown."""
+
+    @abstractmethod
+    def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
+        """Cost of `cycles` (total over all cores) at clock `frequency_hz`; broadcasts."""
+
+    def cycles(self, examples: ArrayLike, forward_flops: float | None) -> FloatArray:
+        """Cycles of training on `examples` (passes times data, times any work factor).
+
+        `forward_flops` are the floating-point operations of one example's forward pass.
+        """
+        if forward_flops is None or not forward_flops > 0:
+            raise MissingCost("forward_flops of the model")
+        flops = TRAINING_FLOPS_PER_FORWARD * forward_flops * np.asarray(examples, dtype=float)
+        return self.flops_cycles(flops)
+
+    def levels(self) -> FloatArray | None:
+        """The clock frequencies that exist in Hz, ascending; None where any in the range does."""
+        levels = self.frequency_levels_hz
+        return None if levels is None else np.asarray(levels, dtype=float)
+
+    def nearest_level(self, frequency_hz: ArrayLike) -> FloatArray:
+        """`frequency_hz` within the range and at the nearest level (the lower one in a tie)."""
+        within = np.clip(
+            np.asarray(frequency_hz, dtype=float), self.frequency_min_hz, self.frequency_max_hz
+        )
+        levels = self.levels()
+        if levels is None or len(levels) == 1:
+            return within if levels is None else np.full_like(within, levels[0])
+        middles = (levels[1:] + levels[:-1]) / 2.0
+        nearest: FloatArray = levels[np.searchsorted(middles, within)]
+        return nearest
+
+    def check_frequencies(self) -> None:
+        """ValueError unless 0 < minimum <= levels <= maximum, levels ascending."""
+        low, high = self.frequency_min_hz, self.frequency_max_hz
+        if not 0 < low <= high:
+            raise ValueError(
+                f"frequency_min_hz: found {low:g}, accepted: above 0, at most {high:g}"
+            )
+        levels = self.frequency_levels_hz
+        if levels is None:
+            return
+        ascending = all(a < b for a, b in pairwise(levels))
+        if not levels or not ascending or levels[0] < low or levels[-1] > high:
+            raise ValueError(
+                f"frequency_levels_hz: found {list(levels)}, accepted: ascending frequencies "
+                f"from {low:g} to {high:g}"
+            )
+
+
+@dataclass(frozen=True)
+class Cpu(Processor):
+    """Equally fast cores under DVFS: P(core) = power_static_w + kappa f^exponent while busy.
+
+    Work is given by `cycles_per_example`, or by `flops_per_s` (all cores at the highest clock) and
+    `efficiency`; power by `kappa` or by a measured `power_table`, which takes precedence.
+    """
+
+    cores: Annotated[int, ">= 1", "cores that train, all busy together"]
+    frequency_min_hz: Annotated[float, "> 0"]
+    frequency_max_hz: Annotated[float, "> 0"]
+    frequency_levels_hz: Annotated[
+        tuple[float, ...] | None, "the clock frequencies that exist, ascending; null is any"
+    ] = None
+    kappa: Annotated[float | None, ">= 0", "W/Hz^exponent per core: power is kappa f^exponent"] = (
+        None
+    )
+    exponent: Annotated[float, ">= 1", "of the frequency in the dynamic power"] = 3.0
+    power_static_w: Annotated[float, ">= 0", "per core, beyond idle power, while busy"] = 0.0
+    power_table: Annotated[
+        tuple[tuple[float, float], ...] | None,
+        "measured [Hz, W] pairs per busy core, ascending, static power included; replaces kappa",
+    ] = None
+    cycles_per_example: Annotated[
+        float | None, "> 0", "cycles of one example's training step, whatever the model"
+    ] = None
+    flops_per_s: Annotated[
+        float | None, "> 0", "sustained float32 operations per second at the highest clock"
+    ] = None
+    efficiency: Annotated[
+        float | None, "> 0", "<= 1", "share of flops_per_s that training reaches"
+    ] = None
+
+    def __post_init__(self) -> None:
+        self.check_frequencies()
+        if self.cycles_per_example is None and self.flops_per_s is None:
+            raise MissingCost("cycles_per_example or flops_per_s")
+        if self.cycles_per_example is not None and self.flops_per_s is not None:
+            raise ValueError("cycles_per_example and flops_per_s exclude each other; give one")
+        if self.flops_per_s is not None and self.efficiency is None:
+            raise MissingCost("efficiency")
+        if self.power_table is None:
+            if self.kappa is None:
+                raise MissingCost("kappa or power_table")
+            return
+        frequencies = [row[0] for row in self.power_table]
+        if (
+            not frequencies
+            or any(a >= b for a, b in pairwise(frequencies))
+            or frequencies[0] > self.frequency_min_hz
+            or frequencies[-1] < self.frequency_max_hz
+        ):
+            raise ValueError(
+                "power_table: its frequencies must ascend and cover frequency_min_hz to "
+                "frequency_max_hz"
+            )
+        if any(row[1] < self.power_static_w for row in self.power_table):
+            raise ValueError("power_table: powers include power_static_w and cannot be below it")
+
+    def flops_cycles(self, flops: ArrayLike) -> FloatArray:
+        """Cycles in which all cores at the highest clock do `flops` at the sustained rate."""
+        if self.flops_per_s is None or self.efficiency is None:
+            raise MissingCost("flops_per_s")
+        cycles_per_s = self.cores * self.frequency_max_hz
+        rate = self.efficiency * self.flops_per_s
+        return np.asarray(flops, dtype=float) / rate * cycles_per_s
+
+    def cycles(self, examples: ArrayLike, forward_flops: float | None) -> FloatArray:
+        """Cycles of training on `examples`; a per-example cost makes `forward_flops` irrelevant."""
+        if self.cycles_per_example is None:
+            return super().cycles(examples, forward_flops)
+        return self.cycles_per_example * np.asarray(examples, dtype=float)
+
+    def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
+        """t = W / (n f), E_dyn = kappa W f^(exponent - 1), E_static = P_static W / f."""
+        total = np.asarray(cycles, dtype=float)
+        frequency = np.asarray(frequency_hz, dtype=float)
+        core_s = total / frequency
+        if self.power_table is not None:
+            table = np.asarray(self.power_table, dtype=float)
+            power_w = np.interp(frequency, table[:, 0], table[:, 1])
+            dynamic_j = core_s * (power_w - self.power_static_w)
+        else:
+            assert self.kappa is not None, "checked on construction"
+            dynamic_j = self.kappa * total * frequency ** (self.exponent - 1.0)
+        return ComputeCost(core_s / self.cores, dynamic_j, core_s * self.power_static_w)
+
+
+@dataclass(frozen=True)
+class Accelerator(Processor):
+    """A GPU, or a whole server: power linear in utilisation, P = P_idle + u (P_active - P_idle).
+
+    A clock below the highest is a utilisation u = f / f_max: it takes longer and costs the same
+    joules beyond idle power.
+    """
+
+    flops_per_s: Annotated[float, "> 0", "sustained float32 operations per second"]
+    efficiency: Annotated[float, "> 0", "<= 1", "share of flops_per_s that training reaches"]
+    frequency_min_hz: Annotated[float, "> 0"]
+    frequency_max_hz: Annotated[float, "> 0", "the clock it runs at unless told otherwise"]
+    power_active_w: Annotated[float, ">= 0", "at full utilisation"]
+    power_idle_w: Annotated[float, ">= 0", "at no utilisation, part of the device's idle power"]
+    frequency_levels_hz: Annotated[
+        tuple[float, ...] | None, "the clock frequencies that exist, ascending; null is any"
+    ] = None
+
+    def __post_init__(self) -> None:
+        self.check_frequencies()
+        if self.power_active_w < self.power_idle_w:
+            raise ValueError("power_active_w: cannot be below power_idle_w")
+
+    def flops_cycles(self, flops: ArrayLike) -> FloatArray:
+        """Clock cycles in which the whole accelerator does `flops` at the sustained rate."""
+        rate = self.efficiency * self.flops_per_s
+        return np.asarray(flops, dtype=float) / rate * self.frequency_max_hz
+
+    def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
+        """t = W / f, E = (P_active - P_idle) W / f_max."""
+        total = np.asarray(cycles, dtype=float)
+        duration_s = total / np.asarray(frequency_hz, dtype=float)
+        busy_s = np.broadcast_to(total / self.frequency_max_hz, duration_s.shape)
+        dynamic_j = (self.power_active_w - self.power_idle_w) * busy_s
+        return ComputeCost(duration_s, dynamic_j, np.zeros_like(dynamic_j))

@@ -1,0 +1,61 @@
+"""Machines: clients' devices, and the servers of the edge and the cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simfl.system.cost import ComputeCost, MissingCost
+from simfl.system.cpu import Processor
+
+
+@dataclass(frozen=True)
+class Device:
+    """A kind of client device; many clients share one.
+
+    `sources` says where each figure comes from, `unverified` names the figures without a source,
+    both by field path ("processor.kappa").
+    """
+
+    name: str
+    device_class: Annotated[str, "sbc, phone, edge_gpu, pc, mcu, ..."]
+    processor: Processor
+    power_idle_w: Annotated[float, ">= 0", "the whole device without its radio, always paid"]
+    memory_bytes: Annotated[float, "> 0"]
+    battery_j: Annotated[float | None, "> 0", "a full battery; null is mains power"] = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+    unverified: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Server:
+    """A machine that aggregates and evaluates, at its highest clock."""
+
+    name: str
+    processor: Processor
+    power_idle_w: Annotated[float, ">= 0", "the whole machine, always paid"]
+    memory_bandwidth_bytes_per_s: Annotated[float, "> 0"]
+    overhead_s: Annotated[float, ">= 0", "fixed time per call (dispatch, serialisation)"] = 0.005
+    sources: Mapping[str, str] = field(default_factory=dict)
+    unverified: tuple[str, ...] = ()
+
+    def execute(self, flops: ArrayLike, bytes_moved: ArrayLike) -> ComputeCost:
+        """Cost of `flops` operations that move `bytes_moved` through memory.
+
+        Whichever takes longer decides, plus the overhead (aggregation is memory-bound: two
+        operations per value read); the machine is busy, at active power, all the while.
+        """
+        clock_hz = self.processor.frequency_max_hz
+        try:
+            cycles = self.processor.flops_cycles(flops)
+        except MissingCost as missing:
+            raise missing.of(self.name) from missing
+        compute_s = self.processor.compute(cycles, clock_hz).duration_s
+        memory_s = np.asarray(bytes_moved, dtype=float) / self.memory_bandwidth_bytes_per_s
+        busy_s = np.maximum(compute_s, memory_s) + self.overhead_s
+        cycles_per_s = 1.0 / self.processor.compute(1.0, clock_hz).duration_s
+        return self.processor.compute(busy_s * cycles_per_s, clock_hz)

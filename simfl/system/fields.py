@@ -1,0 +1,119 @@
+"""Checked construction of the frozen dataclasses that device and link files describe.
+
+The registry validates a scenario's parts with pydantic, which this room does not import; device
+files use the same annotations (`Annotated[float, "> 0", "what it is"]`) and get the same checks.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
+class FieldError(ValueError):
+    """A key is unknown or missing, or its value is not what the field accepts."""
+
+
+def build(cls: type[T], values: Mapping[str, Any]) -> T:
+    """An instance of the dataclass `cls` from `values`; FieldError names the key at fault first.
+
+    ValueErrors of the class's own checks pass through.
+    """
+    known = {item.name: item for item in fields(cls) if item.init}  # type: ignore[arg-type]
+    for key in values:
+        if key not in known:
+            raise FieldError(f"{key}: unknown key{suggestion(key, known)}")
+    hints = get_type_hints(cls, include_extras=True)
+    arguments: dict[str, Any] = {}
+    for name, item in known.items():
+        if name in values:
+            arguments[name] = _checked(hints[name], values[name], name)
+        elif item.default is MISSING and item.default_factory is MISSING:
+            raise FieldError(f"{name}: missing, accepted: {_wanted(hints[name])}")
+    return cls(**arguments)
+
+
+def suggestion(found: str, known: Iterable[str]) -> str:
+    """', did you mean ...?' with the nearest known name, and what there is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(found), names, n=1)
+    hint = f", did you mean '{near[0]}'?" if near else ""
+    return f"{hint}; accepted: {', '.join(names)}"
+
+
+def _checked(annotation: Any, value: Any, name: str) -> Any:
+    """`value` converted (int to float, list to tuple), or FieldError."""
+    kind, constraints = _split(annotation)
+    converted = _converted(kind, value)
+    if converted is _REFUSED or not all(_holds(rule, converted) for rule in constraints):
+        raise FieldError(f"{name}: found {value!r}, accepted: {_wanted(annotation)}")
+    return converted
+
+
+_REFUSED = object()
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        options = (_converted(option, value) for option in get_args(kind))
+        return next((option for option in options if option is not _REFUSED), _REFUSED)
+    if origin is tuple:
+        return _converted_tuple(get_args(kind), value)
+    if origin is not None and issubclass(origin, Mapping):
+        return dict(value) if isinstance(value, Mapping) else _REFUSED
+    if kind is float:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if is_number and math.isfinite(value) else _REFUSED
+    if kind is int and isinstance(value, bool):
+        return _REFUSED
+    return value if isinstance(value, kind) else _REFUSED
+
+
+def _converted_tuple(kinds: tuple[Any, ...], value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        return _REFUSED
+    if kinds[-1] is Ellipsis:
+        kinds = (kinds[0],) * len(value)
+    if len(kinds) != len(value):
+        return _REFUSED
+    items = tuple(_converted(kind, item) for kind, item in zip(kinds, value, strict=True))
+    return _REFUSED if any(item is _REFUSED for item in items) else items
+
+
+def _split(annotation: Any) -> tuple[Any, list[str]]:
+    """Type and constraints of an annotation; any other metadata string is a description."""
+    if get_origin(annotation) is not Annotated:
+        return annotation, []
+    kind, *metadata = get_args(annotation)
+    return kind, [text for text in metadata if text[:1] in "<>"]
+
+
+def _holds(rule: str, value: Any) -> bool:
+    if value is None:
+        return True
+    symbol, bound = rule.split()
+    return _OPERATORS[symbol](value, float(bound))
+
+
+def _wanted(annotation: Any) -> str:
+    """What a field accepts, in words: 'float > 0 (per core)'."""
+    kind, constraints = _split(annotation)
+    label = kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
+    metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    about = [text for text in metadata if text not in constraints]
+    return " ".join([label, *constraints, *(f"({text})" for text in about)])

@@ -1,0 +1,1 @@
+"""Populations: what the clients, edge servers and links of a scenario are."""

@@ -1,0 +1,113 @@
+"""A population mixed from the catalogue's devices and links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from simfl.streams import Streams
+from simfl.system.catalogue import Catalogue
+from simfl.system.cost import IntArray
+from simfl.system.populations.base import Population
+from simfl.system.topology import home_edge, square_positions
+from simfl.system.world import World
+
+GOLDEN_RATIO = (5.0**0.5 - 1.0) / 2.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Clients with the same device and link: a share of all, or a fixed number."""
+
+    device: Annotated[str, "device profile"]
+    link: Annotated[str, "link profile"]
+    share: Annotated[float | None, "> 0", "<= 1", "share of the clients"] = None
+    count: Annotated[int | None, ">= 1", "number of clients, instead of a share"] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogueMix(Population):
+    """Groups of catalogue devices with differences between devices and from turn to turn.
+
+    With shares, client i's group is read off frac(u + i * golden ratio): every stretch of clients
+    has nearly the shares asked for, and one more client shifts nobody. With counts, clients come
+    in the order of the groups. Spreads are sigmas of lognormal factors with mean 1.
+    """
+
+    name: ClassVar[str] = "catalogue"
+
+    groups: Annotated[tuple[Group, ...], "devices with their links and shares"]
+    backhaul: Annotated[str, "link profile between edges and cloud"] = "wan_edge_cloud"
+    speed_spread: Annotated[float, ">= 0", "between clients, of compute times"] = 0.0
+    rate_spread: Annotated[float, ">= 0", "between clients, of link rates"] = 0.0
+    compute_noise: Annotated[float, ">= 0", "from turn to turn, of compute times"] = 0.0
+    transfer_noise: Annotated[float, ">= 0", "from turn to turn, of transfer times"] = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.groups:
+            raise ValueError("groups: at least one group of device and link")
+        shares = [group.share for group in self.groups]
+        counts = [group.count for group in self.groups]
+        if None not in counts and shares == [None] * len(shares):
+            total = sum(count for count in counts if count is not None)
+            if total != self.clients:
+                raise ValueError(f"groups: counts add up to {total}, clients is {self.clients}")
+        elif None not in shares and counts == [None] * len(counts):
+            sum_of_shares = sum(share for share in shares if share is not None)
+            if abs(sum_of_shares - 1.0) > 1e-6:
+                raise ValueError(f"groups: shares add up to {sum_of_shares:g}, not to 1")
+        else:
+            raise ValueError("groups: give every group a share, or every group a count")
+
+    def build(self, streams: Streams, catalogue: Catalogue) -> World:
+        """The world; CatalogueError names a profile that is unknown or wrong."""
+        catalogue = catalogue.with_folders(self.profiles)
+        device_names = list(dict.fromkeys(group.device for group in self.groups))
+        link_names = list(dict.fromkeys(group.link for group in self.groups))
+        devices = [catalogue.device(device) for device in device_names]
+        group_device = np.array([device_names.index(group.device) for group in self.groups])
+        group_link = np.array([link_names.index(group.link) for group in self.groups])
+        group = self._group_index(streams)
+        device_index = group_device[group]
+        frequency_hz = np.array(
+            [
+                (device.processor.frequency_min_hz, device.processor.frequency_max_hz)
+                for device in devices
+            ]
+        )
+        client = np.arange(self.clients)
+        return World(
+            streams=streams,
+            devices=devices,
+            device_index=device_index,
+            links=[catalogue.link(link) for link in link_names],
+            link_names=link_names,
+            link_index=group_link[group],
+            home_edge=home_edge(self.clients, self.edges),
+            position_m=square_positions(streams, "client", self.clients, self.side_m),
+            edge_position_m=square_positions(streams, "edge", self.edges, self.side_m),
+            frequency_min_hz=frequency_hz[device_index, 0],
+            frequency_max_hz=frequency_hz[device_index, 1],
+            speed_factor=1.0 / streams.lognormal(self.speed_spread, "population.speed", client),
+            work_factor=np.ones(self.clients),
+            rate_factor=streams.lognormal(self.rate_spread, "population.rate", client),
+            edge_server=catalogue.server(self.edge_server),
+            cloud_server=catalogue.server(self.cloud_server),
+            backhaul=catalogue.link(self.backhaul),
+            compute_noise=self.compute_noise,
+            transfer_noise=self.transfer_noise,
+        )
+
+    def _group_index(self, streams: Streams) -> IntArray:
+        """Each client's group."""
+        counts = [group.count for group in self.groups if group.count is not None]
+        if counts:
+            return np.repeat(np.arange(len(counts)), counts)
+        shares = [group.share for group in self.groups if group.share is not None]
+        start = streams.uniform("population.group")
+        place = (start + np.arange(self.clients) * GOLDEN_RATIO) % 1.0
+        group: IntArray = np.searchsorted(np.cumsum(shares)[:-1], place, side="right")
+        return group

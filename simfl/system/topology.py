@@ -1,0 +1,32 @@
+"""Where clients and edge servers stand, in metres, and which client belongs to which edge."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simfl.streams import Streams
+from simfl.system.cost import FloatArray, IntArray
+
+_ROWS_AT_ONCE = 65536
+
+
+def square_positions(streams: Streams, component: str, count: int, side_m: float) -> FloatArray:
+    """`count` points, uniform in a square with sides of `side_m` metres: shape (count, 2)."""
+    entity = np.arange(count)[:, None]
+    return side_m * streams.uniform(f"{component}.position", entity, np.arange(2))
+
+
+def home_edge(client_count: int, edge_count: int) -> IntArray:
+    """Each client's edge in equal contiguous blocks: client i -> i * edges // clients."""
+    return np.arange(client_count, dtype=np.int64) * edge_count // client_count
+
+
+def nearest_edge(client_positions_m: FloatArray, edge_positions_m: FloatArray) -> IntArray:
+    """Each client's nearest edge (the first one in a tie): positions (n, 2), (m, 2) -> (n,)."""
+    blocks = [
+        ((rows[:, None, :] - edge_positions_m[None]) ** 2).sum(-1).argmin(1)
+        for rows in np.split(
+            client_positions_m, range(_ROWS_AT_ONCE, len(client_positions_m), _ROWS_AT_ONCE)
+        )
+    ]
+    return np.concatenate(blocks).astype(np.int64)

@@ -1,0 +1,154 @@
+"""The population mixed from the catalogue."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simfl.streams import Streams
+from simfl.system.catalogue import Catalogue, CatalogueError
+from simfl.system.populations.catalogue import CatalogueMix, Group
+
+GROUPS = (
+    Group("rpi_4b", "wifi5_ac", share=0.5),
+    Group("phone_high_sd865", "lte_2021", share=0.3),
+    Group("jetson_nano", "wifi5_ac", share=0.2),
+)
+MIX = CatalogueMix(
+    clients=40, edges=4, groups=GROUPS, speed_spread=0.5, rate_spread=0.3, compute_noise=0.05
+)
+
+
+def test_columns_follow_the_groups() -> None:
+    """Devices and links are shared objects, the columns point to them."""
+    world = MIX.build(Streams(1), Catalogue())
+
+    names = [
+        (world.devices[device].name, world.link_names[link])
+        for device, link in zip(world.device_index, world.link_index, strict=True)
+    ]
+    assert set(names) == {(group.device, group.link) for group in GROUPS}
+    assert (len(world.devices), len(world.links)) == (3, 2)
+    assert (world.num_clients, world.num_edges) == (40, 4)
+    maxima = np.array([device.processor.frequency_max_hz for device in world.devices])
+    np.testing.assert_array_equal(world.frequency_max_hz, maxima[world.device_index])
+    np.testing.assert_array_equal(np.bincount(world.home_edge), [10, 10, 10, 10])
+    assert world.backhaul == Catalogue().link("wan_edge_cloud")
+    assert world.compute_noise == 0.05
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_shares_hold_in_small_populations(seed: int) -> None:
+    """The golden-ratio sequence keeps each group within two clients of its share.
+
+    Independent draws would scatter with a standard deviation of three.
+    """
+    world = MIX.build(Streams(seed), Catalogue())
+
+    counts = np.bincount(world.device_index, minlength=3)
+    np.testing.assert_allclose(counts, [20, 12, 8], atol=2.0)
+
+
+def test_one_more_client_shifts_nobody() -> None:
+    """Adding clients changes no column of the earlier ones but their home edge."""
+    few = MIX.build(Streams(1), Catalogue())
+    more = replace(MIX, clients=57).build(Streams(1), Catalogue())
+
+    for column in fields(few):
+        rows = getattr(few, column.name)
+        if isinstance(rows, np.ndarray) and column.name != "home_edge":
+            np.testing.assert_array_equal(getattr(more, column.name)[: len(rows)], rows)
+
+
+def test_counts_come_in_order() -> None:
+    """With counts, clients are numbered group by group."""
+    groups = (Group("rpi_5", "ethernet_1g", count=2), Group("rpi_4b", "wifi5_ac", count=3))
+
+    world = CatalogueMix(clients=5, groups=groups).build(Streams(1), Catalogue())
+
+    np.testing.assert_array_equal(world.device_index, [0, 0, 1, 1, 1])
+    assert world.devices[0].name == "rpi_5"
+
+
+def test_spreads() -> None:
+    """Time factors and rates are lognormal with mean 1 and the stated sigma; 0 is exactly 1."""
+    world = replace(MIX, clients=50_000).build(Streams(1), Catalogue())
+    even = replace(MIX, speed_spread=0.0, rate_spread=0.0).build(Streams(1), Catalogue())
+
+    assert (1 / world.speed_factor).mean() == pytest.approx(1.0, rel=0.01)
+    assert np.log(world.speed_factor).std() == pytest.approx(0.5, rel=0.02)
+    assert world.rate_factor.mean() == pytest.approx(1.0, rel=0.01)
+    assert np.log(world.rate_factor).std() == pytest.approx(0.3, rel=0.02)
+    assert (even.speed_factor == 1).all()
+    assert (even.rate_factor == 1).all()
+
+
+def test_other_devices_keep_places_and_factors() -> None:
+    """Common random numbers: a swap of devices changes neither places nor speed draws."""
+    swapped = (replace(GROUPS[0], device="rpi_5"), *GROUPS[1:])
+
+    before = MIX.build(Streams(1), Catalogue())
+    after = replace(MIX, groups=swapped).build(Streams(1), Catalogue())
+
+    np.testing.assert_array_equal(after.position_m, before.position_m)
+    np.testing.assert_array_equal(after.speed_factor, before.speed_factor)
+    np.testing.assert_array_equal(after.device_index, before.device_index)
+
+
+def test_million_clients_are_arrays() -> None:
+    """A million clients build in under 2 s of processor time and a turn of all is planned too."""
+    started = time.process_time()
+
+    world = replace(MIX, clients=1_000_000).build(Streams(1), Catalogue())
+
+    assert time.process_time() - started < 2.0
+    assert all(
+        len(value) < 10 or isinstance(value, np.ndarray)
+        for value in vars(world).values()
+        if hasattr(value, "__len__")
+    )
+    clients = np.arange(world.num_clients)
+    assert len(world.plan_turns(clients, 0, 100, 1e6, 1e6, 1e6, np.inf).compute_s) == 1_000_000
+
+
+def test_profiles_of_ones_own(tmp_path: Path) -> None:
+    """A folder beside the scenario adds links and devices."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "string.yaml").write_text(
+        "kind: link\n"
+        "link: {name: fixed_rate, uplink_bps: 1, downlink_bps: 2, rtt_s: 1,"
+        " power_transmit_w: 0, power_receive_w: 0, power_idle_w: 0}\n"
+    )
+    mix = CatalogueMix(
+        clients=2, groups=(Group("rpi_4b", "string", share=1.0),), profiles=("mine",)
+    )
+
+    world = mix.build(Streams(1), Catalogue(base=tmp_path))
+
+    assert world.links[0].uplink_bps == 1.0
+    with pytest.raises(CatalogueError, match="unknown link 'string'"):
+        replace(mix, profiles=()).build(Streams(1), Catalogue(base=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("clients", "edges", "groups", "message"),
+    [
+        (40, 4, (), "^groups: at least one"),
+        (40, 4, GROUPS[:2], "^groups: shares add up to 0.8"),
+        (40, 4, (Group("a", "b", count=3),), "^groups: counts add up to 3, clients is 40"),
+        (40, 4, (Group("a", "b"),), "^groups: give every group"),
+        (40, 4, (Group("a", "b", 0.5, 20), Group("a", "b", 0.5, 20)), "^groups: give every group"),
+        (40, 4, (Group("a", "b", count=20), Group("a", "b", 0.5)), "^groups: give every group"),
+        (3, 4, GROUPS, "^edges: 4 edges for 3 clients"),
+    ],
+)
+def test_impossible_mixes(
+    clients: int, edges: int, groups: tuple[Group, ...], message: str
+) -> None:
+    """Groups that do not cover the clients, and edges without clients, are refused."""
+    with pytest.raises(ValueError, match=message):
+        CatalogueMix(clients=clients, edges=edges, groups=groups)

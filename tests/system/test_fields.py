@@ -1,0 +1,75 @@
+"""Checked construction from mappings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+import pytest
+
+from simfl.system.fields import FieldError, build
+
+
+@dataclass(frozen=True)
+class Part:
+    """One field of each kind."""
+
+    name: ClassVar[str] = "part"
+
+    power_w: Annotated[float, ">= 0", "while busy"]
+    cores: Annotated[int, ">= 1"] = 1
+    share: Annotated[float | None, "> 0", "<= 1"] = None
+    levels: tuple[float, ...] = ()
+    table: tuple[tuple[float, float], ...] | None = None
+    label: str = ""
+    fast: bool = False
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+def test_values_are_converted() -> None:
+    """Integers become floats, lists tuples; what is left out keeps its default."""
+    part = build(Part, {"power_w": 2, "levels": [1, 2.5], "table": [[1, 2]], "notes": {"a": "b"}})
+
+    assert part == Part(2.0, levels=(1.0, 2.5), table=((1.0, 2.0),), notes={"a": "b"})
+    assert isinstance(part.power_w, float)
+    assert isinstance(part.levels[0], float)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"power_w": "2"}, "power_w: found '2', accepted: float >= 0 (while busy)"),
+        ({"power_w": -1}, "power_w: found -1, accepted: float >= 0 (while busy)"),
+        ({"power_w": float("nan")}, "power_w: found nan"),
+        ({"power_w": float("inf")}, "power_w: found inf"),
+        ({"power_w": True}, "power_w: found True"),
+        ({"power_w": None}, "power_w: found None"),
+        ({"cores": 2.0}, "cores: found 2.0, accepted: int >= 1"),
+        ({"cores": 0}, "cores: found 0"),
+        ({"cores": True}, "cores: found True"),
+        ({"share": 0}, "share: found 0"),
+        ({"share": 1.5}, "share: found 1.5"),
+        ({"levels": 3}, "levels: found 3"),
+        ({"levels": [float("nan")]}, "levels: found [nan]"),
+        ({"levels": [1, "2"]}, "levels: found [1, '2']"),
+        ({"table": [[1, 2, 3]]}, "table: found [[1, 2, 3]]"),
+        ({"label": 3}, "label: found 3, accepted: str"),
+        ({"fast": 1}, "fast: found 1, accepted: bool"),
+        ({"notes": []}, "notes: found []"),
+        ({"core": 2}, "core: unknown key, did you mean 'cores'?"),
+        ({"name": "part"}, "name: unknown key"),
+    ],
+)
+def test_wrong_values(changes: dict[str, Any], message: str) -> None:
+    """A wrong value or an unknown key is refused with key, finding and what is accepted."""
+    with pytest.raises(FieldError) as caught:
+        build(Part, {"power_w": 1.0, **changes})
+
+    assert message in str(caught.value)
+
+
+def test_missing_key() -> None:
+    """A field without default must be given."""
+    with pytest.raises(FieldError, match=r"^power_w: missing, accepted: float >= 0"):
+        build(Part, {})

@@ -1,0 +1,229 @@
+"""The world's costs, by hand on four clients and in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simfl.system.codec import Codec
+from simfl.system.cost import IntArray, MissingCost
+from simfl.system.link import FixedRateLink
+from simfl.system.world import World
+
+MakeWorld = Callable[..., World]
+ALL = np.arange(4)
+
+
+def test_turn_by_hand(make_world: MakeWorld) -> None:
+    """100 examples, 1e7 FLOPs forward, 25 kB down, 12.5 kB up, every client at its highest clock.
+
+    Slow: 100 * 1e7 cycles at 1 GHz are 1 s, 1e-28 * 1e9 * 1e18 = 0.1 J.
+    Fast: 3e9 FLOPs at 5e9 FLOP/s are 0.6 s, hence 0.6 * 2 cores * 2e9 = 2.4e9 cycles,
+    1e-28 * 2.4e9 * 4e18 = 0.96 J, static 0.25 W * 2 cores * 0.6 s = 0.3 J.
+    Down: 0.1 s + 2e5 bit / 2e6 = 0.2 s at 0.75 W less the idle power, 0.5 and 0.625 W.
+    Up, near: 0.1 s + 1e5 bit / 1e6 = 0.2 s at 1 - 0.25 W; far: 0.1 + 0.2 = 0.3 s at 1 - 0.125 W.
+    """
+    far = replace(make_world().links[1], jitter_s=0.0)  # type: ignore[type-var]
+    world = make_world(links=[make_world().links[0], far])
+
+    plan = world.plan_turns(ALL, 0, 100, 1e7, 25_000, 12_500, world.frequency_max_hz)
+
+    np.testing.assert_array_equal(plan.down_bytes, [25_000] * 4)
+    np.testing.assert_array_equal(plan.up_bytes, [12_500] * 4)
+    np.testing.assert_array_equal(plan.frequency_hz, [1e9, 2e9, 1e9, 2e9])
+    np.testing.assert_allclose(plan.download_s, 0.2)
+    np.testing.assert_allclose(plan.download_j, [0.1, 0.1, 0.125, 0.125])
+    np.testing.assert_allclose(plan.cycles, [1e9, 2.4e9, 1e9, 2.4e9])
+    np.testing.assert_allclose(plan.compute_s, [1.0, 0.6, 1.0, 0.6])
+    np.testing.assert_allclose(plan.dynamic_j, [0.1, 0.96, 0.1, 0.96])
+    np.testing.assert_allclose(plan.static_j, [0.0, 0.3, 0.0, 0.3])
+    np.testing.assert_allclose(plan.upload_s, [0.2, 0.2, 0.3, 0.3])
+    np.testing.assert_allclose(plan.upload_j, [0.15, 0.15, 0.2625, 0.2625])
+    np.testing.assert_array_equal(plan.download_network_j, [0.0] * 4)
+
+
+def test_idle_power_is_device_and_radio(make_world: MakeWorld) -> None:
+    """Idle powers add up per client, and per edge server with its backhaul interface."""
+    world = make_world()
+
+    np.testing.assert_allclose(world.power_idle_w, [2.25, 0.75, 2.125, 0.625])
+    assert world.edge_power_idle_w == 60.5
+    assert world.cloud_power_idle_w == 60.0
+
+
+def test_sizes(make_world: MakeWorld) -> None:
+    """The world counts its clients and edges and says whether transfers are predictable."""
+
+    class Queueing(FixedRateLink):
+        """Its duration depends on who else is sending."""
+
+        predictable = False
+
+    world = make_world()
+    shared = Queueing(1e6, 1e6, 0.0, 1.0, 1.0, 0.0)
+
+    assert (world.num_clients, world.num_edges) == (4, 2)
+    assert world.predictable
+    assert not make_world(links=[world.links[0], shared]).predictable
+    assert not make_world(backhaul=shared).predictable
+
+
+def test_frequencies_are_rounded_per_device(make_world: MakeWorld) -> None:
+    """Clipped to each client's range; devices with levels take the nearest one."""
+    world = make_world()
+
+    np.testing.assert_array_equal(
+        world.round_frequency(ALL, [0.7e9, 1.7e9, 0.1e9, 1.8e9]), [0.7e9, 1.5e9, 0.5e9, 2e9]
+    )
+    assert world.levels(0) is None
+    assert list(world.levels(1)) == [1e9, 1.5e9, 2e9]  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="frequency_hz"):
+        world.round_frequency(ALL, np.nan)
+
+
+def test_factors(make_world: MakeWorld) -> None:
+    """Speed divides compute time, work multiplies it, rate divides the bits' time."""
+    plain = make_world()
+    world = make_world(
+        speed_factor=np.array([2.0, 1.0, 1.0, 1.0]),
+        work_factor=np.array([1.0, 3.0, 1.0, 1.0]),
+        rate_factor=np.array([1.0, 1.0, 1.0, 0.5]),
+    )
+
+    before = plain.plan_turns(ALL, 0, 10, 1e7, 0, 1000, np.inf)
+    after = world.plan_turns(ALL, 0, 10, 1e7, 0, 1000, np.inf)
+
+    np.testing.assert_allclose(after.compute_s / before.compute_s, [0.5, 3.0, 1.0, 1.0])
+    np.testing.assert_allclose(after.dynamic_j / before.dynamic_j, [0.5, 3.0, 1.0, 1.0])
+    np.testing.assert_allclose(after.upload_s - before.upload_s, [0, 0, 0, 0.016], atol=1e-12)
+    np.testing.assert_allclose(
+        world.cycles(ALL, 10, 1e7) / plain.cycles(ALL, 10, 1e7), [1.0, 3.0, 1.0, 1.0]
+    )
+
+
+def test_zero_work_and_zero_bytes_cost_nothing(make_world: MakeWorld) -> None:
+    """No examples, no bytes: no seconds, no joules, whatever the noise."""
+    world = make_world(compute_noise=0.5, transfer_noise=0.5)
+
+    plan = world.plan_turns(ALL, 3, 0, 1e7, 0, 0, np.inf)
+
+    for column in fields(plan):
+        if column.name != "frequency_hz":
+            np.testing.assert_array_equal(getattr(plan, column.name), 0)
+
+
+def test_order_and_company_do_not_matter(make_world: MakeWorld) -> None:
+    """A client's turn costs the same alone, in any order and in a bigger population."""
+    noise = {"compute_noise": 0.3, "transfer_noise": 0.2}
+    world, bigger = make_world(**noise), make_world(clients=8, **noise)
+    turns = np.array([5, 6, 7, 8])
+
+    together = world.plan_turns(ALL, turns, 100, 1e7, 1e6, 1e6, np.inf)
+    reversed_order = world.plan_turns(ALL[::-1], turns[::-1], 100, 1e7, 1e6, 1e6, np.inf)
+    alone = bigger.plan_turns(2, 7, 100, 1e7, 1e6, 1e6, np.inf)
+
+    for column in fields(together):
+        row = getattr(together, column.name)
+        np.testing.assert_array_equal(row, getattr(reversed_order, column.name)[::-1])
+        np.testing.assert_array_equal(row[2:3], getattr(alone, column.name))
+
+
+def test_noise_differs_from_turn_to_turn(make_world: MakeWorld) -> None:
+    """Durations scatter with the stated sigma around the noiseless one; joules go with them."""
+    world = make_world(compute_noise=0.2, transfer_noise=0.1)
+    turns = np.arange(20_000)
+    clients = np.zeros_like(turns)
+
+    plan = world.plan_turns(clients, turns, 100, 1e7, 25_000, 12_500, np.inf)
+
+    assert plan.compute_s.mean() == pytest.approx(1.0, rel=0.01)
+    assert np.log(plan.compute_s).std() == pytest.approx(0.2, rel=0.03)
+    assert plan.download_s.mean() == pytest.approx(0.2, rel=0.01)
+    assert np.log(plan.download_s).std() == pytest.approx(0.1, rel=0.03)
+    assert np.corrcoef(plan.download_s, plan.upload_s)[0, 1] == pytest.approx(0.0, abs=0.05)
+    np.testing.assert_allclose(plan.dynamic_j / plan.compute_s, 0.1)
+    np.testing.assert_allclose(plan.upload_j / plan.upload_s, 0.75)
+
+
+def test_common_random_numbers(make_world: MakeWorld) -> None:
+    """Another link changes the transfers; the noise of computing stays what it was."""
+    world = make_world(compute_noise=0.3, transfer_noise=0.2)
+    other = make_world(
+        compute_noise=0.3, transfer_noise=0.2, link_index=1 - np.asarray(world.link_index)
+    )
+
+    before = world.plan_turns(ALL, 1, 100, 1e7, 1e6, 1e6, np.inf)
+    after = other.plan_turns(ALL, 1, 100, 1e7, 1e6, 1e6, np.inf)
+
+    np.testing.assert_array_equal(after.compute_s, before.compute_s)
+    assert (after.upload_s != before.upload_s).all()
+
+
+def test_seed_changes_the_noise(make_world: MakeWorld) -> None:
+    """Another seed draws another noise."""
+    first = make_world(seed=1, compute_noise=0.3).plan_turns(ALL, 0, 9, 1e7, 0, 0, np.inf)
+    second = make_world(seed=2, compute_noise=0.3).plan_turns(ALL, 0, 9, 1e7, 0, 0, np.inf)
+
+    assert (first.compute_s != second.compute_s).all()
+
+
+def test_missing_cost_names_the_device(make_world: MakeWorld) -> None:
+    """A model without counted FLOPs is refused on devices rated in FLOPs only."""
+    world = make_world()
+
+    assert world.cycles([0, 2], 10, None) == pytest.approx([1e8, 1e8])
+    with pytest.raises(MissingCost, match=r"^fast: no figure for forward_flops"):
+        world.plan_turns(ALL, 0, 10, None, 0, 0, np.inf)
+
+
+def test_backhaul(make_world: MakeWorld) -> None:
+    """1 MB: 0.025 s + 8e6 bit / 1e8 = 0.105 s; the edge sends at 1.5, receives at 0.5 W over idle.
+
+    The network spends 2e-7 J per byte, and the noise is addressed by edge, counter and direction.
+    """
+    up = make_world().backhaul_transfer(1, 0, 10**6, uplink=True)
+    down = make_world().backhaul_transfer(1, 0, 10**6, uplink=False)
+    noisy = make_world(transfer_noise=0.2)
+    draws = [
+        float(noisy.backhaul_transfer(edge, counter, 10**6, uplink).duration_s)
+        for edge, counter, uplink in [(0, 0, True), (1, 0, True), (0, 1, True), (0, 0, False)]
+    ]
+
+    assert (float(up.duration_s), float(up.active_j)) == pytest.approx((0.105, 0.1575))
+    assert (float(down.duration_s), float(down.active_j)) == pytest.approx((0.105, 0.0525))
+    assert (float(up.network_j), int(up.wire_bytes)) == (pytest.approx(0.2), 10**6)
+    assert len(set(draws)) == 4
+
+
+def test_aggregate_uses_the_tiers_machine(make_world: MakeWorld) -> None:
+    """Edge work runs on the edge server, cloud work on the cloud server."""
+    world = make_world()
+    slow_cloud = replace(world.cloud_server, overhead_s=1.0)
+    world = make_world(cloud_server=slow_cloud)
+
+    assert float(world.aggregate("edge", 1e9, 1e9).duration_s) == pytest.approx(0.105)
+    assert float(world.aggregate("cloud", 1e9, 1e9).duration_s) == pytest.approx(1.1)
+
+
+def test_codecs_shrink_what_crosses_the_link(make_world: MakeWorld) -> None:
+    """Each direction has its codec; bytes, seconds and joules are those on the wire."""
+
+    class Half(Codec):
+        """float16."""
+
+        def encoded_bytes(self, raw_bytes: Any) -> IntArray:
+            """Half the bytes."""
+            return np.asarray(raw_bytes, dtype=np.int64) // 2
+
+    world = make_world(uplink_codec=Half())
+
+    plan = world.plan_turns([0], 0, 100, 1e7, 25_000, 25_000, np.inf)
+
+    assert (int(plan.down_bytes[0]), int(plan.up_bytes[0])) == (25_000, 12_500)
+    assert float(plan.upload_s[0]) == pytest.approx(0.2)
+    assert int(world.backhaul_transfer(0, 0, 1000, uplink=True).wire_bytes) == 500
+    assert int(world.backhaul_transfer(0, 0, 1000, uplink=False).wire_bytes) == 1000
