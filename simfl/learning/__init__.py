@@ -1,0 +1,1 @@
+"""What the numbers become. Never sees a clock."""

@@ -1,0 +1,72 @@
+"""Which rows of a client's data make up which training step: a pure function of the job."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+from simfl.learning.job import LocalTraining, RecipeKind
+
+
+def plan_batches(
+    seed: int,
+    num_examples: int,
+    local: LocalTraining,
+    kind: RecipeKind = "train",
+    smallest: int = 1,
+) -> list[Tensor]:
+    """Row indices (int64, on the CPU) of each step of a job with this seed.
+
+    Training goes through the shard in passes; a pass is a fresh permutation cut into batches, of
+    which the last may be short. `local.epochs` counts passes, `local.steps` batches (passes go on
+    until there are that many). `batch_size` None makes one batch of the whole shard, in its own
+    order. A gradient job takes the shard once, in order, in pieces of `batch_size` rows, or, with
+    `local.steps`, that many batches as in training.
+
+    Batches of fewer than `smallest` rows are left out (BatchNorm has no variance of one row).
+    Raises ValueError where no batch is left.
+    """
+    rows = local.batch_size or max(num_examples, 1)
+    if min(rows, num_examples) < smallest:
+        raise ValueError(
+            f"batch_size: {num_examples} examples in batches of {rows} give no batch of at least "
+            f"{smallest} (one for any model, two for one with BatchNorm)"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    shuffled = local.batch_size is not None and (kind == "train" or local.steps is not None)
+
+    def one_pass() -> list[Tensor]:
+        order = (
+            torch.randperm(num_examples, generator=generator)
+            if shuffled
+            else torch.arange(num_examples)
+        )
+        return [batch for batch in torch.split(order, rows) if len(batch) >= smallest]
+
+    if local.steps is not None:
+        batches: list[Tensor] = []
+        while len(batches) < local.steps:
+            batches += one_pass()
+        return batches[: local.steps]
+    passes = 1 if kind == "gradient" else local.epochs or 1
+    return [batch for _ in range(passes) for batch in one_pass()]
+
+
+def padded_rows(num_examples: int, batch_size: int | None) -> int:
+    """How many rows a job's stacked batches have, padding included.
+
+    A property of the job alone, because padding can change the last bit of a sum. Full batches
+    are not padded; smaller shards are rounded up to steps of an eighth of the next power of two
+    (at least 8 rows), so that clients of similar size can be trained together.
+    """
+    step = max(8, (1 << (num_examples - 1).bit_length()) // 8)
+    rounded = -(-num_examples // step) * step
+    return rounded if batch_size is None else min(batch_size, rounded)
+
+
+def step_seed(seed: int, step: int) -> int:
+    """A 63-bit seed for what one step of a job draws (augmentation, dropout)."""
+    digest = hashlib.blake2b(f"{seed}/{step}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

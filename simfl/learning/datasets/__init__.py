@@ -1,0 +1,1 @@
+"""Data sets: what the clients train on and what the models are tested on."""

@@ -1,0 +1,88 @@
+"""What a data set is once it is in memory, and the interface that every data set fills in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simfl.learning.objective import Task
+
+
+class DataMissing(ValueError):
+    """The files of a data set are not there; the message says what to put where."""
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Inputs and their targets, row by row.
+
+    inputs: float32, (rows, features) or images (rows, channels, height, width) in [0, 1].
+    targets: int64 class indices (rows,), or float32 values (rows, outputs) of a regression.
+    Raises ValueError where the two differ in length.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.targets):
+            raise ValueError(
+                f"inputs and targets differ in length: {len(self.inputs)} and {len(self.targets)}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def take(self, rows: np.ndarray | Tensor) -> Examples:
+        """The examples of `rows` (integer indices), in that order, as a copy."""
+        index = torch.as_tensor(rows, dtype=torch.int64, device=self.targets.device)
+        return Examples(self.inputs[index], self.targets[index])
+
+    def cast(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Examples:
+        """These examples on `device`, real numbers as `dtype` (class indices stay integers)."""
+        real = self.targets.is_floating_point()
+        targets = self.targets.to(device, dtype) if real else self.targets.to(device)
+        return Examples(self.inputs.to(device, dtype), targets)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A loaded data set.
+
+    `outputs` is the number of classes, or of a regression's values. `natural` holds one client
+    number per training row where the data come with owners, else None.
+    """
+
+    train: Examples
+    test: Examples
+    task: Task
+    outputs: int
+    natural: np.ndarray | None = None
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one example: (features,) or (channels, height, width)."""
+        return tuple(self.train.inputs.shape[1:])
+
+
+class Dataset(ABC):
+    """A data set by name; its fields are its settings.
+
+    `has_examples` is False where there is nothing to learn from and only sizes count.
+    """
+
+    has_examples: ClassVar[bool] = True
+
+    @abstractmethod
+    def load(self, root: Path | None, seed: int) -> Data:
+        """Read or make the data; the same seed gives the same data.
+
+        `root` is the data root (None: none was named), which is only ever read. Raises
+        DataMissing where files are absent and ValueError where they are not what they should be.
+        """

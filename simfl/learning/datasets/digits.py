@@ -1,0 +1,37 @@
+"""Handwritten digits of scikit-learn: real data that need no download."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+
+from simfl.learning.datasets.base import Data, Dataset, Examples
+from simfl.learning.datasets.stratified import stratified_split
+
+
+@dataclass(frozen=True)
+class Digits(Dataset):
+    """1,797 images of 1x8x8 grey values in [0, 1], 10 classes.
+
+    Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine
+    Learning Repository, 1998 (its test part), as bundled with scikit-learn.
+    """
+
+    test_share: Annotated[float, "> 0", "< 1", "share held out for testing, stratified"] = 0.2
+
+    def load(self, root: Path | None, seed: int) -> Data:
+        """The images, split by the seed into training and test part."""
+        # scikit-learn takes a second to import; only this data set needs it
+        from sklearn.datasets import load_digits
+
+        pixels, labels = load_digits(return_X_y=True)
+        examples = Examples(
+            # grey values are counts 0..16 of inked pixels in a 4x4 block
+            torch.as_tensor(pixels, dtype=torch.float32).view(-1, 1, 8, 8) / 16,
+            torch.as_tensor(labels, dtype=torch.int64),
+        )
+        train, test = stratified_split(examples, self.test_share, seed)
+        return Data(train, test, "classification", outputs=10)

@@ -1,0 +1,78 @@
+"""Images in folders, one folder per class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+
+from simfl.learning.datasets.base import Data, DataMissing, Dataset, Examples
+from simfl.learning.vision import torchvision
+
+
+@dataclass(frozen=True)
+class ImageFolder(Dataset):
+    """Image files `<path>/train/<class>/<image>` and `<path>/test/<class>/<image>`.
+
+    Read as colour images (3, height, width) in [0, 1]; the classes are the folders in
+    alphabetical order.
+    """
+
+    path: Annotated[str, "the folder; a relative path starts at the data root, else where one is"]
+    size: Annotated[
+        int | None, ">= 1", "height and width to scale to; null takes images of one size as is"
+    ] = None
+
+    def load(self, root: Path | None, seed: int) -> Data:
+        """Read both parts; raises ValueError where their classes differ."""
+        folder = (root or Path()) / self.path
+        absent = [part for part in ("train", "test") if not (folder / part).is_dir()]
+        if absent:
+            raise DataMissing(
+                f"path: no folder {folder / absent[0]}; put images into {folder}/train/<class>/ "
+                f"and {folder}/test/<class>/, or name the data root with --data-root, SIMFL_DATA "
+                f"or data.root"
+            )
+        train, classes = read_images(folder / "train", self.size)
+        test, test_classes = read_images(folder / "test", self.size)
+        if classes != test_classes:
+            raise ValueError(f"{folder}: train has the classes {classes}, test {test_classes}")
+        if train.inputs.shape[1:] != test.inputs.shape[1:]:
+            raise ValueError(
+                f"size: the training and test images in {folder} differ in size; give a size to "
+                f"scale them to"
+            )
+        return Data(train, test, "classification", outputs=len(classes))
+
+
+def read_images(folder: Path, size: int | None) -> tuple[Examples, list[str]]:
+    """The images of `<folder>/<class>/*` and the names of the classes.
+
+    Raises ValueError where a class has no image, and where sizes differ and `size` is None.
+    """
+    try:
+        files = torchvision().datasets.ImageFolder(str(folder))
+    except FileNotFoundError as error:
+        raise ValueError(f"{folder} must hold one folder of images per class: {error}") from error
+    images: np.ndarray | None = None
+    for row in range(len(files)):
+        image = files[row][0]
+        if size is not None:
+            image = image.resize((size, size))
+        pixels = np.asarray(image, dtype=np.uint8)
+        if images is None:
+            images = np.empty((len(files), *pixels.shape), dtype=np.uint8)
+        if pixels.shape != images.shape[1:]:
+            raise ValueError(
+                f"size: {files.samples[row][0]} is {pixels.shape[0]}x{pixels.shape[1]}, the first "
+                f"image {images.shape[1]}x{images.shape[2]}; give a size to scale them to"
+            )
+        images[row] = pixels
+    assert images is not None  # torchvision refuses folders without an image
+    planes = np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+    inputs = torch.from_numpy(planes).to(torch.float32) / 255
+    targets = torch.tensor(files.targets, dtype=torch.int64)
+    return Examples(inputs, targets), list(files.classes)

@@ -1,0 +1,42 @@
+"""No data, only their sizes: for runs that study time and energy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import numpy as np
+import torch
+
+from simfl.learning.datasets.base import Data, Dataset, Examples
+
+
+@dataclass(frozen=True)
+class Sizes(Dataset):
+    """Every client has `examples_per_client` examples that nobody ever looks at.
+
+    `input_shape` and `outputs` say what a model would see, so that its size and its operations
+    can be counted.
+    """
+
+    examples_per_client: Annotated[int, ">= 1", "training examples of each client"] = 100
+    input_shape: Annotated[tuple[int, ...], "shape of one example"] = (1, 28, 28)
+    outputs: Annotated[int, ">= 1", "number of classes"] = 10
+
+    has_examples: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not self.input_shape or any(length < 1 for length in self.input_shape):
+            raise ValueError(
+                f"input_shape: found {list(self.input_shape)}, accepted: positive lengths"
+            )
+
+    def num_examples(self, client_count: int) -> np.ndarray:
+        """Training examples of each client: int64, shape (client_count,)."""
+        return np.full(client_count, self.examples_per_client, dtype=np.int64)
+
+    def load(self, root: Path | None, seed: int) -> Data:
+        """Data without a row, of the right shapes."""
+        empty = Examples(torch.empty(0, *self.input_shape), torch.empty(0, dtype=torch.int64))
+        return Data(empty, empty, "classification", self.outputs)

@@ -1,0 +1,59 @@
+"""Generated data whose best model is linear and known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor
+
+from simfl.learning.datasets.base import Data, Dataset, Examples
+
+
+@dataclass(frozen=True)
+class Synthetic(Dataset):
+    """Standard normal inputs x and a hidden linear map W x + b with standard normal entries.
+
+    regression: y = W x + b + noise * e, e standard normal; (W, b) minimises the expected loss,
+    which is then `outputs * noise^2`.
+    classification: the class is argmax(W x + b + noise * g), g standard Gumbel, so that softmax
+    regression with (W, b) / noise is the true model; noise 0 makes the classes separable.
+    """
+
+    task: Literal["classification", "regression"] = "classification"
+    examples: Annotated[int, ">= 1", "training rows"] = 1000
+    test_examples: Annotated[int, ">= 1", "test rows"] = 500
+    features: Annotated[int, ">= 1", "length of an input"] = 20
+    outputs: Annotated[int, ">= 1", "classes, or values of a regression"] = 2
+    noise: Annotated[float, ">= 0", "scale of the noise on the outputs"] = 0.1
+
+    def __post_init__(self) -> None:
+        if self.task == "classification" and self.outputs < 2:
+            raise ValueError(f"outputs: found {self.outputs}, accepted: two or more classes")
+
+    def truth(self, seed: int) -> tuple[Tensor, Tensor]:
+        """The hidden W (outputs, features) and b (outputs,) of this seed's data, float32."""
+        return self._truth(torch.Generator().manual_seed(seed))
+
+    def load(self, root: Path | None, seed: int) -> Data:
+        """Generate training and test rows from the seed."""
+        generator = torch.Generator().manual_seed(seed)
+        weight, bias = self._truth(generator)
+        parts = []
+        for rows in (self.examples, self.test_examples):
+            inputs = torch.randn(rows, self.features, generator=generator)
+            clean = inputs @ weight.T + bias
+            parts.append(Examples(inputs, self._targets(clean, generator)))
+        return Data(parts[0], parts[1], self.task, self.outputs)
+
+    def _truth(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        weight = torch.randn(self.outputs, self.features, generator=generator)
+        return weight, torch.randn(self.outputs, generator=generator)
+
+    def _targets(self, clean: Tensor, generator: torch.Generator) -> Tensor:
+        if self.task == "regression":
+            return clean + self.noise * torch.randn(clean.shape, generator=generator)
+        uniform = torch.rand(clean.shape, generator=generator).clamp(min=1e-12, max=1 - 1e-7)
+        return (clean - self.noise * (-uniform.log()).log()).argmax(-1)

@@ -1,0 +1,88 @@
+"""How good models are: losses and accuracies on the sets that a server holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simfl.learning.datasets.base import Examples
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters
+
+ROWS_PER_PASS = 1024
+"""Examples in one forward pass of an evaluation: bounds memory, and fixes the bits."""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Mean loss (nats or squared error) and accuracy (share of right answers, or R^2)."""
+
+    loss: float
+    accuracy: float
+
+
+def outputs_of(network: Network, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+    """One model's outputs (rows, outputs) in evaluation mode, without gradients."""
+    with torch.no_grad():
+        chunks = [
+            network.call(parameters, chunk, training=False)[0]
+            for chunk in torch.split(inputs, ROWS_PER_PASS)
+        ]
+    return torch.cat(chunks)
+
+
+def mean_loss(network: Network, parameters: Mapping[str, Tensor], examples: Examples) -> float:
+    """Mean loss of one model over `examples`, in evaluation mode."""
+    outputs = outputs_of(network, parameters, examples.inputs)
+    losses = network.objective.per_example(outputs, examples.targets)
+    return float(losses.mean(dtype=torch.float64))
+
+
+class Evaluator:
+    """Evaluates models on named sets ("test", "validation", ...).
+
+    Models are run one at a time, so that a figure never depends on what else was evaluated.
+    Asking for a set that is absent raises ValueError.
+    """
+
+    def __init__(self, network: Network, sets: Mapping[str, Examples]) -> None:
+        self._network = network
+        self._sets = {
+            name: examples.cast(network.dtype, network.device) for name, examples in sets.items()
+        }
+
+    def metrics(self, members: Sequence[Parameters], on: str = "test") -> Metrics:
+        """Loss and accuracy of the averaged outputs (logits) of `members` on the set `on`."""
+        examples = self._set(on)
+        outputs = outputs_of(self._network, members[0], examples.inputs)
+        for member in members[1:]:
+            outputs = outputs + outputs_of(self._network, member, examples.inputs)
+        outputs = outputs / len(members)
+        objective = self._network.objective
+        losses = objective.per_example(outputs, examples.targets)
+        return Metrics(
+            loss=float(losses.mean(dtype=torch.float64)),
+            accuracy=objective.accuracy(outputs, examples.targets),
+        )
+
+    def loss(self, members: Sequence[Parameters], on: str = "validation") -> float:
+        """Mean loss of the averaged outputs of `members`."""
+        return self.metrics(members, on).loss
+
+    def accuracy(self, members: Sequence[Parameters], on: str = "test") -> float:
+        """Accuracy of the averaged outputs of `members`."""
+        return self.metrics(members, on).accuracy
+
+    def num_examples(self, on: str = "test") -> int:
+        """How many examples the set `on` holds."""
+        return len(self._set(on))
+
+    def _set(self, name: str) -> Examples:
+        if name not in self._sets:
+            held = ", ".join(sorted(self._sets)) or "none"
+            hint = " (data.validation_share makes one)" if name == "validation" else ""
+            raise ValueError(f"no {name} set at the server{hint}; sets held: {held}")
+        return self._sets[name]

@@ -1,0 +1,173 @@
+"""What crosses between a protocol and the trainer: a brief goes out, an update comes back.
+
+A *job* is one client's local training in one turn. Its result is a pure function of the job
+(start weights, client data, recipe, the job's own seed, the memory of the client's previous job);
+the clock has no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from simfl.learning.parameters import Parameters
+
+if TYPE_CHECKING:
+    from simfl.learning.trainer import Future
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """How a client trains: the `algorithm.local` section of a scenario.
+
+    Exactly one of `epochs` and `steps` is set; neither means one epoch.
+    """
+
+    epochs: Annotated[int | None, ">= 1", "passes over the client's data"] = None
+    steps: Annotated[int | None, ">= 1", "mini-batch steps, instead of epochs"] = None
+    batch_size: Annotated[int | None, ">= 1", "examples per step; null is the whole shard"] = 32
+    learning_rate: Annotated[float, "> 0"] = 0.01
+    learning_rate_decay: Annotated[
+        float, "> 0", "<= 1", "factor on the learning rate per global version"
+    ] = 1.0
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    momentum: Annotated[float, ">= 0", "< 1"] = 0.0
+    weight_decay: Annotated[float, ">= 0"] = 0.0
+    keep_optimizer: Annotated[bool, "keep the optimizer's state between a client's jobs"] = False
+
+    def __post_init__(self) -> None:
+        if self.epochs is not None and self.steps is not None:
+            raise ValueError("epochs and steps exclude each other; give one of them")
+        if self.optimizer == "adam" and self.momentum:
+            raise ValueError("momentum belongs to sgd; adam has its own")
+
+    def at(self, version: int) -> LocalTraining:
+        """These settings with the learning rate decayed to server version `version`."""
+        rate = self.learning_rate * self.learning_rate_decay**version
+        return replace(self, learning_rate=rate, learning_rate_decay=1.0)
+
+    def passes(self, num_examples: Any) -> Any:
+        """How many times the local data are gone through, as a real number (array in, array out).
+
+        `steps` counts full batches, so a client with little data passes over it more often.
+        """
+        if self.steps is not None:
+            rows = num_examples if self.batch_size is None else self.batch_size
+            return self.steps * rows / num_examples
+        return 1.0 * (self.epochs or 1)
+
+
+RecipeKind = Literal["train", "gradient"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a client is asked to do in one turn.
+
+    `kind` "train" runs `local` and returns trained tensors; "gradient" returns the mean gradient
+    of the loss at the start weights, over the whole shard or, with `local.steps`, over that many
+    mini-batches. `trainable` names the parameters that may change (None: all). `private` names the
+    tensors (parameters or buffers) that stay with the client from turn to turn and are never part
+    of a payload. `measure` names extra figures to return, of `MEASURES`.
+    """
+
+    local: LocalTraining
+    kind: RecipeKind = "train"
+    trainable: frozenset[str] | None = None
+    private: frozenset[str] = frozenset()
+    measure: frozenset[str] = frozenset()
+
+
+MEASURES = frozenset({"loss_before"})
+"""loss_before: mean loss of the start weights over the client's whole shard, before training."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a turn costs the system, in units the system understands.
+
+    `down_bytes` and `up_bytes` are the message sizes as float32 before the codec. `work` is the
+    client's computation as a factor on plain training with the same recipe (a submodel costs
+    less, an ensemble game more).
+    """
+
+    down_bytes: int
+    up_bytes: int
+    work: float = 1.0
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What one client gets for one turn: values and their price.
+
+    `own` are tensors of this client only (masks, indices); they reach the algorithm's loss with a
+    leading job axis.
+    """
+
+    start: Parameters
+    recipe: Recipe
+    price: Price
+    own: Parameters = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a client keeps between its jobs: private tensors and the optimizer's state.
+
+    `optimizer` maps "<buffer>/<parameter>" to a tensor; `optimizer_steps` counts Adam's steps.
+    """
+
+    private: Parameters = field(default_factory=dict)
+    optimizer: Parameters = field(default_factory=dict)
+    optimizer_steps: int = 0
+
+
+@dataclass
+class LocalJob:
+    """One client's local training in one turn, before it is done.
+
+    `make_brief` is called once, when the job is trained; `ready` says whether the values that it
+    needs are at hand without training anything else. `previous` is the client's job whose memory
+    this one takes. `make_common` gives the tensors that all jobs of a state share
+    (`Algorithm.common`); jobs are trained together only where it gives the same object.
+    """
+
+    key: str
+    client: int
+    seed: int
+    version: int
+    make_brief: Callable[[], Brief]
+    ready: Callable[[], bool]
+    previous: Future | None = None
+    make_common: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a client sends back, and the memory that it keeps.
+
+    `payload` holds the trained tensors and BatchNorm statistics (kind "train") or the gradient
+    (kind "gradient"); private tensors are in `memory` only. `version` is the server version the
+    job started from, `staleness` how many versions the server has moved on since.
+    """
+
+    client: int
+    brief: Brief
+    payload: Parameters
+    memory: Memory
+    num_examples: int
+    version: int
+    staleness: int = 0
+    measures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def delta(self) -> Parameters:
+        """`payload - start`: what local training changed."""
+        start = self.brief.start
+        return {name: tensor - start[name] for name, tensor in self.payload.items()}
+
+    def rebased(self, weights: Parameters) -> Update:
+        """This update as if its training had started from `weights`: payload = weights + delta."""
+        payload = {name: weights[name] + step for name, step in self.delta.items()}
+        return replace(self, payload=payload, brief=replace(self.brief, start=weights))

@@ -1,0 +1,1 @@
+"""Models: what is trained, by name."""

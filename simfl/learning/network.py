@@ -1,0 +1,170 @@
+"""One model: its tensors' names, sizes and cost, its initial weights, and one plain forward pass.
+
+A `Network` wraps any `torch.nn.Module`. The module serves as a template only: weights never live
+in it, they are passed in and handed back, so that one network serves every client and server.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.flop_counter import FlopCounterMode
+
+from simfl.learning.objective import Objective
+from simfl.learning.parameters import Parameters, size_bytes
+from simfl.learning.stacked import NotStackable, StackedForward
+
+KernelFamily = Literal["stacked", "loop"]
+
+LARGEST_STACKED_IMAGE = 256
+"""Pixels up to which convolutions of several jobs are stacked on a CPU: grouped convolution gains
+on 8x8 images and loses on 28x28, where one job fills the machine."""
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Run a block on torch's generators seeded with `seed`; they are put back afterwards."""
+    forked = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=forked):
+        torch.manual_seed(seed)
+        yield
+
+
+class Network:
+    """A module, the shape of one example, and what is minimised.
+
+    `factory` builds the module; its random initialisation is taken from torch's global generator,
+    which `initial` seeds and puts back. `input_shape` is one example's, without a batch axis.
+    `dtype` and `device` are those of weights and activations.
+    """
+
+    def __init__(
+        self,
+        factory: Callable[[], nn.Module],
+        input_shape: tuple[int, ...],
+        objective: Objective,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.input_shape = tuple(input_shape)
+        self.objective = objective
+        self.dtype = dtype
+        self.device = torch.device(device)
+        self._factory = factory
+        with seeded(0, self.device):
+            self._module = factory().to(device=self.device, dtype=dtype)
+        state = self._module.state_dict()
+        named = dict(self._module.named_parameters())
+        self.parameter_names: tuple[str, ...] = tuple(named)
+        self.trainable_names = frozenset(n for n, p in named.items() if p.requires_grad)
+        self.buffer_names: tuple[str, ...] = tuple(
+            name for name, _ in self._module.named_buffers() if name in state
+        )
+
+    def initial(self, seed: int) -> Parameters:
+        """Freshly initialised parameters and buffers, a pure function of `seed`."""
+        with seeded(seed, self.device):
+            module = self._factory().to(device=self.device, dtype=self.dtype)
+        state = module.state_dict()
+        return {name: state[name].detach().clone() for name in self.tensor_names}
+
+    @property
+    def tensor_names(self) -> tuple[str, ...]:
+        """Names of all tensors of a model: parameters, then buffers."""
+        return self.parameter_names + self.buffer_names
+
+    @cached_property
+    def normalisation(self) -> frozenset[str]:
+        """Names of the tensors (weights and running statistics) of BatchNorm modules, by type."""
+        return frozenset(
+            f"{prefix}.{name}" if prefix else name
+            for prefix, module in self._module.named_modules()
+            if isinstance(module, _BatchNorm)
+            for name in module.state_dict()
+        )
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """Bytes of one model on the wire, as float32: parameters and floating-point buffers."""
+        state = self._module.state_dict()
+        return size_bytes({n: state[n] for n in self.tensor_names if state[n].is_floating_point()})
+
+    @cached_property
+    def forward_flops(self) -> float:
+        """Floating-point operations of one example's forward pass (a multiply-add counts two).
+
+        Counted without computing: on the meta device, or, for a module that cannot run there, on
+        one example of zeros.
+        """
+        try:
+            return self._count_flops(copy.deepcopy(self._module).to("meta"), torch.device("meta"))
+        except (RuntimeError, NotImplementedError):
+            return self._count_flops(self._module, self.device)
+
+    def _count_flops(self, module: nn.Module, device: torch.device) -> float:
+        example = torch.zeros(1, *self.input_shape, dtype=self.dtype, device=device)
+        counter = FlopCounterMode(display=False)
+        was_training = module.training
+        module.eval()
+        with counter, torch.no_grad():
+            module(example)
+        module.train(was_training)
+        return float(counter.get_total_flops())
+
+    def call(
+        self, parameters: Mapping[str, Tensor], inputs: Tensor, training: bool
+    ) -> tuple[Tensor, Parameters]:
+        """One model's outputs (rows, outputs) of inputs (rows, ...), and its buffers afterwards.
+
+        In training, running statistics move; the buffers in `parameters` are left untouched and
+        the moved ones returned.
+        """
+        if self._module.training != training:
+            self._module.train(training)
+        buffers = {name: parameters[name] for name in self.buffer_names}
+        if training:
+            buffers = {name: tensor.clone() for name, tensor in buffers.items()}
+        outputs: Tensor = functional_call(self._module, {**parameters, **buffers}, (inputs,))
+        return outputs, buffers
+
+    @cached_property
+    def stacked(self) -> StackedForward | None:
+        """The forward pass of many models at once; None where some layer has no batched form.
+
+        Layers that draw random numbers have none either: their draws would depend on which jobs
+        are trained together.
+        """
+        try:
+            return StackedForward(self._module, self.input_shape)
+        except NotStackable:
+            return None
+
+    @property
+    def stackable(self) -> bool:
+        """Whether every layer has a batched form and draws no random numbers."""
+        return self.stacked is not None
+
+    @cached_property
+    def kernel_family(self) -> KernelFamily:
+        """How jobs are trained together: "stacked" kernels, or a "loop" over the jobs.
+
+        A static rule of model, input shape and device kind, never of timings or of how many jobs
+        wait: it decides bits, so it is part of the numeric platform.
+        """
+        pixels = self.input_shape[-2] * self.input_shape[-1] if len(self.input_shape) > 2 else 0
+        if self.device.type == "cpu" and self.has_convolution and pixels > LARGEST_STACKED_IMAGE:
+            return "loop"
+        return "stacked" if self.stackable else "loop"
+
+    @cached_property
+    def has_convolution(self) -> bool:
+        """Whether the module contains a two-dimensional convolution."""
+        return any(isinstance(module, nn.Conv2d) for module in self._module.modules())

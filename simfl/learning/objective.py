@@ -1,0 +1,40 @@
+"""What is minimised and what is reported: classification and regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor
+
+Task = Literal["classification", "regression"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Cross entropy (nats) for classification, squared error for regression.
+
+    A regression's "accuracy" is the coefficient of determination R^2, so that both tasks have one
+    figure that grows towards 1.
+    """
+
+    task: Task
+
+    def per_example(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each example: outputs (..., rows, classes), targets (..., rows) -> (..., rows)."""
+        if self.task == "classification":
+            flat = functional.cross_entropy(
+                outputs.reshape(-1, outputs.shape[-1]), targets.reshape(-1), reduction="none"
+            )
+            return flat.view(targets.shape)
+        return ((outputs - targets) ** 2).sum(-1)
+
+    def accuracy(self, outputs: Tensor, targets: Tensor) -> float:
+        """Share of right answers, or R^2, of outputs (rows, classes or values)."""
+        if self.task == "classification":
+            return float((outputs.argmax(-1) == targets).to(torch.float64).mean())
+        residual = ((outputs - targets) ** 2).sum(dtype=torch.float64)
+        spread = ((targets - targets.mean(0)) ** 2).sum(dtype=torch.float64)
+        return float(1 - residual / spread)

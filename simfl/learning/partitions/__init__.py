@@ -1,0 +1,1 @@
+"""Partitions: which training example lies with which client."""

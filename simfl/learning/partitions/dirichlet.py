@@ -1,0 +1,75 @@
+"""Label proportions drawn from a Dirichlet distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from simfl.learning.partitions.base import (
+    Partition,
+    class_labels,
+    require_enough,
+    sorted_rows,
+)
+
+ATTEMPTS = 1000
+"""Draws before a split with `min_examples` at every client is given up."""
+
+
+@dataclass(frozen=True)
+class Dirichlet(Partition):
+    """Each label's rows go to the clients in proportions p ~ Dirichlet(alpha, ..., alpha).
+
+    A small alpha gives each client few labels and unequal amounts, a large one IID data. The draw
+    is repeated until every client has `min_examples` rows, or, where there are fewer than that
+    for each, an equal share's worth.
+
+    Source: Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks",
+    ICML 2019; repeated draws as in Li et al., "Federated Learning on Non-IID Data Silos", 2021.
+    """
+
+    alpha: Annotated[float, "> 0", "concentration: small is more uneven"] = 0.5
+    min_examples: Annotated[int, ">= 1", "fewest examples of a client"] = 10
+
+    def split(
+        self,
+        targets: np.ndarray,
+        home_edge: np.ndarray,
+        natural: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> list[np.ndarray]:
+        """All rows; raises ValueError where no draw gave every client enough."""
+        labels = class_labels(targets, "dirichlet")
+        clients = len(home_edge)
+        require_enough(len(labels), clients)
+        fewest = min(self.min_examples, len(labels) // clients)
+        by_label = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        for _ in range(ATTEMPTS):
+            counts = np.array([self._counts(len(rows), clients, rng) for rows in by_label])
+            if counts.sum(axis=0).min() >= fewest:
+                break
+        else:
+            raise ValueError(
+                f"alpha: no draw of {ATTEMPTS} with alpha {self.alpha} gave each of {clients} "
+                f"clients {fewest} of {len(labels)} examples; raise alpha, lower min_examples, or "
+                f"take fewer clients"
+            )
+        cuts = [
+            np.split(rng.permutation(rows), np.cumsum(count)[:-1])
+            for rows, count in zip(by_label, counts, strict=True)
+        ]
+        parts = [np.concatenate(pieces) for pieces in zip(*cuts, strict=True)]
+        return sorted_rows(parts, "too few examples")
+
+    def _counts(self, rows: int, clients: int, rng: np.random.Generator) -> np.ndarray:
+        """How many of a label's rows each client gets: shape (clients,), sum `rows`."""
+        shares = rng.dirichlet(np.full(clients, self.alpha))
+        if not np.isfinite(shares).all() or abs(shares.sum() - 1) > 1e-6:
+            # alpha so small that every share underflows: its limit, one client has all
+            shares = np.zeros(clients)
+            shares[rng.integers(clients)] = 1.0
+        ends = np.floor(np.cumsum(shares) * rows + 1e-9).astype(np.int64)
+        ends[-1] = rows
+        return np.diff(np.minimum(ends, rows), prepend=0)

@@ -1,0 +1,28 @@
+"""Equal shares drawn at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfl.learning.partitions.base import Partition, require_enough, sorted_rows
+
+
+@dataclass(frozen=True)
+class Iid(Partition):
+    """Every client gets the same number of random rows (or one more); the only rule that also
+    fits a regression without owners."""
+
+    def split(
+        self,
+        targets: np.ndarray,
+        home_edge: np.ndarray,
+        natural: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> list[np.ndarray]:
+        """All rows, dealt evenly."""
+        clients = len(home_edge)
+        require_enough(len(targets), clients)
+        parts = np.array_split(rng.permutation(len(targets)), clients)
+        return sorted_rows(parts, "too few examples")

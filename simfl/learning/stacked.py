@@ -1,0 +1,309 @@
+"""The forward pass of many models of one architecture at once, each on its own rows.
+
+The module is traced with `torch.fx`; every layer with weights is replaced by a form whose weights
+carry a leading job axis. Between layers an activation keeps jobs and rows folded into one leading
+axis (jobs * rows, ...), so that everything without weights runs as it stands in the module.
+
+What one job's rows become must not depend, to the last bit, on the other jobs: a layer is taken
+only where its kernel keeps jobs apart and computes each in an order fixed by the job's own shape.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from simfl.learning.parameters import Parameters
+
+VECTOR = 64
+"""Elementwise kernels compute this many elements at least in one stride; a shorter tail is left to
+scalar code, whose exp or tanh can differ in the last bit."""
+
+# Exact in every element (one rounding, or none), or computed row by row.
+PLAIN_MODULES = (
+    nn.Identity,
+    nn.ReLU,
+    nn.ReLU6,
+    nn.LeakyReLU,
+    nn.Hardtanh,
+    nn.Flatten,
+    nn.MaxPool2d,
+    nn.AvgPool2d,
+    nn.AdaptiveAvgPool2d,
+)
+PLAIN_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    operator.add: operator.add,
+    operator.iadd: operator.add,
+    operator.sub: operator.sub,
+    operator.mul: operator.mul,
+    operator.getitem: operator.getitem,
+    getattr: getattr,
+    torch.add: operator.add,
+    torch.flatten: torch.flatten,
+    torch.relu: torch.relu,
+    F.relu: F.relu,
+    F.relu6: F.relu6,
+    F.leaky_relu: F.leaky_relu,
+    F.max_pool2d: F.max_pool2d,
+    torch.max_pool2d: torch.max_pool2d,
+    F.avg_pool2d: F.avg_pool2d,
+    F.adaptive_avg_pool2d: F.adaptive_avg_pool2d,
+}
+PLAIN_METHODS = frozenset({"view", "reshape", "flatten", "size", "relu", "contiguous", "mean"})
+
+# Several roundings, or a transcendental function: see VECTOR.
+CURVED_MODULES = (nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.Tanh, nn.SELU)
+CURVED_FUNCTIONS = (torch.tanh, torch.sigmoid, F.elu, F.gelu, F.silu, F.selu, F.softplus)
+CURVED_METHODS = frozenset({"tanh", "sigmoid"})
+
+
+class NotStackable(ValueError):
+    """A module that cannot be traced, or has a layer without a batched form."""
+
+
+@dataclass
+class Pass:
+    """One forward pass: stacked tensors (jobs, ...), and 1 for each valid row, else 0."""
+
+    tensors: Parameters
+    valid: Tensor
+    moved: Parameters = field(default_factory=dict)
+
+    @property
+    def jobs(self) -> int:
+        """How many models are computed."""
+        return len(self.valid)
+
+
+Layer = Callable[..., Any]
+"""layer(pass, activation, ...) -> activation, both folded."""
+
+
+class StackedForward:
+    """The training-mode forward pass of stacked models.
+
+    Raises NotStackable where the module has no batched form, or where its batched form does not
+    reproduce the module on random rows (a module that lets rows of a batch meet).
+    """
+
+    def __init__(self, module: nn.Module, input_shape: tuple[int, ...]) -> None:
+        was_training = module.training
+        module.train()
+        try:
+            self._graph = fx.symbolic_trace(module).graph
+        except Exception as error:  # tracing runs the user's code, which may raise anything
+            raise NotStackable(f"cannot be traced: {error}") from error
+        finally:
+            module.train(was_training)
+        modules = dict(module.named_modules())
+        self._layers = {node: _layer(node, modules) for node in self._graph.nodes}
+        _verify(self, module, input_shape)
+
+    def __call__(
+        self, tensors: Parameters, inputs: Tensor, valid: Tensor
+    ) -> tuple[Tensor, Parameters]:
+        """Outputs (jobs, rows, outputs), and the running statistics after the pass.
+
+        tensors: parameters and buffers, each (jobs, ...); inputs: (jobs, rows, ...); valid:
+        (jobs, rows), 1 for an example and 0 for padding, which batch statistics leave out.
+        """
+        current = Pass(tensors, valid)
+        values: dict[fx.Node, Any] = {}
+        for node, layer in self._layers.items():
+            if node.op == "placeholder":
+                values[node] = inputs.flatten(0, 1)
+            elif node.op == "output":
+                folded: Tensor = fx.node.map_arg(node.args[0], values.__getitem__)
+                return folded.view(*inputs.shape[:2], *folded.shape[1:]), current.moved
+            else:
+                arguments = fx.node.map_arg(node.args, values.__getitem__)
+                settings = fx.node.map_arg(node.kwargs, values.__getitem__)
+                values[node] = layer(current, *arguments, **settings)
+        raise AssertionError("a traced graph ends with its output")
+
+
+def _layer(node: fx.Node, modules: dict[str, nn.Module]) -> Layer:
+    """What to compute at one node of the graph."""
+    if node.op == "call_module":
+        return _module_layer(str(node.target), modules[str(node.target)])
+    if node.op == "call_function":
+        if node.target in PLAIN_FUNCTIONS:
+            return _plain(PLAIN_FUNCTIONS[node.target])
+        if node.target in CURVED_FUNCTIONS:
+            return _curved(node.target)
+    if node.op == "call_method":
+        if node.target in PLAIN_METHODS:
+            return _plain(getattr(Tensor, str(node.target)))
+        if node.target in CURVED_METHODS:
+            return _curved(getattr(Tensor, str(node.target)))
+    if node.op in ("placeholder", "output"):
+        return _plain(lambda value: value)
+    raise NotStackable(f"{node.op} {node.target} has no batched form")
+
+
+def _module_layer(prefix: str, module: nn.Module) -> Layer:
+    if isinstance(module, nn.Linear):
+        return _linear(prefix, module)
+    if isinstance(module, nn.Conv2d) and module.padding_mode == "zeros":
+        return _convolution(prefix, module)
+    if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+        return _batch_norm(prefix, module)
+    if isinstance(module, nn.Dropout | nn.Dropout2d) and module.p == 0:
+        return _plain(lambda activation: activation)
+    if type(module) in PLAIN_MODULES:
+        return _plain(_out_of_place(module))
+    if type(module) in CURVED_MODULES:
+        return _curved(_out_of_place(module))
+    raise NotStackable(f"{prefix} ({type(module).__name__}) has no batched form")
+
+
+def _out_of_place(module: nn.Module) -> nn.Module:
+    """The module without `inplace`, which would overwrite what the backward pass still needs."""
+    if getattr(module, "inplace", False):
+        module = copy.copy(module)
+        module.inplace = False  # type: ignore[assignment]
+    return module
+
+
+def _plain(function: Callable[..., Any]) -> Layer:
+    def run(_: Pass, *arguments: Any, inplace: bool = False, **settings: Any) -> Any:
+        return function(*arguments, **settings)
+
+    return run
+
+
+def _curved(function: Callable[..., Tensor]) -> Layer:
+    """An elementwise function; each job's elements are padded to whole vectors."""
+
+    def run(current: Pass, activation: Tensor, *arguments: Any, **settings: Any) -> Tensor:
+        settings.pop("inplace", None)
+        rows = activation.reshape(current.jobs, -1)
+        missing = -rows.shape[1] % VECTOR
+        padded = F.pad(rows, (0, missing)) if missing else rows
+        values = function(padded, *arguments, **settings)
+        return values[:, : rows.shape[1]].reshape(activation.shape)
+
+    return run
+
+
+def _linear(prefix: str, module: nn.Linear) -> Layer:
+    def run(current: Pass, activation: Tensor) -> Tensor:
+        weight = current.tensors[f"{prefix}.weight"].transpose(1, 2)
+        rows = activation.reshape(current.jobs, -1, module.in_features)
+        if f"{prefix}.bias" in current.tensors:
+            outputs = torch.baddbmm(current.tensors[f"{prefix}.bias"].unsqueeze(1), rows, weight)
+        else:
+            outputs = torch.bmm(rows, weight)
+        return outputs.reshape(*activation.shape[:-1], module.out_features)
+
+    return run
+
+
+def _convolution(prefix: str, module: nn.Conv2d) -> Layer:
+    """All jobs as groups of one convolution: channels (rows, jobs * channels, height, width)."""
+
+    def run(current: Pass, activation: Tensor) -> Tensor:
+        jobs = current.jobs
+        images = _split(activation, jobs).transpose(0, 1).flatten(1, 2)
+        bias = None if module.bias is None else current.tensors[f"{prefix}.bias"].flatten()
+        outputs = F.conv2d(
+            images,
+            current.tensors[f"{prefix}.weight"].flatten(0, 1),
+            bias,
+            module.stride,
+            module.padding,
+            module.dilation,
+            jobs * module.groups,
+        )
+        return _split(outputs.transpose(0, 1), jobs).transpose(1, 2).flatten(0, 1)
+
+    return run
+
+
+def _batch_norm(prefix: str, module: _BatchNorm) -> Layer:
+    """Normalisation over each job's valid rows, with the job's own running statistics.
+
+    As torch does: the batch is normalised with the biased variance, the running variance takes the
+    unbiased one.
+    """
+
+    def run(current: Pass, activation: Tensor) -> Tensor:
+        # (jobs, rows, channels, positions); a fully connected layer has one position
+        values = activation.reshape(*current.valid.shape, module.num_features, -1)
+        valid = current.valid[:, :, None, None]
+        count = (current.valid.sum(1) * values.shape[3]).view(-1, 1, 1, 1)
+        mean = (values * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
+        centred = values - mean
+        variance = (centred * centred * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
+        outputs = centred / (variance + module.eps).sqrt()
+        if module.affine:
+            weight = current.tensors[f"{prefix}.weight"][:, None, :, None]
+            outputs = outputs * weight + current.tensors[f"{prefix}.bias"][:, None, :, None]
+        if module.track_running_stats:
+            unbiased = variance * (count / (count - 1).clamp(min=1))
+            _move_statistics(
+                current, prefix, module.momentum, mean[:, 0, :, 0], unbiased[:, 0, :, 0]
+            )
+        return outputs.reshape(activation.shape)
+
+    return run
+
+
+def _move_statistics(
+    current: Pass, prefix: str, momentum: float | None, mean: Tensor, variance: Tensor
+) -> None:
+    """Running statistics after one more batch (momentum None: their plain average so far)."""
+    held = {**current.tensors, **current.moved}
+    batches = held[f"{prefix}.num_batches_tracked"] + 1
+    share: Any = momentum if momentum is not None else 1.0 / batches.to(mean.dtype).unsqueeze(1)
+    for name, value in (("running_mean", mean), ("running_var", variance)):
+        before = held[f"{prefix}.{name}"]
+        current.moved[f"{prefix}.{name}"] = (1 - share) * before + share * value.detach()
+    current.moved[f"{prefix}.num_batches_tracked"] = batches
+
+
+def _split(folded: Tensor, jobs: int) -> Tensor:
+    """The leading axis of `folded` as (jobs, the rest)."""
+    return folded.reshape(jobs, -1, *folded.shape[1:])
+
+
+def _verify(stacked: StackedForward, module: nn.Module, input_shape: tuple[int, ...]) -> None:
+    """Compare the batched form with the module on two jobs of four and three random rows."""
+    generator = torch.Generator().manual_seed(0)
+    state = module.state_dict()
+    held: Parameters = dict(module.named_parameters())
+    held.update((name, buffer) for name, buffer in module.named_buffers() if name in state)
+    device = next((tensor.device for tensor in held.values()), torch.device("cpu"))
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(device)
+
+    tensors = {
+        name: torch.stack([tensor.detach(), tensor.detach()])
+        + (0.1 * noise(2, *tensor.shape).abs() if tensor.is_floating_point() else 0)
+        for name, tensor in held.items()
+    }
+    inputs, rows = noise(2, 4, *input_shape), (4, 3)
+    valid = torch.ones(2, 4, dtype=torch.float64, device=device)
+    valid[1, 3] = 0
+    was_training = module.training
+    module.train()
+    try:
+        outputs, _ = stacked(tensors, inputs, valid)
+        for job, count in enumerate(rows):
+            alone = {name: tensor[job].clone() for name, tensor in tensors.items()}
+            expected = functional_call(module, alone, (inputs[job, :count],))
+            torch.testing.assert_close(outputs[job, :count], expected, rtol=1e-6, atol=1e-6)
+    except Exception as error:  # whatever goes wrong, the loop over jobs is right
+        raise NotStackable(f"the batched form differs from the module: {error}") from error
+    finally:
+        module.train(was_training)

@@ -1,0 +1,136 @@
+"""A job whose inputs are at hand, and how its result becomes an update."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simfl.learning.batches import padded_rows, plan_batches
+from simfl.learning.datasets.base import Examples
+from simfl.learning.evaluate import mean_loss
+from simfl.learning.job import Brief, Memory, Update
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters
+
+MASK_PREFIX = "mask/"
+"""`own["mask/<parameter>"]` is 1 where a parameter may change and 0 where it stays as it is."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job whose inputs are all at hand: what a trainer needs in order to compute its update.
+
+    `start` are the weights training starts from: the brief's, with the client's private tensors
+    in place of those of the same name.
+    """
+
+    client: int
+    seed: int
+    version: int
+    brief: Brief
+    memory: Memory
+    start: Parameters
+    examples: Examples
+    common: Any
+
+    def cohort(self) -> Hashable:
+        """Tasks with equal values here can be trained as one stack of tensors."""
+        recipe = self.brief.recipe
+        local = replace(recipe.local, learning_rate=1.0)
+        shapes = tuple(
+            (name, tensor.shape, tensor.dtype)
+            for tensors in (self.start, self.brief.own)
+            for name, tensor in sorted(tensors.items())
+        )
+        inputs = self.examples.inputs.shape[1:]
+        rows = padded_rows(len(self.examples), local.batch_size)
+        return replace(recipe, local=local), shapes, inputs, rows, id(self.common)
+
+    def batches(self, network: Network) -> list[Tensor]:
+        """Row indices of each step of this job."""
+        recipe = self.brief.recipe
+        smallest = 2 if network.normalisation else 1
+        return plan_batches(
+            self.seed, len(self.examples), recipe.local, recipe.kind, smallest=smallest
+        )
+
+    def trainable(self, network: Network) -> list[str]:
+        """Names of the parameters that this job changes, in the model's order."""
+        wanted = self.brief.recipe.trainable
+        return [
+            name
+            for name in network.parameter_names
+            if name in network.trainable_names and (wanted is None or name in wanted)
+        ]
+
+    def masks(self) -> Parameters:
+        """For masked parameters, by name: True where the parameter may change."""
+        return {
+            name.removeprefix(MASK_PREFIX): tensor != 0
+            for name, tensor in self.brief.own.items()
+            if name.startswith(MASK_PREFIX)
+        }
+
+    def measures(self, network: Network) -> dict[str, float]:
+        """The figures that the recipe asks for, taken at the start weights."""
+        if "loss_before" not in self.brief.recipe.measure:
+            return {}
+        return {"loss_before": mean_loss(network, self.start, self.examples)}
+
+    def kept(self, buffer: str, name: str) -> Tensor:
+        """An optimizer buffer of one parameter as the previous job left it; zeros without one."""
+        held = self.memory.optimizer.get(f"{buffer}/{name}")
+        if held is None or not self.brief.recipe.local.keep_optimizer:
+            return torch.zeros_like(self.start[name])
+        return held
+
+    @property
+    def steps_kept(self) -> int:
+        """Optimizer steps that the kept state has seen."""
+        return self.memory.optimizer_steps if self.brief.recipe.local.keep_optimizer else 0
+
+    def trained(
+        self,
+        network: Network,
+        tensors: Parameters,
+        optimizer: Parameters,
+        steps: int,
+        **measures: float,
+    ) -> Update:
+        """The update of a training job: `tensors` are the model after `steps` steps.
+
+        `optimizer` maps "<buffer>/<parameter>" to what the optimizer holds afterwards.
+        """
+        recipe = self.brief.recipe
+        sent = {*self.trainable(network), *network.buffer_names} - recipe.private
+        kept = {name: tensor for name, tensor in tensors.items() if name in recipe.private}
+        memory = replace(self.memory, private={**self.memory.private, **kept})
+        if recipe.local.keep_optimizer:
+            memory = replace(
+                memory,
+                optimizer={**self.memory.optimizer, **optimizer},
+                optimizer_steps=self.steps_kept + steps,
+            )
+        payload = {name: tensor for name, tensor in tensors.items() if name in sent}
+        return self._update(payload, memory, measures)
+
+    def derived(self, gradient: Parameters, **measures: float) -> Update:
+        """The update of a gradient job; the client's memory stays as it is."""
+        private = self.brief.recipe.private
+        payload = {name: tensor for name, tensor in gradient.items() if name not in private}
+        return self._update(payload, self.memory, measures)
+
+    def _update(self, payload: Parameters, memory: Memory, measures: dict[str, float]) -> Update:
+        return Update(
+            client=self.client,
+            brief=self.brief,
+            payload=payload,
+            memory=memory,
+            num_examples=len(self.examples),
+            version=self.version,
+            measures=measures,
+        )

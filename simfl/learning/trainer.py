@@ -1,0 +1,177 @@
+"""The seam between clock and values: jobs are submitted, futures are read, work is done between.
+
+A protocol submits a job when a client is dispatched and reads its future when the upload arrives.
+Reading one future trains everything that is pending and whose inputs are at hand, together. What a
+job returns does not depend on when that happens, nor on its company.
+"""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+
+from torch import Tensor
+
+from simfl.learning.datasets.base import Examples
+from simfl.learning.job import LocalJob, Memory, Update
+from simfl.learning.minibatch import Minibatch
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters
+from simfl.learning.task import Task
+
+Loss = Callable[[Parameters, Minibatch], Tensor]
+"""An algorithm's loss: one value per job, shape (jobs,). See `Algorithm.loss`."""
+
+Augmentation = Callable[[Tensor], Tensor]
+"""Changes one example's input at random, drawing from torch's global generator."""
+
+
+class Future:
+    """The handle of a submitted job. While nothing refers to it, the job counts as withdrawn."""
+
+    def __init__(self, trainer: Trainer, job: LocalJob) -> None:
+        self.key = job.key
+        self.client = job.client
+        self.version = job.version
+        self._trainer = trainer
+        self._job: LocalJob | None = job
+        self._update: Update | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether `result` is at hand without training."""
+        return self._update is not None or self.key in self._trainer.store
+
+    def result(self) -> Update:
+        """The update, trained now if need be, with everything else that can be."""
+        if self._update is None:
+            self._trainer.resolve(self)
+        assert self._update is not None
+        return self._update
+
+    @property
+    def job(self) -> LocalJob:
+        """The job that is still to be done."""
+        assert self._job is not None
+        return self._job
+
+    def fulfil(self, update: Update) -> None:
+        """Take the result and let go of everything that the job held."""
+        self._update = update
+        self._job = None
+
+
+class Trainer(ABC):
+    """Trains submitted jobs, in cohorts. A subclass says how one cohort is computed.
+
+    `shards` are the clients' data by client number. `store` maps keys to updates that need no
+    training (results of an earlier run); it is read, never written. `cohort_cap` limits how many
+    jobs are trained together (None: the trainer chooses); it changes no bit of any result.
+
+    Counters, for reports: `jobs_asked` (submitted), `trained` (jobs), `cohorts` (their sizes).
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        shards: Sequence[Examples],
+        loss: Loss,
+        *,
+        augmentation: Augmentation | None = None,
+        store: Mapping[str, Update] | None = None,
+        cohort_cap: int | None = None,
+    ) -> None:
+        self.network = network
+        self.shards = shards
+        self.loss = loss
+        self.augmentation = augmentation
+        self.store = {} if store is None else store
+        self.cohort_cap = cohort_cap
+        self.jobs_asked = 0
+        self.trained = 0
+        self.cohorts: list[int] = []
+        self._pending: weakref.WeakValueDictionary[int, Future] = weakref.WeakValueDictionary()
+
+    @abstractmethod
+    def train(self, tasks: Sequence[Task]) -> list[Update]:
+        """The updates of tasks of one cohort, in their order."""
+
+    def largest_cohort(self) -> int | None:
+        """How many jobs to train together at most, where `cohort_cap` leaves it open."""
+        return None
+
+    def submit(self, job: LocalJob) -> Future:
+        """Accept a job. It is done when its future is read, or with another; or never."""
+        future = Future(self, job)
+        self._pending[self.jobs_asked] = future
+        self.jobs_asked += 1
+        return future
+
+    def resolve(self, wanted: Future) -> None:
+        """Train `wanted`, the client's earlier jobs that it needs, and all company at hand."""
+        chain = [wanted]
+        while not chain[-1].done and (previous := chain[-1].job.previous) is not None:
+            chain.append(previous)
+        for future in reversed(chain):
+            if future.key in self.store:
+                future.fulfil(self.store[future.key])
+            elif not future.done:
+                self._train_with_company(future)
+
+    def _train_with_company(self, wanted: Future) -> None:
+        first = self._task(wanted)
+        if wanted.done:  # making its brief read another future, which trained this one along
+            return
+        tasks = {wanted: first}
+        for future in self._ready():
+            if future is not wanted:
+                tasks[future] = self._task(future)
+        groups: dict[Hashable, list[Future]] = {}
+        for future, task in tasks.items():
+            groups.setdefault(task.cohort(), []).append(future)
+        for group in groups.values():
+            for cohort in self._pieces(group):
+                self.trained += len(cohort)
+                self.cohorts.append(len(cohort))
+                updates = self.train([tasks.pop(future) for future in cohort])
+                for future, update in zip(cohort, updates, strict=True):
+                    future.fulfil(update)
+        self._forget_done()
+
+    def _ready(self) -> list[Future]:
+        """Pending futures that can be trained without training anything else first."""
+        return [
+            future
+            for future in list(self._pending.values())
+            if not future.done
+            and (future.job.previous is None or future.job.previous.done)
+            and future.job.ready()
+        ]
+
+    def _pieces(self, group: list[Future]) -> Iterator[list[Future]]:
+        """A cohort cut to size, jobs of similar length together: less waiting for the longest."""
+        size = self.cohort_cap or self.largest_cohort() or len(group)
+        ordered = sorted(group, key=lambda future: len(self.shards[future.client]), reverse=True)
+        for start in range(0, len(ordered), size):
+            yield ordered[start : start + size]
+
+    def _forget_done(self) -> None:
+        for number, future in list(self._pending.items()):
+            if future.done:
+                del self._pending[number]
+
+    def _task(self, future: Future) -> Task:
+        job = future.job
+        brief = job.make_brief()
+        memory = Memory() if job.previous is None else job.previous.result().memory
+        return Task(
+            client=job.client,
+            seed=job.seed,
+            version=job.version,
+            brief=brief,
+            memory=memory,
+            start={**brief.start, **memory.private},
+            examples=self.shards[job.client].cast(self.network.dtype, self.network.device),
+            common=None if job.make_common is None else job.make_common(),
+        )

@@ -1,0 +1,93 @@
+"""torchvision, imported only when it is needed, and augmentation built from it."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+UNDEFINED_OPERATOR = "operator torchvision::nms does not exist"
+"""What importing torchvision says beside a torch build that its compiled part does not match."""
+
+LABELLED = frozenset({"MixUp", "CutMix"})
+"""Transforms that also change the targets, and so cannot be a map from images to images."""
+
+
+@lru_cache(maxsize=1)
+def torchvision() -> Any:
+    """The torchvision package with its data sets, models and v2 transforms.
+
+    Beside a CPU build of torch the ordinary wheel cannot load its compiled operators, and the
+    import stops where it registers shapes for two of them. Declaring those two is enough; they
+    stay unusable, and nothing here uses them. Raises ImportError where torchvision is absent.
+    """
+    try:
+        package = importlib.import_module("torchvision")
+    except RuntimeError as error:
+        if UNDEFINED_OPERATOR not in str(error):
+            raise
+        _declare_operators()
+        package = importlib.import_module("torchvision")
+    for part in ("datasets", "models", "transforms.v2"):
+        importlib.import_module(f"torchvision.{part}")
+    return package
+
+
+@lru_cache(maxsize=1)
+def _declare_operators() -> Any:
+    """The declarations; they last as long as the object, which the cache keeps alive."""
+    library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]  # torch's gap
+    for operator in ("nms", "qnms"):
+        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return library
+
+
+def augmentation(calls: Sequence[Mapping[str, Any]]) -> Callable[[Tensor], Tensor] | None:
+    """A map from images (rows, channels, height, width) to as many changed images; None for none.
+
+    Each call is a `torchvision.transforms.v2` class by `name` with its keyword arguments, applied
+    in the order given. Every image gets its own random draw (a v2 transform would give a whole
+    batch the same one) from torch's global generator, which the caller forks and seeds. Raises
+    ValueError for unknown names and arguments that do not fit.
+    """
+    if not calls:
+        return None
+    transforms = [_transform(place, dict(call)) for place, call in enumerate(calls)]
+    pipeline = torchvision().transforms.v2.Compose(transforms)
+
+    def augment(images: Tensor) -> Tensor:
+        return torch.stack([pipeline(image) for image in images])
+
+    return augment
+
+
+def _transform(place: int, arguments: dict[str, Any]) -> Callable[[Tensor], Tensor]:
+    """One transform; errors name its place in the list."""
+    v2 = torchvision().transforms.v2
+    name = arguments.pop("name", None)
+    known = sorted(
+        key
+        for key, value in vars(v2).items()
+        if inspect.isclass(value) and issubclass(value, v2.Transform) and key not in LABELLED
+    )
+    if name not in known:
+        near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.0)[0]
+        raise ValueError(
+            f"augmentation.{place}.name: found {name!r}, did you mean {near!r}? accepted: a "
+            f"transform of torchvision.transforms.v2 from image to image"
+        )
+    kind = getattr(v2, name)
+    try:
+        transform: Callable[[Tensor], Tensor] = kind(**arguments)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"augmentation.{place}: {name} does not accept {arguments}: {error}; its signature is "
+            f"{name}{inspect.signature(kind)}"
+        ) from error
+    return transform
