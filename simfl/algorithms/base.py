@@ -1,0 +1,150 @@
+"""The one interface that every federated algorithm fills in: no clock, no hardware.
+
+An algorithm holds hyper-parameters only; everything that changes lives in a `ServerState`, which
+is passed in and returned. `aggregate` works within one tier (an edge server over its clients, or a
+flat server over all of them), `merge` and `adopt` carry a state between tiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
+from simfl.learning.minibatch import Minibatch
+from simfl.learning.network import Network
+from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, weighted_sum
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """What one server knows: weights, its own version, and records that survive tier boundaries.
+
+    `memory` holds per-client records of the algorithm (reputations, masks, the models that
+    physically lie with clients); an algorithm that uses it handles every key of it in `merge` and
+    `adopt`.
+    """
+
+    weights: Parameters
+    version: int = 0
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ClientFacts:
+    """What the server knows of a client before training: data size and label counts."""
+
+    num_examples: int
+    label_counts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a server computes: floating-point operations and bytes moved through its memory."""
+
+    flops: float
+    bytes_moved: float
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Base of every algorithm: FedAvg's behaviour, each method overridden at most once.
+
+    Class variables state what the mathematics allows: `refusals` the protocols that it cannot run
+    under, each with the reason; `paper_protocol` its paper's own (a run under another one is noted
+    in the log); `min_updates` the fewest updates that `aggregate` takes; `learned_price` whether a
+    brief's price depends on learned values; `personal` whether clients are served different
+    models; `learns` whether there is anything to train at all.
+    """
+
+    local: LocalTraining = field(default_factory=LocalTraining)
+
+    paper: ClassVar[str] = ""
+    refusals: ClassVar[Mapping[str, str]] = {}
+    paper_protocol: ClassVar[str] = "synchronous"
+    min_updates: ClassVar[int] = 1
+    learned_price: ClassVar[bool] = False
+    personal: ClassVar[bool] = False
+    learns: ClassVar[bool] = True
+
+    def start(
+        self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
+    ) -> ServerState:
+        """The state before any training; `clients` are those of this server's tier."""
+        return ServerState(network.initial(seed))
+
+    def players(self, version: int, clients: Sequence[int]) -> Sequence[int]:
+        """Which of `clients` may play at this version; selection chooses among them."""
+        return clients
+
+    def common(self, state: ServerState) -> Any:
+        """Tensors shared by all jobs of a state, never stacked per job (None: nothing shared)."""
+        return None
+
+    def recipe(self, network: Network, version: int) -> Recipe:
+        """What a client is asked to do at this version."""
+        return Recipe(self.local.at(version))
+
+    def price(self, network: Network, client: int, version: int) -> Price:
+        """Bytes and work of a turn where they follow from the model alone (`learned_price` False)."""
+        size = network.size_bytes
+        return Price(down_bytes=size, up_bytes=size)
+
+    def tier_price(self, network: Network, version: int) -> Price:
+        """Bytes that cross between an edge server and the cloud, each way, per dispatch."""
+        return Price(down_bytes=network.size_bytes, up_bytes=network.size_bytes, work=0.0)
+
+    def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
+        """What `client` gets now; `held` is the version it last received (-1: none yet)."""
+        return Brief(
+            start=state.weights,
+            recipe=self.recipe(network, state.version),
+            price=self.price(network, client, state.version),
+        )
+
+    def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
+        """One loss per job, shape (jobs,): what the clients minimise.
+
+        Every tensor has a leading job axis (of length 1 in the sequential reference); reduce over
+        trailing axes only, or jobs trained together would mix.
+        """
+        return batch.mean_loss(batch.forward(parameters, batch.inputs))
+
+    def aggregate(
+        self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
+    ) -> ServerState:
+        """A tier's new state from its clients' updates: the mean weighted by data size.
+
+        Tensors that no update carries (private ones) stay as they are.
+        """
+        sizes = np.array([update.num_examples for update in updates], dtype=float)
+        mean = weighted_sum([update.payload for update in updates], sizes / sizes.sum())
+        return replace(state, weights={**state.weights, **mean})
+
+    def merge(
+        self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]
+    ) -> ServerState:
+        """A higher tier mixes in lower ones: `(1 - sum shares) * own + sum shares_i * lower_i`."""
+        members = [state.weights, *[one.weights for one in lower]]
+        return replace(state, weights=weighted_sum(members, [1.0 - sum(shares), *shares]))
+
+    def adopt(self, state: ServerState, upper: ServerState) -> ServerState:
+        """A lower tier takes over the higher tier's weights and keeps its own records."""
+        return replace(state, weights=upper.weights)
+
+    def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
+        """The models whose averaged logits client `client` is rewarded with."""
+        return [state.weights]
+
+    def server_work(self, network: Network, version: int, up_bytes: IntArray) -> Work:
+        """What aggregating updates of these sizes costs: 2 K P operations, K + 1 models moved."""
+        received = float(up_bytes.sum())
+        return Work(2.0 * received / BYTES_PER_VALUE, received + network.size_bytes)

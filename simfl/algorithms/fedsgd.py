@@ -1,0 +1,54 @@
+"""FedSGD: one gradient per client and round, one server step.
+
+The baseline of McMahan et al. 2017, arXiv 1602.05629, section 2.
+
+    g_k      mean gradient of client k at w_t       `Update.payload`
+    n_k, n   examples of client k, of all           `Update.num_examples`
+    eta      learning rate                          `local.learning_rate`
+
+"w_{t+1} <- w_t - eta sum_k (n_k / n) g_k" is `aggregate`. With `local.steps` the gradient is that
+of so many mini-batches instead of the whole shard.
+
+Departures from the paper: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from simfl.algorithms.base import Algorithm, ServerState
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import Recipe, Update
+from simfl.learning.network import Network
+from simfl.learning.parameters import add, weighted_sum
+
+
+@dataclass(frozen=True)
+class FedSGD(Algorithm):
+    """Federated stochastic gradient descent."""
+
+    name: ClassVar[str] = "fedsgd"
+    paper: ClassVar[str] = "arXiv 1602.05629"
+
+    def __post_init__(self) -> None:
+        if self.local.optimizer != "sgd" or self.local.momentum:
+            raise ValueError("local.optimizer: fedsgd takes one plain server step; accepted: sgd")
+        if self.local.epochs not in (None, 1):
+            raise ValueError("local.epochs: fedsgd computes one gradient; accepted: 1, or steps")
+
+    def recipe(self, network: Network, version: int) -> Recipe:
+        """A gradient at the weights received."""
+        return Recipe(self.local.at(version), kind="gradient")
+
+    def aggregate(
+        self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
+    ) -> ServerState:
+        """One step along the mean gradient, weighted by data size."""
+        sizes = np.array([update.num_examples for update in updates], dtype=float)
+        gradient = weighted_sum([update.payload for update in updates], sizes / sizes.sum())
+        rate = updates[0].brief.recipe.local.learning_rate
+        return replace(state, weights=add(state.weights, gradient, scale=-rate))

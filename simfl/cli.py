@@ -1,0 +1,156 @@
+"""The command line: parsing and printing only; everything heavy is imported when needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from simfl.runfolder import LoadedRun
+
+BAD_INPUT, DIVERGED, INTERRUPTED, FAILED = 2, 3, 130, 1
+
+app = typer.Typer(
+    name="simfl",
+    help="Simulate federated learning on heterogeneous edge systems.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key, e.g. algorithm.mu=0.1."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Another seed than the scenario's.")]
+DataRoot = Annotated[
+    Path | None, typer.Option("--data-root", help="Folder of the data sets (else SIMFL_DATA).")
+]
+
+
+@app.command()
+def run(
+    scenario: Annotated[str, typer.Argument(help="A YAML file, or a shipped scenario's name.")],
+    overrides: Overrides = None,
+    seed: Seed = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Run folder to make.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace the run in --out.")] = False,
+    data_root: DataRoot = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    trainer: Annotated[str, typer.Option(help="batched, or sequential (the reference).")] = "batched",
+    quiet: Annotated[bool, typer.Option(help="No progress, no summary.")] = False,
+) -> None:
+    """Run a scenario and leave a run folder."""
+    from simfl.console import Watcher, print_summary
+
+    with _exit_codes():
+        from simfl.assembly import Options
+        from simfl.execution import run as run_scenario
+        from simfl.scenario import Scenario
+
+        loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
+        with Watcher(loaded, quiet=quiet) as watcher:
+            options = Options(
+                data_root=data_root, device=device, trainer=trainer, watch=watcher.update
+            )
+            result = run_scenario(loaded, out, options, overwrite=overwrite)
+        if not quiet:
+            figure = _figure(result)
+            print_summary(result, figure)
+
+
+@app.command()
+def validate(
+    scenario: Annotated[str, typer.Argument(help="A YAML file, or a shipped scenario's name.")],
+    overrides: Overrides = None,
+    seed: Seed = None,
+    resolved: Annotated[
+        bool, typer.Option("--resolved", help="Print it with every default filled in.")
+    ] = False,
+    data_root: DataRoot = None,
+) -> None:
+    """Check a scenario completely, without running it."""
+    with _exit_codes():
+        from simfl.assembly import Options, assemble
+        from simfl.scenario import Scenario
+
+        loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
+        simulation = assemble(loaded, Options(data_root=data_root, device="cpu"))
+        if resolved:
+            typer.echo(simulation.resolved.to_yaml(), nl=False)
+        else:
+            typer.echo(f"{scenario}: valid")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenarios, for completion in editors."""
+    from simfl.registry import scenario_schema
+
+    typer.echo(json.dumps(scenario_schema(), indent=2))
+
+
+@app.command("list")
+def list_names(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="devices, servers, links, algorithms, protocols, decisions, datasets,"
+            " partitions, models, populations, scenarios or events."
+        ),
+    ],
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Figures and sources.")] = False,
+) -> None:
+    """List what a scenario can name."""
+    from simfl.listing import print_listing
+
+    with _exit_codes():
+        print_listing(kind, verbose=verbose)
+
+
+def main() -> None:
+    """The `simfl` command."""
+    app()
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    """Turn errors into one line on standard error and the documented exit code."""
+    # By name: the modules that define them are heavy, and imported by then or never needed.
+    codes = dict.fromkeys(
+        ("ScenarioError", "CatalogueError", "FolderInUse", "RunFolderError", "UnknownListing"),
+        BAD_INPUT,
+    )
+    codes |= {"Diverged": DIVERGED, "Stalled": FAILED, "RunFailed": FAILED}
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("simfl: interrupted; the run folder is readable up to here", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except (ValueError, RuntimeError, OSError) as error:
+        name = type(error).__name__
+        if name not in codes and not isinstance(error, OSError):
+            raise
+        typer.echo(f"simfl: {error}", err=True)
+        raise typer.Exit(codes.get(name, FAILED)) from None
+
+
+def _scenario_file(name: str) -> Path:
+    """The file that the user means: a path, or a shipped scenario by name."""
+    from simfl.listing import shipped_scenarios
+
+    path = Path(name)
+    if path.suffix in {".yaml", ".yml"} or path.exists():
+        return path
+    return shipped_scenarios().get(name, path)
+
+
+def _figure(result: LoadedRun) -> Path:
+    from simfl.pictures.overview import save_overview
+
+    return save_overview(result, result.path / "overview.png")

@@ -1,0 +1,129 @@
+"""What a person sees in the terminal: live progress and a summary."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from simfl.runfolder import LoadedRun
+from simfl.scenario import Scenario
+
+_UNITS = ("", "k", "M", "G", "T")
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with a decimal prefix: 12345 J -> 12.3 kJ."""
+    for prefix in _UNITS:
+        if abs(value) < 1000 or prefix == _UNITS[-1]:
+            return f"{value:.3g} {prefix}{unit}"
+        value /= 1000
+    raise AssertionError
+
+
+class Watcher:
+    """A live line while a run goes on: simulated time, version, accuracy, joules, time left.
+
+    Where output is no terminal, a plain line every ten seconds.
+    """
+
+    PLAIN_SECONDS = 10.0
+
+    def __init__(self, scenario: Scenario, *, quiet: bool = False) -> None:
+        self._limit = scenario.stop.versions
+        self._name = scenario.name
+        self._quiet = quiet
+        self._console = Console(stderr=True)
+        self._live: Live | None = None
+        self._began = time.monotonic()
+        self._printed = self._began
+
+    def __enter__(self) -> Watcher:
+        if not self._quiet and self._console.is_terminal:
+            self._live = Live(Text(f"{self._name}: loading"), console=self._console, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, progress: Any) -> None:
+        """A new version is out (`Progress`)."""
+        if self._quiet:
+            return
+        now = time.monotonic()
+        line = self._line(progress, now - self._began)
+        if self._live is not None:
+            self._live.update(Text(line))
+        elif now - self._printed >= self.PLAIN_SECONDS:
+            self._printed = now
+            self._console.print(line, highlight=False)
+
+    def _line(self, progress: Any, elapsed_s: float) -> str:
+        of = f"/{self._limit}" if self._limit else ""
+        accuracy = "" if progress.accuracy is None else f"  accuracy {progress.accuracy:.3f}"
+        left = ""
+        if self._limit and progress.version:
+            rest_s = elapsed_s / progress.version * (self._limit - progress.version)
+            left = f"  about {rest_s:.0f} s left"
+        return (
+            f"{self._name}: {quantity(progress.time_s, 's')} simulated  version"
+            f" {progress.version}{of}{accuracy}  {quantity(progress.energy_j, 'J')}{left}"
+        )
+
+
+def print_summary(run: LoadedRun, figure: Path) -> None:
+    """The table at the end of a run."""
+    manifest, rounds = run.manifest, run.rounds
+    console = Console()
+    table = Table(title=f"{manifest['name']} (seed {manifest['seed']}): {manifest['reason']}")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    scored = rounds.dropna(subset="accuracy")
+    if len(scored):
+        last = scored.iloc[-1]
+        table.add_row("accuracy", f"{last['accuracy']:.4f}")
+        table.add_row("loss", f"{last['loss']:.4f}")
+    table.add_row("global versions", str(manifest["counts"]["versions"]))
+    table.add_row("simulated time", quantity(manifest["horizon_s"], "s"))
+    table.add_row("energy", quantity(manifest["energy_j"], "J"))
+    for state, joules in manifest["energy_by_state_j"].items():
+        table.add_row(f"  {state.replace('_', ' ')}", quantity(joules, "J"))
+    table.add_row("bytes over all links", quantity(manifest["bytes"], "B"))
+    table.add_row("mean staleness", f"{rounds['staleness'].mean():.2f} versions")
+    table.add_row("events", str(manifest["counts"]["events"]))
+    table.add_row("wall time", quantity(manifest["wall_s"], "s"))
+    console.print(table)
+    console.print(_edges(run))
+    console.print(f"run folder: {run.path}", highlight=False, soft_wrap=True)
+    console.print(f"figure:     {figure}", highlight=False, soft_wrap=True)
+
+
+def _edges(run: LoadedRun) -> Table:
+    table = Table(title="participation per edge server")
+    for column in ("edge", "clients", "client turns", "versions", "device energy", "busy"):
+        table.add_column(column, justify="right")
+    rounds, horizon_s = run.rounds, max(run.manifest["horizon_s"], 1e-12)
+    for edge, members in run.clients.groupby("edge"):
+        busy = 1.0 - float(members["idle_s"].mean()) / horizon_s
+        table.add_row(
+            str(edge),
+            str(len(members)),
+            str(int(members["participations"].sum())),
+            str(int((rounds["edge"] == edge).sum())) if rounds["edge"].notna().any() else "-",
+            quantity(float(members["energy_j"].sum()), "J"),
+            f"{busy:.0%}",
+        )
+    return table

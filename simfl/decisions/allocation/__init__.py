@@ -1,0 +1,1 @@
+"""At which CPU frequency each client computes."""

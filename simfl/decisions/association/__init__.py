@@ -1,0 +1,1 @@
+"""Which edge server each client belongs to."""

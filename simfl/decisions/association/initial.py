@@ -1,0 +1,19 @@
+"""Clients stay with the edge server that the population gave them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfl.decisions.base import Association
+from simfl.decisions.views import AssociationView, IntArray
+
+
+@dataclass(frozen=True)
+class Initial(Association):
+    """The home edge of each client: contiguous blocks of equal size."""
+
+    def decide(self, view: AssociationView, rng: np.random.Generator) -> IntArray:
+        """`view.home_edge`."""
+        return view.home_edge

@@ -1,0 +1,21 @@
+"""Each client joins the edge server closest to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfl.decisions.base import Association
+from simfl.decisions.views import AssociationView, IntArray
+
+
+@dataclass(frozen=True)
+class Nearest(Association):
+    """Least Euclidean distance, ties to the lowest number; an edge may stay without clients."""
+
+    def decide(self, view: AssociationView, rng: np.random.Generator) -> IntArray:
+        """The argmin over edge servers of the distance in metres."""
+        offsets = view.position_m[:, None, :] - view.edge_position_m[None, :, :]
+        nearest: IntArray = (offsets**2).sum(axis=-1).argmin(axis=1)
+        return nearest

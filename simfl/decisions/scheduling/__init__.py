@@ -1,0 +1,1 @@
+"""Which edge server is dispatched next."""

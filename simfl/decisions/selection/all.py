@@ -1,0 +1,22 @@
+"""Everybody takes part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simfl.decisions.base import Selection
+from simfl.decisions.views import ClientView, IntArray
+
+
+@dataclass(frozen=True)
+class All(Selection):
+    """Full participation: every client that may play, in every round."""
+
+    def decide(
+        self, memory: Any, view: ClientView, rng: np.random.Generator
+    ) -> tuple[Any, IntArray]:
+        """All clients of the view."""
+        return memory, view.clients

@@ -1,0 +1,79 @@
+"""What a decider may look at: columnar arrays of what it has observed so far, never the world.
+
+Every array has one entry per client (or per edge server) in the order of `clients` (`edges`). A
+figure that has not been observed yet is NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ClientView:
+    """The clients that a decision is about, as their server knows them.
+
+    Fields: `time_s` now; `round` number of the protocol; `clients` their numbers; `device_class`
+    (sbc, phone, ...), `num_examples`, `edge` and `position_m` (clients, 2) as registered;
+    `frequency_min_hz`, `frequency_max_hz` of their CPUs as registered; `battery_level` as last
+    reported, 0 to 1 (NaN for mains power); `participations` so far; `last_seen_s` when their last
+    upload arrived; `last_duration_s` and `last_energy_j` of their last turn, `past_seconds` and
+    `past_energy_j` summed over their turns, as reported with the upload; `estimated_duration_s` of
+    a turn by the run's latency estimator.
+    """
+
+    time_s: float
+    round: int
+    clients: IntArray
+    device_class: NDArray[np.str_]
+    num_examples: IntArray
+    edge: IntArray
+    position_m: FloatArray
+    frequency_min_hz: FloatArray
+    frequency_max_hz: FloatArray
+    battery_level: FloatArray
+    participations: IntArray
+    last_seen_s: FloatArray
+    last_duration_s: FloatArray
+    last_energy_j: FloatArray
+    past_seconds: FloatArray
+    past_energy_j: FloatArray
+    estimated_duration_s: FloatArray
+
+
+@dataclass(frozen=True)
+class AssociationView:
+    """What is known before training: `clients` with `label_counts` (clients, labels), data sizes,
+    positions in metres, the edge servers' positions, and the `home_edge` that the population or
+    the partition gave each client."""
+
+    clients: IntArray
+    num_examples: IntArray
+    label_counts: IntArray
+    position_m: FloatArray
+    edge_position_m: FloatArray
+    home_edge: IntArray
+
+
+@dataclass(frozen=True)
+class EdgeView:
+    """The edge servers, as the cloud knows them when it may dispatch one.
+
+    Fields: `time_s`; `round` number of this dispatch; `idle` (edges,) whether it may be picked;
+    `data_share` (edges,) of all training examples; `dispatches` so far; `last_dispatch_round`
+    (-1: never); `last_latency_s` dispatch to arrival; `estimated_latency_s` by the estimator.
+    """
+
+    time_s: float
+    round: int
+    idle: NDArray[np.bool_]
+    data_share: FloatArray
+    dispatches: IntArray
+    last_dispatch_round: IntArray
+    last_latency_s: FloatArray
+    estimated_latency_s: FloatArray

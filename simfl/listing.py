@@ -1,0 +1,116 @@
+"""`simfl list`: what a scenario can name."""
+
+from __future__ import annotations
+
+import inspect
+from importlib.resources import files
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from simfl.suggestion import nearest
+
+DECISIONS = ("selection", "association", "scheduling", "allocation", "staleness")
+PARTS = ("algorithms", "protocols", "datasets", "partitions", "models", "populations")
+PROFILES = {"devices": "device", "servers": "server", "links": "link"}
+KINDS = (*PROFILES, *PARTS, "decisions", *DECISIONS, "scenarios", "events")
+
+
+class UnknownListing(ValueError):
+    """There is no such kind of thing to list."""
+
+
+def shipped_scenarios() -> dict[str, Path]:
+    """Scenarios by name: those inside an installed package, else the checkout's folder."""
+    package = Path(str(files("simfl")))
+    inside = package / "_data" / "scenarios"
+    folder = inside if inside.is_dir() else package.parent / "scenarios"
+    return {
+        str(path.relative_to(folder).with_suffix("")): path
+        for path in sorted(folder.rglob("*.yaml"))
+    }
+
+
+def print_listing(kind: str, *, verbose: bool = False) -> None:
+    """Print the names of a kind, with what they are; raises `UnknownListing`."""
+    if kind not in KINDS:
+        hint = nearest(kind, KINDS) or ";"
+        raise UnknownListing(f"unknown kind {kind!r}{hint} accepted: {', '.join(KINDS)}")
+    console = Console()
+    if kind in PROFILES:
+        console.print(_profiles(kind, verbose=verbose))
+    elif kind == "events":
+        for table in _events():
+            console.print(table)
+    elif kind == "scenarios":
+        console.print(_scenarios())
+    else:
+        for one in DECISIONS if kind == "decisions" else (kind,):
+            console.print(_parts(one))
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _parts(kind: str) -> Table:
+    from simfl import registry
+
+    table = _table(kind, "name", "what it is")
+    for name in registry.names(kind):
+        part = registry.resolve(kind, name, Path())
+        table.add_row(name, (inspect.getdoc(part) or "").split("\n\n")[0].replace("\n", " "))
+    return table
+
+
+def _profiles(kind: str, *, verbose: bool) -> Table:
+    from simfl.system.catalogue import Catalogue
+
+    catalogue, one = Catalogue(), PROFILES[kind]
+    table = _table(kind, "name", *(("field", "value", "source") if verbose else ("figures",)))
+    for name in catalogue.list_profiles(one):  # type: ignore[arg-type]
+        profile = catalogue.profile(one, name)  # type: ignore[arg-type]
+        figures = {path: _at(profile.values, path) for path in profile.figures()}
+        if not verbose:
+            unverified = f", {len(profile.unverified)} unverified" if profile.unverified else ""
+            table.add_row(name, f"{len(figures)} figures{unverified}")
+            continue
+        for index, (path, value) in enumerate(figures.items()):
+            source = "unverified" if path in profile.unverified else profile.sources.get(path, "")
+            table.add_row(name if index == 0 else "", path, _short(value), source)
+    return table
+
+
+def _at(values: object, path: str) -> object:
+    for step in path.split("."):
+        values = values[step]  # type: ignore[index]
+    return values
+
+
+def _short(value: object) -> str:
+    text = f"{value:g}" if isinstance(value, int | float) else str(value)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+def _scenarios() -> Table:
+    table = _table("scenarios", "name", "file")
+    for name, path in shipped_scenarios().items():
+        table.add_row(name, str(path))
+    return table
+
+
+def _events() -> list[Table]:
+    from simfl.eventlog import KINDS as EVENT_KINDS
+    from simfl.eventlog import UNITS
+
+    kinds = _table("event kinds", "kind", "what it is", "value", "keys of detail")
+    for kind, (what, value, detail) in EVENT_KINDS.items():
+        kinds.add_row(kind, what, value, detail)
+    columns = _table("columns of events.parquet", "column", "unit or meaning")
+    for column, unit in UNITS.items():
+        columns.add_row(column, unit)
+    return [kinds, columns]

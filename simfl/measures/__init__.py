@@ -1,0 +1,1 @@
+"""The event log into numbers: fairness, cost, participation, accuracy, certificates."""

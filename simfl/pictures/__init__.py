@@ -1,0 +1,1 @@
+"""Numbers into what a person looks at: figures, reports, timelines."""

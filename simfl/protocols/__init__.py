@@ -1,0 +1,1 @@
+"""Choreography: the only room with both a clock and an algorithm."""

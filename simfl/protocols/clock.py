@@ -1,0 +1,64 @@
+"""Simulated time to the last bit, and a record of who waits for what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import simpy
+
+Process = Generator[simpy.Event, Any, Any]
+
+
+class Stalled(RuntimeError):
+    """No event can happen any more, yet the run is not finished."""
+
+
+class Clock:
+    """A SimPy environment with exact appointments and named waits."""
+
+    def __init__(self, env: simpy.Environment | None = None) -> None:
+        self.env = env or simpy.Environment()
+        self._waits: dict[int, str] = {}
+        self._next = 0
+
+    @property
+    def now_s(self) -> float:
+        """Simulated seconds since the start."""
+        return float(self.env.now)
+
+    def until(self, time_s: float) -> simpy.Event:
+        """An event at exactly `time_s`, not a rounding error beside it.
+
+        SimPy adds a delay to now; the delay is nudged until the sum is the wanted time, so that
+        rows computed ahead and the clock agree bit for bit.
+        """
+        now = self.now_s
+        delay = max(time_s - now, 0.0)
+        while now + delay < time_s:
+            delay = math.nextafter(delay, math.inf)
+        while now + delay > time_s and delay > 0.0:
+            delay = math.nextafter(delay, 0.0)
+        return self.env.timeout(delay)
+
+    @contextmanager
+    def waiting(self, who: str, what: str) -> Iterator[None]:
+        """Note, for the report of a stall, that `who` waits for `what`."""
+        ticket, self._next = self._next, self._next + 1
+        self._waits[ticket] = f"{who} waits for {what}"
+        try:
+            yield
+        finally:
+            del self._waits[ticket]
+
+    def run(self, finished: simpy.Event) -> Any:
+        """Run until `finished`; raises `Stalled`, naming every wait, if that cannot happen."""
+        try:
+            return self.env.run(until=finished)
+        except RuntimeError as error:
+            if "No scheduled events left" not in str(error):
+                raise
+            waits = "; ".join(self._waits.values()) or "nothing is waited for"
+            raise Stalled(f"stalled at {self.now_s:g} s: {waits}") from None

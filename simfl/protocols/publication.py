@@ -1,0 +1,98 @@
+"""The global versions of a run: the rounds table, evaluations, and when to stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simfl.protocols.stopping import StopRule
+from simfl.protocols.values import StateRef
+
+
+class Diverged(RuntimeError):
+    """The evaluated loss is no longer a finite number."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a watcher is told at each version; accuracy is the last one evaluated."""
+
+    time_s: float
+    version: int
+    accuracy: float | None
+    loss: float | None
+    energy_j: float
+    bytes: int
+
+
+class Publications:
+    """Collects the rounds and evaluations tables and applies the stop rule."""
+
+    def __init__(
+        self,
+        stop: StopRule,
+        evaluate_every: int,
+        watch: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.rounds: list[dict[str, Any]] = []
+        self.evaluations: list[dict[str, Any]] = []
+        self.reason: str | None = None
+        self.latest: StateRef | None = None
+        self._stop = stop
+        self._every = evaluate_every
+        self._watch = watch
+        self._last: tuple[float | None, float | None] = (None, None)
+
+    def due(self, version: int) -> bool:
+        """Whether this version is to be evaluated; the last of a run with a version limit is."""
+        return version % self._every == 0 or version == self._stop.versions
+
+    def add(
+        self,
+        ref: StateRef,
+        evaluation: Mapping[str, Any] | None,
+        *,
+        time_s: float,
+        energy_j: float,
+        bytes_moved: int,
+        round_number: int,
+        participants: int,
+        staleness: int,
+        edge: int | None,
+    ) -> bool:
+        """Take in a version; True if the run ends with it. Raises `Diverged`."""
+        loss = evaluation["loss"] if evaluation else None
+        accuracy = evaluation["accuracy"] if evaluation else None
+        row = {
+            "version": ref.version,
+            "time_s": time_s,
+            "round": round_number,
+            "edge": edge,
+            "accuracy": accuracy,
+            "loss": loss,
+            "latency_s": time_s - (self.rounds[-1]["time_s"] if self.rounds else 0.0),
+            "energy_j": energy_j,
+            "bytes": bytes_moved,
+            "participants": participants,
+            "staleness": staleness,
+        }
+        self.rounds.append(row)
+        self.latest = ref
+        if evaluation is not None:
+            self._last = (accuracy, loss)
+            scores = evaluation.get("clients") or [[loss, accuracy]]
+            names = [None] if "clients" not in evaluation else list(range(len(scores)))
+            self.evaluations.extend(
+                {"version": ref.version, "client": client, "loss": one[0], "accuracy": one[1]}
+                for client, one in zip(names, scores, strict=True)
+            )
+        if self._watch is not None:
+            self._watch(
+                Progress(time_s, ref.version, *self._last, energy_j=energy_j, bytes=bytes_moved)
+            )
+        if loss is not None and not math.isfinite(loss):
+            raise Diverged(f"the loss is {loss} at version {ref.version}, {time_s:g} s")
+        self.reason = self._stop.reason(row)
+        return self.reason is not None

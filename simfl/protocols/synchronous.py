@@ -1,0 +1,28 @@
+"""Synchronous rounds: the server waits for every client that it selected (McMahan et al. 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from simfl.protocols.base import Protocol
+from simfl.protocols.clock import Process
+from simfl.protocols.run import Run
+
+
+@dataclass(frozen=True)
+class Synchronous(Protocol):
+    """One server (the cloud), reached over the access links; edge servers play no part."""
+
+    name: ClassVar[str] = "synchronous"
+
+    def process(self, run: Run) -> Process:
+        """Select, train, wait for all, aggregate, publish; again."""
+        ref, round_number = run.begin("cloud"), 0
+        while True:
+            chosen = run.select(ref, run.all_clients, round_number)
+            delivered = yield from run.turns(chosen, ref, round_number)
+            ref = yield from run.aggregate(ref, delivered, round_number)
+            round_number += 1
+            if run.publish(ref, round_number, delivered.clients.size, staleness=0):
+                return ref

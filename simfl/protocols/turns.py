@@ -1,0 +1,192 @@
+"""Turns of clients: download, train, upload.
+
+On links whose transfer times are known at the start, the whole course of a turn is known at
+dispatch: the turns of a cohort are computed as arrays and booked at once, and the clock is asked
+for one appointment, so that a client that takes part costs rows and no process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from simfl.decisions.base import Allocation
+from simfl.eventlog import KIND_INDEX, Columns, EventLog, join_rows, make_rows
+from simfl.protocols.clock import Clock
+from simfl.protocols.observations import Observations
+from simfl.protocols.timing_only import TimingOnly
+from simfl.protocols.values import Delivered, StateRef, Values
+from simfl.streams import Streams
+from simfl.system.world import TurnPlan, World
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+class Turns:
+    """Books the turns of clients and hands in their jobs."""
+
+    def __init__(
+        self,
+        world: World,
+        values: Values | TimingOnly,
+        allocation: Allocation,
+        observations: Observations,
+        num_examples: IntArray,
+        streams: Streams,
+        log: EventLog,
+        clock: Clock,
+    ) -> None:
+        self._world = world
+        self._values = values
+        self._allocation = allocation
+        self._observations = observations
+        self._num_examples = num_examples
+        self._streams = streams
+        self._log = log
+        self._clock = clock
+        self._count: IntArray = np.zeros(world.num_clients, dtype=np.int64)
+        self._held: IntArray = np.full(world.num_clients, -1, dtype=np.int64)
+        self._free_s: FloatArray = np.zeros(world.num_clients)
+        self._allocations = 0
+
+    def together(
+        self, clients: IntArray, ref: StateRef, round_number: int, edge: int | None
+    ) -> Generator[simpy.Event, Any, Delivered]:
+        """Dispatch clients now; ends when the last of their uploads has arrived."""
+        now_s = self._clock.now_s
+        turns, held = self._count[clients], self._held[clients]
+        self._count[clients] += 1
+        self._held[clients] = ref.version
+        futures = self._values.submit(clients, turns, ref, held)
+        prices = self._values.prices(clients, futures, ref, held)
+        examples = self._values.examples(self._num_examples[clients], ref.version) * prices.work
+        plan = self._world.plan_turns(
+            clients,
+            turns,
+            examples,
+            self._values.forward_flops,
+            prices.down_bytes,
+            prices.up_bytes,
+            self._frequency_hz(clients, round_number),
+        )
+        downloaded_s = now_s + plan.download_s
+        computed_s = downloaded_s + plan.compute_s
+        uploaded_s = computed_s + plan.upload_s
+        self._values.computed(clients, futures, computed_s)
+        self._log.add(
+            self._rows(
+                clients, plan, (now_s, downloaded_s, computed_s, uploaded_s), ref.version,
+                round_number, -1 if edge is None else edge,
+            )
+        )
+        self._free_s[clients] = uploaded_s
+        who = "the server" if edge is None else f"edge-{edge}"
+        with self._clock.waiting(who, f"{clients.size} clients' uploads"):
+            yield self._clock.until(float(uploaded_s.max()))
+        active_j = plan.download_j + plan.upload_j + plan.dynamic_j + plan.static_j
+        idle_j = self._world.power_idle_w[clients] * (uploaded_s - now_s)
+        self._observations.turns(clients, uploaded_s, uploaded_s - now_s, active_j + idle_j)
+        versions = np.full(clients.size, ref.version, dtype=np.int64)
+        return Delivered(clients, versions, prices.up_bytes, futures)
+
+    def close(self, now_s: float) -> None:
+        """Book the waiting of every client that is free at the end of the run."""
+        clients = np.flatnonzero(self._free_s < now_s)
+        self._log.add(self._idle_rows(clients, now_s))
+        self._free_s[clients] = now_s
+
+    def _frequency_hz(self, clients: IntArray, round_number: int) -> FloatArray:
+        view = self._observations.clients(clients, self._clock.now_s, round_number)
+        rng = self._streams.generator("allocation", 0, self._allocations)
+        self._allocations += 1
+        return self._world.round_frequency(clients, self._allocation.decide(view, rng))
+
+    def _idle_rows(self, clients: IntArray, now_s: float) -> Columns:
+        waited = clients[self._free_s[clients] < now_s]
+        duration_s = now_s - self._free_s[waited]
+        return make_rows(
+            waited.size,
+            kind=KIND_INDEX["idle"],
+            actor=waited,
+            start_s=self._free_s[waited],
+            time_s=now_s,
+            duration_s=duration_s,
+            energy_j=self._world.power_idle_w[waited] * duration_s,
+        )
+
+    def _rows(
+        self,
+        clients: IntArray,
+        plan: TurnPlan,
+        times_s: tuple[float, FloatArray, FloatArray, FloatArray],
+        version: int,
+        round_number: int,
+        edge: int,
+    ) -> Columns:
+        """Idle until now, then download, compute and upload; no message leaves no row."""
+        now_s, downloaded_s, computed_s, uploaded_s = times_s
+        idle_w = self._world.power_idle_w[clients]
+        compute_j = plan.dynamic_j + plan.static_j
+        detailed = self._log.write_rows
+        stages: list[tuple[str, Any, FloatArray, FloatArray, FloatArray, dict[str, Any]]] = [
+            ("download", now_s, downloaded_s, plan.download_s, plan.download_j,
+             {"bytes": plan.down_bytes, "detail": _transfer_detail(plan.download_j, detailed)}),
+            ("compute", downloaded_s, computed_s, plan.compute_s, compute_j,
+             {"frequency_hz": plan.frequency_hz, "detail": _compute_detail(plan, detailed)}),
+            ("upload", computed_s, uploaded_s, plan.upload_s, plan.upload_j,
+             {"bytes": plan.up_bytes, "detail": _transfer_detail(plan.upload_j, detailed)}),
+        ]
+        blocks = [self._idle_rows(clients, now_s)]
+        for kind, start_s, end_s, duration_s, active_j, columns in stages:
+            rows = make_rows(
+                clients.size,
+                kind=KIND_INDEX[kind],
+                actor=clients,
+                start_s=start_s,
+                time_s=end_s,
+                duration_s=duration_s,
+                energy_j=idle_w * duration_s + active_j,
+                extra_j=active_j,
+                edge=edge,
+                version=version,
+                round=round_number,
+                **columns,
+            )
+            sent = rows["bytes"] > 0 if kind != "compute" else rows["duration_s"] >= 0
+            blocks.append({name: column[sent] for name, column in rows.items()})
+        network_j = float((plan.download_network_j + plan.upload_network_j).sum())
+        if network_j:
+            end_s = float(uploaded_s.max())
+            blocks.append(
+                make_rows(
+                    1,
+                    kind=KIND_INDEX["network"],
+                    actor=self._log.actors.network,
+                    start_s=now_s,
+                    time_s=end_s,
+                    duration_s=end_s - now_s,
+                    energy_j=network_j,
+                    extra_j=network_j,
+                    edge=edge,
+                    version=version,
+                    round=round_number,
+                )
+            )
+        return join_rows(blocks)
+
+
+def _transfer_detail(active_j: FloatArray, wanted: bool) -> list[str] | None:
+    return list(map('{{"active_j": {!r}}}'.format, active_j.tolist())) if wanted else None
+
+
+def _compute_detail(plan: TurnPlan, wanted: bool) -> list[str] | None:
+    if not wanted:
+        return None
+    text = '{{"cycles": {!r}, "dynamic_j": {!r}, "static_j": {!r}}}'.format
+    columns = (plan.cycles.tolist(), plan.dynamic_j.tolist(), plan.static_j.tolist())
+    return list(map(text, *columns))

@@ -1,0 +1,282 @@
+"""The seam between time and learned values.
+
+A protocol holds keyed handles and never a tensor: `StateRef` for a server's state, `Future` for a
+client's update. What a handle stands for is computed when somebody asks for it, which may be much
+later than its simulated moment; the key says what it will be from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Work
+from simfl.journal import Journal, make_key
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import LocalJob, Memory, Price
+from simfl.learning.network import Network
+from simfl.learning.trainer import Future, Trainer
+from simfl.streams import Streams
+
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+class StateRef:
+    """A server's state at some version: key and version are known, the value only if asked for."""
+
+    def __init__(self, key: str, version: int, make: Callable[[], ServerState]) -> None:
+        self.key = key
+        self.version = version
+        self._make: Callable[[], ServerState] | None = make
+        self._state: ServerState | None = None
+        self._common: Any = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the value is at hand without training anything."""
+        return self._state is not None
+
+    def value(self) -> ServerState:
+        """The state; computes it, and what it depends on, the first time."""
+        if self._state is None:
+            assert self._make is not None
+            self._state = replace(self._make(), version=self.version)
+            self._make = None  # lets go of the states and updates that it was made from
+        return self._state
+
+    def common(self, algorithm: Algorithm) -> Any:
+        """What all jobs of this state share: one object, made once."""
+        if self._common is None:
+            self._common = algorithm.common(self.value())
+        return self._common
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """Updates that have arrived, one column entry each.
+
+    `versions`: the server version that each job started from; `up_bytes`: the message size before
+    the codec; `futures`: the updates themselves, empty in a timing-only run.
+    """
+
+    clients: NDArray[np.int64]
+    versions: NDArray[np.int64]
+    up_bytes: NDArray[np.int64]
+    futures: Sequence[Future]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What the turns of some clients cost, one column entry each (see `Price`)."""
+
+    down_bytes: NDArray[np.int64]
+    up_bytes: NDArray[np.int64]
+    work: NDArray[np.float64]
+
+    @staticmethod
+    def of(prices: Sequence[Price]) -> Prices:
+        """Columns from single prices."""
+        return Prices(
+            np.array([price.down_bytes for price in prices], dtype=np.int64),
+            np.array([price.up_bytes for price in prices], dtype=np.int64),
+            np.array([price.work for price in prices], dtype=float),
+        )
+
+
+class Values:
+    """What a run learns: states, jobs and the facts that decide something, all keyed.
+
+    `root` covers everything that every value depends on (algorithm, model, data, seed, numeric
+    platform, source of plug-ins).
+    """
+
+    def __init__(
+        self,
+        root: str,
+        algorithm: Algorithm,
+        network: Network,
+        trainer: Trainer,
+        evaluator: Evaluator,
+        clients: Mapping[int, ClientFacts],
+        streams: Streams,
+        journal: Journal,
+    ) -> None:
+        self.root = root
+        self.algorithm = algorithm
+        self.network = network
+        self.trainer = trainer
+        self.evaluator = evaluator
+        self.journal = journal
+        self._clients = clients
+        self._streams = streams
+        self._latest: dict[int, tuple[float, Future, Future | None]] = {}
+
+    def begin(self, clients: Sequence[int], tier: str) -> StateRef:
+        """The state before training of the server that `tier` names, over its clients."""
+        facts = {client: self._clients[client] for client in clients}
+        seed = self._streams.seed("model")
+        return StateRef(
+            make_key("begin", self.root, tier, tuple(clients)),
+            0,
+            lambda: self.algorithm.start(self.network, facts, self.evaluator, seed),
+        )
+
+    def players(self, ref: StateRef, clients: IntArray) -> IntArray:
+        """Which of `clients` the algorithm lets play at this version."""
+        return np.asarray(self.algorithm.players(ref.version, clients.tolist()), dtype=np.int64)
+
+    def examples(self, num_examples: IntArray, version: int) -> FloatArray:
+        """Examples that plain training passes over, per client."""
+        recipe = self.algorithm.recipe(self.network, version)
+        if recipe.kind == "gradient" and recipe.local.steps is None:
+            return num_examples.astype(float)
+        passes: FloatArray = recipe.local.passes(num_examples) * num_examples
+        return passes
+
+    @property
+    def forward_flops(self) -> float:
+        """Floating-point operations of one example's forward pass."""
+        return self.network.forward_flops
+
+    def tier_price(self, ref: StateRef) -> Price:
+        """What crosses between an edge server and the cloud, per dispatch."""
+        return self.algorithm.tier_price(self.network, ref.version)
+
+    def submit(
+        self, clients: IntArray, turns: IntArray, ref: StateRef, held: IntArray
+    ) -> list[Future]:
+        """Hand in the jobs of some clients' turns, without training them yet."""
+        columns = zip(clients.tolist(), turns.tolist(), held.tolist(), strict=True)
+        return [self._submit(client, turn, ref, holds) for client, turn, holds in columns]
+
+    def _submit(self, client: int, turn: int, ref: StateRef, held: int) -> Future:
+        latest = self._latest.get(client)
+        previous = latest[1] if latest else None
+        chain = previous.key if previous else None
+        return self.trainer.submit(
+            LocalJob(
+                key=make_key("job", ref.key, client, turn, held, chain),
+                client=client,
+                seed=self._streams.seed("job", client, turn),
+                version=ref.version,
+                make_brief=lambda: self.algorithm.brief(self.network, ref.value(), client, held),
+                ready=lambda: ref.known,
+                previous=previous,
+                make_common=lambda: ref.common(self.algorithm),
+            )
+        )
+
+    def computed(self, clients: IntArray, futures: Sequence[Future], time_s: FloatArray) -> None:
+        """Clients end the computation of their jobs at `time_s`: the jobs join their chains."""
+        for client, future, ended_s in zip(clients.tolist(), futures, time_s.tolist(), strict=True):
+            latest = self._latest.get(client)
+            self._latest[client] = (ended_s, future, latest[1] if latest else None)
+
+    def last_job(self, client: int, now_s: float) -> Future | None:
+        """The client's last job whose computation has ended by `now_s`."""
+        if client not in self._latest:
+            return None
+        ended_s, future, before = self._latest[client]
+        return future if ended_s <= now_s else before
+
+    def prices(
+        self,
+        clients: NDArray[np.int64],
+        futures: Sequence[Future],
+        ref: StateRef,
+        held: NDArray[np.int64],
+    ) -> Prices:
+        """What each client's turn costs; learned prices pass the journalled door."""
+        algorithm, network = self.algorithm, self.network
+        if not algorithm.learned_price:
+            return Prices.of([algorithm.price(network, int(c), ref.version) for c in clients])
+        return Prices.of(
+            [
+                Price(*self.know(("price", future.key), partial(self._price, ref, int(c), int(h))))
+                for c, future, h in zip(clients, futures, held, strict=True)
+            ]
+        )
+
+    def _price(self, ref: StateRef, client: int, held: int) -> tuple[int, int, float]:
+        price = self.algorithm.brief(self.network, ref.value(), client, held).price
+        return price.down_bytes, price.up_bytes, price.work
+
+    def know(self, what: tuple[object, ...], make: Callable[[], Any]) -> Any:
+        """A learned number that time or a decision needs: the one door from values to the clock."""
+        return self.journal.know(make_key(*what), make)
+
+    def server_work(self, ref: StateRef, delivered: Delivered) -> Work:
+        """What aggregating these updates costs the server."""
+        return self.algorithm.server_work(self.network, ref.version, delivered.up_bytes)
+
+    def aggregate(self, ref: StateRef, delivered: Delivered) -> StateRef:
+        """The tier's next state, updates in canonical order (client, then job)."""
+        if delivered.clients.size < self.algorithm.min_updates:
+            raise ValueError(
+                f"{type(self.algorithm).__name__} aggregates at least"
+                f" {self.algorithm.min_updates} updates, found {delivered.clients.size}"
+            )
+        staleness = (ref.version - delivered.versions).tolist()
+        jobs = sorted(
+            zip(delivered.clients.tolist(), delivered.futures, staleness, strict=True),
+            key=lambda job: (job[0], job[1].key),
+        )
+
+        def make() -> ServerState:
+            updates = [replace(future.result(), staleness=late) for _, future, late in jobs]
+            return self.algorithm.aggregate(ref.value(), updates, self.evaluator)
+
+        lineage = tuple((future.key, late) for _, future, late in jobs)
+        return StateRef(make_key("aggregate", ref.key, lineage), ref.version + 1, make)
+
+    def merge(
+        self, ref: StateRef, lower: Sequence[StateRef], shares: Sequence[float]
+    ) -> StateRef:
+        """A higher tier's next state, after mixing in lower ones with these shares."""
+        key = make_key("merge", ref.key, tuple(one.key for one in lower), tuple(shares))
+        return StateRef(
+            key,
+            ref.version + 1,
+            lambda: self.algorithm.merge(ref.value(), [one.value() for one in lower], shares),
+        )
+
+    def adopt(self, ref: StateRef, upper: StateRef) -> StateRef:
+        """A lower tier's state after it took over the higher tier's; its own version stays."""
+        return StateRef(
+            make_key("adopt", ref.key, upper.key),
+            ref.version,
+            lambda: self.algorithm.adopt(ref.value(), upper.value()),
+        )
+
+    def evaluate(self, ref: StateRef, now_s: float) -> dict[str, Any]:
+        """Loss and accuracy on the test set of what clients are served at `now_s`.
+
+        Keys: loss, accuracy (means over clients if the algorithm serves each its own model) and,
+        then, `clients`: [loss, accuracy] per client.
+        """
+        if not self.algorithm.personal:
+            return dict(self.know(("evaluate", ref.key), lambda: self._global_metrics(ref)))
+        jobs = {client: self.last_job(client, now_s) for client in sorted(self._clients)}
+        lineage = tuple((client, job.key if job else None) for client, job in jobs.items())
+        return dict(self.know(("evaluate", ref.key, lineage), partial(self._served_metrics, ref, jobs)))
+
+    def _global_metrics(self, ref: StateRef) -> dict[str, Any]:
+        state = ref.value()
+        metrics = self.evaluator.metrics(self.algorithm.served(state, 0, Memory()))
+        return {"loss": metrics.loss, "accuracy": metrics.accuracy}
+
+    def _served_metrics(self, ref: StateRef, jobs: Mapping[int, Future | None]) -> dict[str, Any]:
+        state, rows = ref.value(), []
+        for client, job in jobs.items():
+            memory = job.result().memory if job else Memory()
+            metrics = self.evaluator.metrics(self.algorithm.served(state, client, memory))
+            rows.append([metrics.loss, metrics.accuracy])
+        mean = np.mean(np.array(rows), axis=0)
+        return {"loss": float(mean[0]), "accuracy": float(mean[1]), "clients": rows}

@@ -1,0 +1,289 @@
+"""A scenario: the YAML file that describes one simulation, checked and frozen.
+
+This file knows the frame only. The parameters of the named parts (`Part`) are checked by the
+registry with the fields of the class that the name stands for.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    TypeAdapter,
+    WithJsonSchema,
+    model_validator,
+)
+
+from simfl.plugins import is_import_path, plugin_file
+from simfl.validation import validate
+from simfl.yaml_source import Key, KeyPath, Source, dump, read_source
+
+Keys = tuple[Key, ...]
+
+PART_SCHEMA = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    ],
+    "description": "a part's name or import path, alone or with its parameters",
+}
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class _Named(BaseModel):
+    """A section whose keys other than its own belong to the part that it names."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
+
+    name: Annotated[str, Field(strict=True, min_length=1, description="a part's name")]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The part's own keys, as written."""
+        return copy.deepcopy(self.__pydantic_extra__ or {})
+
+
+class Part(_Named):
+    """One exchangeable part: the name of its class and the class's parameters."""
+
+
+def _from_name(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+AnyPart = Annotated[Part, BeforeValidator(_from_name), WithJsonSchema(PART_SCHEMA)]
+Count = Annotated[int, Field(strict=True, ge=1)]
+Flag = Annotated[bool, Field(strict=True)]
+Share = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
+Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+
+
+def _part(name: str) -> Callable[[], Part]:
+    return lambda: Part(name=name)
+
+
+class DataSection(_Named):
+    """The data set, whose own parameters stand beside these keys, and how it is divided."""
+
+    partition: AnyPart = Field(default_factory=_part("iid"))
+    validation_share: Share = Field(
+        default=0.0, description="share of the training data that the server keeps, stratified"
+    )
+    root: Annotated[str, Field(strict=True)] | None = Field(
+        default=None, description="folder of the data; null is --data-root or SIMFL_DATA"
+    )
+    augmentation: tuple[AnyPart, ...] = Field(
+        default=(), description="torchvision.transforms.v2 calls, each with its keyword arguments"
+    )
+
+    @property
+    def part(self) -> Part:
+        """The data set alone: its name and its own parameters."""
+        return Part.model_validate({"name": self.name, **self.parameters})
+
+
+class Decisions(_Section):
+    """Who, with whom, how fast: one policy per kind of decision."""
+
+    selection: AnyPart = Field(default_factory=_part("all"))
+    association: AnyPart = Field(default_factory=_part("initial"))
+    scheduling: AnyPart = Field(default_factory=_part("round_robin"))
+    allocation: AnyPart = Field(default_factory=_part("max"))
+    staleness: AnyPart = Field(default_factory=_part("exponential"))
+
+
+class Plateau(_Section):
+    """No gain of `minimum_gain` in accuracy during the last `versions` versions."""
+
+    versions: Count = 20
+    minimum_gain: NotNegative = 0.001
+
+
+class Stop(_Section):
+    """When a run ends: at the first criterion that is met; at least one is needed."""
+
+    versions: Count | None = Field(default=None, description="global versions")
+    time_s: Positive | None = Field(default=None, description="simulated seconds")
+    energy_j: Positive | None = Field(default=None, description="joules of all machines together")
+    bytes: Positive | None = Field(default=None, description="bytes sent over all links")
+    accuracy: Annotated[float, Field(strict=True, le=1, allow_inf_nan=False)] | None = Field(
+        default=None, description="test accuracy, or R^2 of a regression"
+    )
+    loss: NotNegative | None = Field(default=None, description="test loss")
+    plateau: Plateau | None = Field(default=None, description="no more gain in accuracy")
+
+    @model_validator(mode="after")
+    def _has_a_criterion(self) -> Stop:
+        names = list(type(self).model_fields)
+        if all(getattr(self, name) is None for name in names):
+            raise ValueError(f"a run needs an end: give at least one of {', '.join(names)}")
+        return self
+
+
+class Evaluate(_Section):
+    """How often the global model is evaluated, and whether for every client too."""
+
+    every: Count = Field(default=1, description="versions from one evaluation to the next")
+    clients: Flag = Field(default=False, description="evaluate on every client's data too")
+
+
+class Log(_Section):
+    """What the event log keeps: every event, or rounds only."""
+
+    level: Literal["full", "rounds"] = "full"
+    rows_per_segment: Count = Field(
+        default=100_000, description="rows per file while the run is going"
+    )
+
+
+class Scenario(_Section):
+    """One simulation, checked and frozen; made by `from_yaml` or `from_mapping`."""
+
+    name: Annotated[str, Field(strict=True, min_length=1)] = "scenario"
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
+    dtype: Literal["float32", "float64"] = "float32"
+    data: DataSection
+    model: AnyPart
+    population: AnyPart
+    algorithm: AnyPart
+    protocol: AnyPart
+    decisions: Decisions = Field(default_factory=Decisions)
+    stop: Stop
+    evaluate: Evaluate = Field(default_factory=Evaluate)
+    log: Log = Field(default_factory=Log)
+
+    _source: Source = PrivateAttr()
+
+    @classmethod
+    def from_yaml(
+        cls, path: Path | str, overrides: Sequence[str] = (), seed: int | None = None
+    ) -> Scenario:
+        """The scenario in a YAML file, after `KEY=VALUE` overrides and with another seed.
+
+        Raises ScenarioError, whose text names file, line and key. A scenario without a name is
+        called after its file.
+        """
+        source = read_source(path).with_overrides(overrides)
+        if seed is not None:
+            source = source.with_value("seed", seed, "--seed")
+        if "name" not in source.content:
+            source = source.with_value("name", Path(path).stem, source.file)
+        return cls._from_source(source)
+
+    @classmethod
+    def from_mapping(cls, content: Mapping[str, Any], base_dir: Path | str = ".") -> Scenario:
+        """The scenario in a mapping; files of import paths are relative to `base_dir`."""
+        return cls._from_source(
+            Source("scenario", Path(base_dir).absolute(), copy.deepcopy(dict(content)))
+        )
+
+    @classmethod
+    def _from_source(cls, source: Source) -> Scenario:
+        scenario = validate(TypeAdapter(cls), source.content, KeyPath(source))
+        scenario._source = source
+        return scenario
+
+    def with_overrides(self, overrides: Sequence[str]) -> Scenario:
+        """This scenario after `KEY=VALUE` overrides, as `--set` gives them."""
+        return self._from_source(self._source.with_overrides(overrides))
+
+    @property
+    def base_dir(self) -> Path:
+        """The folder that files of import paths are relative to: the scenario file's."""
+        return self._source.base_dir
+
+    def where(self, *keys: Key) -> KeyPath:
+        """The place `keys` of this scenario, for errors that name file, line and key."""
+        return KeyPath(self._source, keys)
+
+    def parts(self) -> dict[Keys, tuple[str, Part]]:
+        """Every part by its key path, with its kind: what the registry resolves."""
+        decisions: dict[Keys, tuple[str, Part]] = {
+            ("decisions", kind): (kind, getattr(self.decisions, kind))
+            for kind in Decisions.model_fields
+        }
+        return {
+            ("data",): ("datasets", self.data.part),
+            ("data", "partition"): ("partitions", self.data.partition),
+            ("model",): ("models", self.model),
+            ("population",): ("populations", self.population),
+            ("algorithm",): ("algorithms", self.algorithm),
+            ("protocol",): ("protocols", self.protocol),
+            **decisions,
+        }
+
+    def with_parts(self, parts: Mapping[Keys, Mapping[str, Any]]) -> Scenario:
+        """This scenario with the keys of its parts replaced: their defaults filled in, say."""
+        content = self.as_mapping()
+        for (*above, last), keys in parts.items():
+            section: Any = content
+            for step in above:
+                section = section[step]
+            section[last] = {**section[last], **keys}
+        source = Source(
+            self._source.file, self.base_dir, content, self._source.lines, self._source.origins
+        )
+        return self._from_source(source)
+
+    def as_mapping(self) -> dict[str, Any]:
+        """The whole content as plain values, defaults of the frame included."""
+        return self.model_dump(mode="json")
+
+    def to_yaml(self) -> str:
+        """The whole content as YAML; it reads back, from any folder, to the same scenario."""
+        content = self.as_mapping()
+        self._rename_files(content, lambda file: str(file.absolute()))
+        return dump(content)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content but for the scenario's name: equal for equal simulations.
+
+        Numbers count by value (1 is 1.0), and a part in a file of the user's by the file's
+        content, wherever it lies.
+        """
+        content = self.as_mapping()
+        del content["name"]
+        self._rename_files(content, _content_hash)
+        text = json.dumps(_canonical(content), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _rename_files(self, content: dict[str, Any], rename: Callable[[Path], str]) -> None:
+        for keys, (_, part) in self.parts().items():
+            file = plugin_file(part.name, self.base_dir) if is_import_path(part.name) else None
+            if file is not None:
+                section: Any = content
+                for step in keys:
+                    section = section[step]
+                section["name"] = f"{rename(file)}:{part.name.rpartition(':')[2]}"
+
+
+def _content_hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else file.name
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def frame_schema() -> dict[str, Any]:
+    """JSON Schema of the frame, in which a part may have any parameters."""
+    return Scenario.model_json_schema()

@@ -1,0 +1,259 @@
+"""Values from YAML -> checked objects: classes become pydantic adapters, errors become one line.
+
+A class is its own configuration: the fields of a dataclass (or the arguments of a constructor) are
+its YAML keys. Metadata strings in `Annotated` that begin with an operator are bounds, any other
+string is the description; a bound on a list or tuple holds for each of its elements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, NotRequired, Required, TypeVar, Union
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import ErrorDetails, core_schema
+from typing_extensions import TypedDict
+
+from simfl.accepted import accepted_at, keys_at
+from simfl.suggestion import nearest
+from simfl.yaml_source import Key, KeyPath, ScenarioError, show
+
+Value = TypeVar("Value")
+
+BOUNDS = {">=": "ge", "<=": "le", ">": "gt", "<": "lt"}
+"""Operators of metadata strings, the longer ones first, and pydantic's names for them."""
+
+REQUIRED = inspect.Parameter.empty
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One YAML key of a class: its type, and its default (`REQUIRED`: none)."""
+
+    name: str
+    annotation: Any
+    default: Any
+
+
+def parameters(target: type) -> tuple[list[Parameter], bool]:
+    """The keys that `target` is configured by, and whether it takes any other key too."""
+    owner = next(one for one in target.__mro__ if "__init__" in vars(one))
+    if owner is object:
+        return [], False
+    if "__dataclass_fields__" in vars(owner):
+        fields = [one for one in dataclasses.fields(owner) if one.init]
+        return [_field_parameter(owner, one) for one in fields], False
+    found, is_open = [], False
+    initialiser = vars(owner)["__init__"]
+    hints = typing.get_type_hints(initialiser, include_extras=True)
+    for one in list(inspect.signature(initialiser).parameters.values())[1:]:
+        if one.kind is one.VAR_KEYWORD:
+            is_open = True
+        elif one.kind is not one.VAR_POSITIONAL:
+            found.append(Parameter(one.name, hints.get(one.name, Any), one.default))
+    return found, is_open
+
+
+def _field_parameter(owner: type, field: dataclasses.Field[Any]) -> Parameter:
+    # An annotation is text in the module of the class that wrote it, which may be a base class.
+    writer = next(
+        one for one in owner.__mro__ if field.name in vars(one).get("__annotations__", {})
+    )
+    holder = types.SimpleNamespace(__annotations__={field.name: field.type})
+    names = vars(sys.modules[writer.__module__])
+    hint = typing.get_type_hints(holder, names, include_extras=True)[field.name]
+    if field.default is not dataclasses.MISSING:
+        return Parameter(field.name, hint, field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        return Parameter(field.name, hint, field.default_factory())
+    return Parameter(field.name, hint, REQUIRED)
+
+
+@cache
+def adapter(
+    target: type, construct: Callable[..., Any] | None = None, supplied: Collection[str] = ()
+) -> TypeAdapter[Any]:
+    """Checks a mapping against the keys of `target` and calls `construct` (`target`) with them.
+
+    `supplied` names arguments that somebody else gives, so that they may be missing here.
+    """
+    checked: Any = Annotated[_shape(target, supplied), AfterValidator(_caller(construct or target))]
+    return TypeAdapter(checked)
+
+
+def _caller(construct: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
+    def call(values: dict[str, Any]) -> Any:
+        return construct(**values)
+
+    return call
+
+
+def _shape(target: type, supplied: Collection[str]) -> Any:
+    """A typed dictionary with the keys of `target`, which pydantic checks.
+
+    A key that is not given is left out, so that `target` itself fills in its default.
+    """
+    known, is_open = parameters(target)
+    fields: dict[str, Any] = {}
+    for one in known:
+        extra = {} if one.default is REQUIRED else {"default": plain(one.default)}
+        checked: Any = Annotated[_checked(one.annotation, {}), Field(json_schema_extra=extra)]
+        is_needed = one.default is REQUIRED and one.name not in supplied
+        fields[one.name] = Required[checked] if is_needed else NotRequired[checked]
+    make: Any = TypedDict
+    shape = make(target.__name__, fields)
+    shape.__pydantic_config__ = ConfigDict(
+        extra="allow" if is_open else "forbid", arbitrary_types_allowed=True
+    )
+    return shape
+
+
+def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
+    """`annotation` as pydantic checks it: strict scalars, bounds at the numbers, nested classes."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        inner, *metadata = arguments
+        text = [one for one in metadata if isinstance(one, str)]
+        kept = [one for one in metadata if not isinstance(one, str)]
+        limits = dict(limit for one in text for limit in _bound(one))
+        description = " ".join(one for one in text if not list(_bound(one))) or None
+        checked: Any = Annotated[
+            _checked(inner, {**bounds, **limits}), Field(description=description)
+        ]
+        for one in kept:
+            checked = Annotated[checked, one]
+        return checked
+    if annotation is float:
+        return Annotated[float, Field(strict=True, allow_inf_nan=False, **bounds)]
+    if annotation is int:
+        return Annotated[int, Field(strict=True, **bounds)]
+    if annotation in (bool, str):
+        return Annotated[annotation, Field(strict=True)]
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        return Annotated[_shape(annotation, ()), AfterValidator(_caller(annotation))]
+    if origin in (Union, types.UnionType):
+        return Union[tuple(_checked(one, bounds) for one in arguments)]  # noqa: UP007
+    if origin is None or origin is Literal or not isinstance(origin, type):
+        return annotation
+    if arguments and all(one is ... or not isinstance(one, list) for one in arguments):
+        checked_arguments = tuple(one if one is ... else _checked(one, bounds) for one in arguments)
+        return types.GenericAlias(origin, checked_arguments)
+    return annotation
+
+
+def _bound(text: str) -> Iterator[tuple[str, int | float]]:
+    for operator, name in BOUNDS.items():
+        if text.startswith(operator):
+            limit = float(text.removeprefix(operator))
+            yield name, int(limit) if limit.is_integer() else limit
+            return
+
+
+def plain(value: Any) -> Any:
+    """`value` as YAML can hold it: nested classes as mappings, tuples and sets as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [one.name for one in dataclasses.fields(value) if one.init]
+        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(plain(item) for item in value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+class LenientJsonSchema(GenerateJsonSchema):
+    """JSON Schema in which a type that JSON does not know accepts anything."""
+
+    def handle_invalid_for_json_schema(
+        self, schema: core_schema.CoreSchema, error_info: str
+    ) -> JsonSchemaValue:
+        return {}
+
+
+def json_schema(checker: TypeAdapter[Any]) -> dict[str, Any]:
+    """The JSON Schema of what `checker` accepts."""
+    return checker.json_schema(schema_generator=LenientJsonSchema)
+
+
+def validate(
+    checker: TypeAdapter[Value], value: Any, where: KeyPath, beside: Collection[str] = ()
+) -> Value:
+    """`value` checked; raises ScenarioError, placed at `where`, for the first thing wrong with it.
+
+    `beside` names keys that may stand in the same section though `checker` does not know them.
+    """
+    try:
+        return checker.validate_python(value)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+    # A misspelt key explains a missing one, so it is told first.
+    problems.sort(key=lambda one: one["type"] != "extra_forbidden")
+    raise _scenario_error(problems[0], json_schema(checker), value, where, beside)
+
+
+def _scenario_error(
+    problem: ErrorDetails,
+    schema: dict[str, Any],
+    value: Any,
+    where: KeyPath,
+    beside: Collection[str],
+) -> ScenarioError:
+    path, found = _locate(problem, value)
+    place = where.child(*path)
+    if problem["type"] == "extra_forbidden":
+        name = str(path[-1])
+        known = sorted({*keys_at(schema, path[:-1]), *(beside if len(path) == 1 else ())})
+        guess = nearest(name, known) or ";"
+        accepted = ", ".join(known) or "no keys"
+        message = f"unknown key {name!r}{guess} accepted: {accepted}"
+        return place.error(f"unknown key {name!r}", accepted, message)
+    if problem["type"] == "missing":
+        return place.error("nothing", accepted_at(schema, path))
+    if problem["type"] in ("value_error", "assertion_error"):
+        return _check_error(problem["msg"].partition(", ")[2], schema, path, found, where)
+    accepted = accepted_at(schema, path) or problem["msg"]
+    if problem["type"] == "finite_number":
+        accepted = f"{accepted}, finite"
+    return place.error(show(found), accepted)
+
+
+def _check_error(
+    reason: str, schema: dict[str, Any], path: tuple[Key, ...], found: Any, where: KeyPath
+) -> ScenarioError:
+    """The error of a class's own check, placed at the field that its message names first."""
+    first = reason.split()[0].strip(",.:;'") if reason else ""
+    shown = show(found)
+    if isinstance(found, Mapping) and first in keys_at(schema, path):
+        shown = show(found[first]) if first in found else "nothing"
+        path = (*path, first)
+        reason = reason.removeprefix(f"{first}: ")
+    message = reason if reason.startswith("found ") else f"found {shown}, but {reason}"
+    return where.child(*path).error(shown, reason, message)
+
+
+def _locate(problem: ErrorDetails, value: Any) -> tuple[tuple[Key, ...], Any]:
+    """The key path of a problem and what stands there.
+
+    Pydantic puts the names of a union's branches and of validators into its path; they are no keys
+    of the value and are left out.
+    """
+    path: list[Key] = []
+    steps = problem["loc"]
+    for number, step in enumerate(steps):
+        is_key = isinstance(value, Mapping) and step in value
+        is_index = isinstance(value, list | tuple) and isinstance(step, int) and step < len(value)
+        if is_key or is_index:
+            value = value[step]
+            path.append(step)
+        elif problem["type"] == "missing" and number == len(steps) - 1:
+            path.append(step)
+    return tuple(path), value

@@ -1,0 +1,144 @@
+"""The layer rule: who may import whom, and no cycles.
+
+A rule takes modules, so that tests can feed it the package as well as a bad source string, and
+returns the violations it finds.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from tests.architecture.source import Import, Module, imports_of, report, room_of
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a room may import: parts of simfl beside itself and `streams`, and libraries."""
+
+    simfl: frozenset[str] = frozenset()
+    libraries: frozenset[str] = frozenset()
+
+
+def _room(simfl: str = "", libraries: str = "") -> Room:
+    return Room(frozenset(simfl.split()), frozenset(libraries.split()))
+
+
+# What reads and checks a scenario's values: beside one another, below every room.
+_FRAME = "scenario accepted plugins suggestion validation yaml_source"
+
+_BELOW_ASSEMBLY = (
+    "system learning decisions algorithms protocols measures pictures "
+    f"accounts eventlog journal registry runfolder {_FRAME}"
+)
+
+ROOMS = {
+    "system": _room("", "simpy numpy"),
+    "learning": _room("", "torch torchvision numpy sklearn"),
+    "decisions": _room("", "numpy scipy sklearn"),
+    "algorithms": _room("learning decisions", "torch numpy scipy"),
+    "protocols": _room(
+        "system learning decisions algorithms.base accounts eventlog journal", "simpy numpy"
+    ),
+    # What was split off the log's own file may be used where the log may: its books (accounts) by
+    # whoever writes it, load_run (runfolder) by whoever reads it.
+    "measures": _room("eventlog runfolder learning", "numpy scipy pandas sklearn lime"),
+    "pictures": _room("measures eventlog runfolder", "numpy pandas matplotlib plotly"),
+    "accounts": _room("", "numpy"),
+    "eventlog": _room("accounts", "pyarrow pandas numpy"),
+    "journal": _room("", "safetensors numpy"),
+    "streams": _room("", "numpy"),
+    **dict.fromkeys(_FRAME.split(), _room(_FRAME, "pydantic pydantic_core typing_extensions yaml")),
+    "registry": _room(_FRAME, "pydantic"),
+    "runfolder": _room("eventlog", "pyarrow pandas"),
+    "assembly": _room(
+        _BELOW_ASSEMBLY,
+        "torch torchvision numpy simpy pydantic yaml pandas pyarrow safetensors",
+    ),
+    "study": _room("assembly eventlog runfolder measures", "pandas scipy ray"),
+    "cli": _room(f"{_BELOW_ASSEMBLY} assembly study __init__", "typer rich"),
+    "__init__": _room("scenario assembly runfolder"),
+    "__main__": _room("cli"),
+}
+
+# Libraries that a room may import in some of its modules only.
+LOADERS = (
+    ("system", re.compile(r"\.(catalogue|\w*trace\w*)$"), frozenset({"yaml", "pyarrow"})),
+    ("learning", re.compile(r"^simfl\.learning\.datasets\."), frozenset({"pandas"})),
+)
+
+# The registry finds parts wherever they are, once it is asked: only what runs at import counts.
+LAZY_IMPORTERS = frozenset({"registry"})
+
+
+def layer_violations(modules: Iterable[Module]) -> list[str]:
+    """Imports that the layer rule forbids: of other rooms, of libraries, and relative ones."""
+    found = []
+    for module in modules:
+        if module.room not in ROOMS:
+            found.append(report(module, 1, f"{module.room} is no room of the house"))
+            continue
+        for one in imports_of(module):
+            message = _import_violation(module, one)
+            if message:
+                found.append(report(module, one.line, message))
+    return found
+
+
+def _import_violation(module: Module, one: Import) -> str | None:
+    if one.relative:
+        return "relative import"
+    top = one.target.split(".")[0]
+    room = ROOMS[module.room]
+    if top != "simfl":
+        libraries = room.libraries.union(
+            *(extra for name, where, extra in LOADERS if _matches(module, name, where))
+        )
+        if top in sys.stdlib_module_names or top in libraries:
+            return None
+        return f"{module.room} imports {top}"
+    if module.room in LAZY_IMPORTERS and one.in_function:
+        return None
+    target = room_of(one.target)
+    if target not in ROOMS:
+        target = "__init__"
+    if target in {module.room, "streams"} and target != "__init__":
+        return None
+    inner = one.target.removeprefix("simfl.") if target != "__init__" else "__init__"
+    if any(inner == part or inner.startswith(f"{part}.") for part in room.simfl):
+        return None
+    return f"{module.room} imports {one.target}"
+
+
+def _matches(module: Module, room: str, where: re.Pattern[str]) -> bool:
+    return module.room == room and where.search(module.name) is not None
+
+
+def import_cycles(modules: Sequence[Module]) -> list[str]:
+    """A cycle of modules that import each other when imported, if there is one.
+
+    Imports inside functions and for type checkers do not count: they break no import.
+    """
+    names = {module.name for module in modules}
+    graph: dict[str, set[str]] = {}
+    for module in modules:
+        targets = {
+            _longest_known(one.target, names)
+            for one in imports_of(module)
+            if not (one.relative or one.in_function or one.typing_only)
+        }
+        graph[module.name] = {target for target in targets if target}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return ["import cycle: " + " <- ".join(error.args[1])]
+    return []
+
+
+def _longest_known(target: str, names: set[str]) -> str | None:
+    while target and target not in names:
+        target = target.rpartition(".")[0]
+    return target or None

@@ -1,0 +1,147 @@
+"""Rules on what stands where: the clock, randomness, algorithms by name, length of files."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from tests.architecture.source import Module, imports_of, last_name, report
+
+MAX_LINES = 350
+
+
+def timeout_violations(modules: Iterable[Module]) -> list[str]:
+    """Uses of `env.timeout`, called or not, outside protocols and system."""
+    found = []
+    for module in modules:
+        if module.room in {"protocols", "system"}:
+            continue
+        called = {id(node.func) for node in ast.walk(module.tree) if isinstance(node, ast.Call)}
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.Attribute) or node.attr != "timeout":
+                continue
+            if id(node) in called or last_name(node.value) == "env":
+                found.append(report(module, node.lineno, "timeout outside protocols and system"))
+    return found
+
+
+def random_violations(modules: Iterable[Module]) -> list[str]:
+    """Uses of numpy.random outside streams.py, and imports of the standard library's random.
+
+    Annotations may name anything; elsewhere only the type `Generator` may stand, uncalled.
+    """
+    found = []
+    for module in modules:
+        if module.room == "streams":
+            continue
+        found += [
+            report(module, one.line, "randomness comes from simfl.streams, not from random")
+            for one in imports_of(module)
+            if not one.relative and one.target.split(".")[0] == "random"
+        ]
+        found += [
+            report(module, line, f"{name} outside streams.py")
+            for line, name in _numpy_random_uses(module)
+        ]
+    return found
+
+
+def _numpy_random_uses(module: Module) -> Iterator[tuple[int, str]]:
+    aliases = _aliases(module.tree)
+    annotated = _annotation_nodes(module.tree)
+    qualified = {
+        id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)
+    }
+    called = {id(node.func) for node in ast.walk(module.tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(module.tree):
+        if id(node) in annotated or not isinstance(node, ast.Name | ast.Attribute):
+            continue
+        name = _dotted(node, aliases)
+        if name == "numpy.random" and id(node) not in qualified:
+            yield node.lineno, name
+        elif re.fullmatch(r"numpy\.random\.\w+", name or "") and not (
+            name == "numpy.random.Generator" and id(node) not in called
+        ):
+            yield node.lineno, str(name)
+
+
+def _aliases(tree: ast.Module) -> dict[str, str]:
+    aliases = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.split(".")[0]
+                aliases[alias.asname or top] = alias.name if alias.asname else top
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return aliases
+
+
+def _annotation_nodes(tree: ast.Module) -> set[int]:
+    annotations: list[ast.AST | None] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg | ast.AnnAssign):
+            annotations.append(node.annotation)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            annotations.append(node.returns)
+    return {id(inner) for one in annotations if one is not None for inner in ast.walk(one)}
+
+
+def _dotted(node: ast.AST, aliases: dict[str, str]) -> str | None:
+    if isinstance(node, ast.Name):
+        return aliases.get(node.id)
+    if isinstance(node, ast.Attribute):
+        base = _dotted(node.value, aliases)
+        return f"{base}.{node.attr}" if base else None
+    return None
+
+
+def algorithm_violations(modules: Iterable[Module]) -> list[str]:
+    """Comparisons of an algorithm, or of its name, with a string literal."""
+    found = []
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+                hit = any(map(_is_algorithm, sides)) and any(map(_has_text, sides))
+            elif isinstance(node, ast.Match):
+                hit = _is_algorithm(node.subject) and any(_has_text(one) for one in node.cases)
+            else:
+                continue
+            if hit:
+                found.append(report(module, node.lineno, "algorithm compared with a string"))
+    return found
+
+
+def _is_algorithm(node: ast.AST) -> bool:
+    """`algorithm`, `x.algorithm`, `x["algorithm"]`, and their name or type name."""
+    if isinstance(node, ast.Attribute) and node.attr in {"name", "__name__", "__class__"}:
+        return _is_algorithm(node.value)
+    if isinstance(node, ast.Call) and last_name(node.func) == "type" and node.args:
+        return _is_algorithm(node.args[0])
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        key = node.slice.value
+        return key == "algorithm" or (key == "name" and _is_algorithm(node.value))
+    return last_name(node) == "algorithm"
+
+
+def _has_text(node: ast.AST) -> bool:
+    """A string literal, a display of some, or a match case with one."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str)
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return any(map(_has_text, node.elts))
+    if isinstance(node, ast.match_case):
+        return any(_has_text(one) for one in ast.walk(node.pattern) if isinstance(one, ast.expr))
+    return False
+
+
+def length_violations(modules: Iterable[Module]) -> list[str]:
+    """Files of more than MAX_LINES lines."""
+    return [
+        f"{module.name}: {lines} lines, at most {MAX_LINES}"
+        for module in modules
+        if (lines := len(module.text.splitlines())) > MAX_LINES
+    ]

@@ -1,0 +1,236 @@
+"""The rules of the house hold for the package, and each rule can tell a breach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.layers import import_cycles, layer_violations
+from tests.architecture.source import Module, package_modules
+from tests.architecture.usage import (
+    MAX_LINES,
+    algorithm_violations,
+    length_violations,
+    random_violations,
+    timeout_violations,
+)
+
+Rule = Callable[[Sequence[Module]], list[str]]
+
+PACKAGE = Path(__file__).parent.parent / "simfl"
+RULES: tuple[Rule, ...] = (
+    layer_violations,
+    import_cycles,
+    timeout_violations,
+    random_violations,
+    algorithm_violations,
+    length_violations,
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_package_keeps_the_rule(rule: Rule) -> None:
+    """No module of simfl breaks the rule; a failure lists file, line and breach."""
+    modules = package_modules(PACKAGE)
+
+    found = rule(modules)
+
+    assert "simfl.streams" in {module.name for module in modules}
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "message"),
+    [
+        ("simfl.system.cpu", "import torch", "system imports torch"),
+        ("simfl.system.cpu", "import yaml", "system imports yaml"),
+        ("simfl.system.cpu", "from simfl.learning.job import Brief", "imports simfl.learning"),
+        ("simfl.system.cpu", "from ..learning import job", "relative import"),
+        ("simfl.learning.job", "from simfl.system import cpu", "imports simfl.system.cpu"),
+        ("simfl.learning.job", "import pandas", "learning imports pandas"),
+        ("simfl.decisions.views", "import torch.nn", "decisions imports torch"),
+        ("simfl.decisions.views", "import simfl.learning.job", "imports simfl.learning.job"),
+        ("simfl.algorithms.fedavg", "import simpy", "algorithms imports simpy"),
+        ("simfl.algorithms.fedavg", "from simfl import journal", "imports simfl.journal"),
+        ("simfl.protocols.base", "from simfl.algorithms.fedavg import FedAvg", ".fedavg.FedAvg"),
+        ("simfl.protocols.base", "import simfl.algorithms.basement", "algorithms.basement"),
+        ("simfl.protocols.base", "import torch", "protocols imports torch"),
+        ("simfl.registry", "import simfl.algorithms.base", "imports simfl.algorithms.base"),
+        ("simfl.runfolder", "from simfl.journal import Journal", "imports simfl.journal"),
+        ("simfl.runfolder", "import torch", "runfolder imports torch"),
+        ("simfl.scenario", "from simfl import assembly", "scenario imports simfl.assembly"),
+        ("simfl.scenario", "from simfl import run", "scenario imports simfl.run"),
+        ("simfl.measures.cost", "import simfl", "measures imports simfl"),
+        ("simfl.assembly", "import simfl.cli", "assembly imports simfl.cli"),
+        ("simfl.cli", "import torch", "cli imports torch"),
+        ("simfl.streams", "from simfl import registry", "streams imports simfl.registry"),
+        (
+            "simfl.eventlog",
+            "def f():\n    import torch",
+            "simfl.eventlog:2: eventlog imports torch",
+        ),
+        ("simfl.eventlog", "if TYPE_CHECKING:\n    import torch", ":2: eventlog imports torch"),
+        ("simfl.eventlog", 'import_module("simfl.system.cpu")', "imports simfl.system.cpu"),
+        ("simfl.kitchen", "x = 1", "kitchen is no room of the house"),
+    ],
+)
+def test_a_forbidden_import_is_reported(name: str, source: str, message: str) -> None:
+    """Other rooms, other libraries and relative imports are told with their place."""
+    found = layer_violations([Module.parse(name, source)])
+
+    assert len(found) == 1
+    assert found[0].startswith(f"{name}:")
+    assert message in found[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("simfl.system.cpu", "import simpy, numpy, math\nfrom simfl.system.cost import Cost"),
+        ("simfl.system.catalogue", "import yaml"),
+        ("simfl.system.availability.trace", "import pyarrow.parquet"),
+        ("simfl.system.cpu", "from simfl.streams import Streams"),
+        ("simfl.system.cpu", "from simfl import streams"),
+        ("simfl.learning.datasets.table", "import pandas"),
+        ("simfl.protocols.base", "from simfl.algorithms.base import Algorithm"),
+        ("simfl.protocols.base", "from simfl.algorithms import base"),
+        ("simfl.registry", "def find():\n    import simfl.algorithms.base"),
+        ("simfl.cli", "def run():\n    from simfl import load_run\n    import simfl.assembly"),
+        ("simfl", "from simfl.scenario import Scenario"),
+    ],
+)
+def test_an_allowed_import_is_not_reported(name: str, source: str) -> None:
+    """What the table allows passes."""
+    assert layer_violations([Module.parse(name, source)]) == []
+
+
+def test_an_import_cycle_is_reported() -> None:
+    """Three modules that import each other in a ring are named."""
+    modules = [
+        Module.parse("simfl.learning.a", "from simfl.learning import b"),
+        Module.parse("simfl.learning.b", "from simfl.learning.c import thing"),
+        Module.parse("simfl.learning.c", "class C:\n    import simfl.learning.a"),
+    ]
+
+    found = import_cycles(modules)
+
+    assert len(found) == 1
+    assert all(module.name in found[0] for module in modules)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["def f():\n    import simfl.learning.a", "if TYPE_CHECKING:\n    import simfl.learning.a"],
+)
+def test_an_import_that_does_not_run_at_import_closes_no_cycle(source: str) -> None:
+    """Imports inside functions and for type checkers break no import."""
+    modules = [
+        Module.parse("simfl.learning.a", "import simfl.learning.b"),
+        Module.parse("simfl.learning.b", source),
+    ]
+
+    assert import_cycles(modules) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["yield env.timeout(3)", "self.run.env.timeout(3)", "world().timeout(3)", "env.timeout"],
+)
+def test_a_timeout_outside_protocols_and_system_is_reported(source: str) -> None:
+    """Called on anything, or taken from an environment to be called elsewhere."""
+    lines = f"def f():\n    {source}"
+
+    found = timeout_violations([Module.parse("simfl.assembly", lines)])
+
+    assert [line.split(": ")[0] for line in found] == ["simfl.assembly:2"]
+    assert timeout_violations([Module.parse("simfl.protocols.base", lines)]) == []
+    assert timeout_violations([Module.parse("simfl.system.link", lines)]) == []
+
+
+def test_another_attribute_called_timeout_is_not_reported() -> None:
+    """An event kind or a field of that name is no passing of time."""
+    assert timeout_violations([Module.parse("simfl.eventlog", "kinds.timeout")]) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import numpy as np\nx = np.random.rand()",
+        "import numpy\nx = numpy.random.default_rng(1)",
+        "import numpy.random\nx = numpy.random.default_rng(1)",
+        "import numpy.random as draws\nx = draws.normal()",
+        "from numpy import random\nx = random.normal()",
+        "from numpy.random import default_rng as new\nx = new(1)",
+        "import numpy as np\nx = np.random.Generator(bits)",
+        "import numpy as np\nx = field(default_factory=np.random.default_rng)",
+        "import numpy as np\nhidden = np.random",
+        "\nimport random",
+        "\nfrom random import shuffle",
+    ],
+)
+def test_randomness_outside_streams_is_reported(source: str) -> None:
+    """However numpy.random is imported, called, passed on or hidden behind a name."""
+    found = random_violations([Module.parse("simfl.decisions.views", source)])
+
+    assert [line.split(": ")[0] for line in found] == ["simfl.decisions.views:2"]
+    assert random_violations([Module.parse("simfl.streams", source)]) == []
+
+
+def test_a_generator_may_be_named_as_a_type() -> None:
+    """Annotations, type aliases and isinstance name the type that is passed in."""
+    source = """
+import numpy as np
+Rng = np.random.Generator
+class C:
+    rng: np.random.Generator
+def f(rng: np.random.Generator | None, bits: np.random.BitGenerator) -> np.random.Generator:
+    assert isinstance(rng, np.random.Generator)
+    return rng.random()
+"""
+
+    assert random_violations([Module.parse("simfl.decisions.views", source)]) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'algorithm == "fedavg"',
+        '"fedavg" != run.algorithm',
+        'run.algorithm.name == "fedavg"',
+        'scenario["algorithm"]["name"] == "fedavg"',
+        'type(self.algorithm).__name__ == "FedAvg"',
+        'algorithm in ("fedavg", "fedprox")',
+        'match algorithm:\n    case "fedavg" | "fedprox":\n        pass',
+    ],
+)
+def test_an_algorithm_compared_with_a_string_is_reported(source: str) -> None:
+    """No protocol may ask which algorithm it runs, by whatever spelling."""
+    found = algorithm_violations([Module.parse("simfl.protocols.base", source)])
+
+    assert found == ["simfl.protocols.base:1: algorithm compared with a string"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'key == "algorithm"',
+        "algorithm is None",
+        "algorithm == other",
+        'algorithm.local.kind == "x"',
+    ],
+)
+def test_other_comparisons_are_not_reported(source: str) -> None:
+    """Keys, identity and an algorithm's hyper-parameters may be compared."""
+    assert algorithm_violations([Module.parse("simfl.assembly", source)]) == []
+
+
+def test_a_long_file_is_reported() -> None:
+    """One line over the limit fails, the limit itself passes."""
+    at_limit = Module.parse("simfl.system.cpu", "x = 1\n" * MAX_LINES)
+    over = Module.parse("simfl.system.link", "x = 1\n" * (MAX_LINES + 1))
+
+    found = length_violations([at_limit, over])
+
+    assert found == [f"simfl.system.link: {MAX_LINES + 1} lines, at most {MAX_LINES}"]
