@@ -214,7 +214,7 @@ def _parts(base: type[Part]) -> dict[str, type[Part]]:
         if not module.ispkg
     ]
     return {
-        getattr(cls, "name", None) or _snake_case(cls.__name__): cls
+        vars(cls).get("name") or _snake_case(cls.__name__): cls
         for module in modules
         for _, cls in inspect.getmembers(module, inspect.isclass)
         if issubclass(cls, base)

@@ -53,6 +53,13 @@ def test_shares_hold_in_small_populations(seed: int) -> None:
     np.testing.assert_allclose(counts, [20, 12, 8], atol=2.0)
 
 
+def test_seed_deals_the_groups() -> None:
+    """Another seed gives the same shares to other clients."""
+    first, second = (MIX.build(Streams(seed), Catalogue()).device_index for seed in (1, 2))
+
+    assert (first != second).any()
+
+
 def test_one_more_client_shifts_nobody() -> None:
     """Adding clients changes no column of the earlier ones but their home edge."""
     few = MIX.build(Streams(1), Catalogue())
