@@ -24,7 +24,7 @@ WORDS = {
 
 def accepted_at(schema: Schema, path: Sequence[str | int]) -> str:
     """What may stand at `path`, e.g. "a number > 0 (step size)"; empty where anything may."""
-    phrases = [_phrase(node, schema) for node in _nodes_at(schema, path)]
+    phrases = [_phrase(node) for node in _nodes_at(schema, path)]
     return " or ".join(dict.fromkeys(filter(None, phrases)))
 
 
@@ -32,28 +32,23 @@ def keys_at(schema: Schema, path: Sequence[str | int]) -> list[str]:
     """The keys of the section at `path`."""
     nodes = _nodes_at(schema, path)
     return [
-        key
-        for node in nodes
-        for branch in _branches(node, schema)
-        for key in branch.get("properties", {})
+        key for node in nodes for branch in _branches(node) for key in branch.get("properties", {})
     ]
 
 
 def _nodes_at(schema: Schema, path: Sequence[str | int]) -> list[Schema]:
     nodes = [schema]
     for step in path:
-        branches = [branch for node in nodes for branch in _branches(node, schema)]
+        branches = [branch for node in nodes for branch in _branches(node)]
         nodes = [inner for branch in branches for inner in _children(branch, step)]
     return nodes
 
 
-def _branches(node: Schema, root: Schema) -> Iterator[Schema]:
-    """The alternatives of a node, references followed."""
-    if "$ref" in node:
-        yield from _branches(root["$defs"][node["$ref"].rpartition("/")[2]], root)
-    elif "anyOf" in node or "oneOf" in node:
-        for one in [*node.get("anyOf", []), *node.get("oneOf", [])]:
-            yield from _branches(one, root)
+def _branches(node: Schema) -> Iterator[Schema]:
+    """The alternatives of a node."""
+    if "anyOf" in node:
+        for one in node["anyOf"]:
+            yield from _branches(one)
     else:
         yield node
 
@@ -71,14 +66,14 @@ def _children(node: Schema, step: str | int) -> Iterator[Schema]:
         yield node["additionalProperties"]
 
 
-def _phrase(node: Schema, root: Schema) -> str:
-    words = [_words(branch, root) for branch in _branches(node, root)]
+def _phrase(node: Schema) -> str:
+    words = [_words(branch) for branch in _branches(node)]
     text = " or ".join(dict.fromkeys(word for word in words if word))
     description = node.get("description")
     return f"{text} ({description})" if text and description else text
 
 
-def _words(node: Schema, root: Schema) -> str:
+def _words(node: Schema) -> str:
     if "const" in node:
         return str(node["const"])
     if "enum" in node:
@@ -86,9 +81,9 @@ def _words(node: Schema, root: Schema) -> str:
     kind: str = node.get("type", "")
     if kind == "array":
         if "prefixItems" in node:
-            items = ", ".join(_phrase(one, root) or "anything" for one in node["prefixItems"])
+            items = ", ".join(_phrase(one) or "anything" for one in node["prefixItems"])
             return f"a list of {len(node['prefixItems'])} ({items})"
-        each = _phrase(node["items"], root) if isinstance(node.get("items"), dict) else ""
+        each = _phrase(node["items"]) if isinstance(node.get("items"), dict) else ""
         return f"a list, each {each}" if each else "a list"
     if kind == "object":
         keys = ", ".join(node.get("properties", {}))

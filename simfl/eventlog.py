@@ -86,6 +86,7 @@ SCHEMA = pa.schema(
     ]
 )
 
+CANONICAL_ORDER = ("time_s", "kind", "actor", "start_s", "edge", "round", "version")
 ROW_GROUP_ROWS = 100_000
 SEGMENT_SECONDS = 60.0
 CUT_DETAIL = '{"cut": true}'
@@ -249,7 +250,7 @@ class EventLog:
         self._pending = [rest] if len(rest["time_s"]) else []
         self._pending_rows = len(rest["time_s"])
         rows = take_rows(rows, ended)
-        order = np.lexsort((rows["start_s"], rows["actor"], rows["kind"], rows["time_s"]))
+        order = np.lexsort([rows[name] for name in reversed(CANONICAL_ORDER)])
         rows = take_rows(rows, order)
         self.accounts.book(rows, self._last_time_s)
         self._segment_opened = time.monotonic()

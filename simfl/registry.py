@@ -54,6 +54,8 @@ KINDS = {
         supplied=("input_shape", "outputs"),
     ),
     "populations": Kind("simfl.system.populations", "simfl.system.populations.base:Population"),
+    "processors": Kind("simfl.system", "simfl.system.cpu:Processor"),
+    "links": Kind("simfl.system", "simfl.system.link:Link"),
     "algorithms": Kind("simfl.algorithms", "simfl.algorithms.base:Algorithm"),
     "protocols": Kind("simfl.protocols", "simfl.protocols.base:Protocol"),
     **{
@@ -150,10 +152,7 @@ def complete(kind: str, part: Part | Mapping[str, Any] | str, where: KeyPath) ->
 
 
 def schema(kind: str) -> dict[str, Any]:
-    """JSON Schema of a part of this kind: one alternative per name, and any import path.
-
-    References are relative to a `$defs` of the fragment's own.
-    """
+    """JSON Schema of a part of this kind: one alternative per name, and any import path."""
     known = discover(KINDS[kind].package, KINDS[kind].base)
     alternatives: list[dict[str, Any]] = [
         {"type": "string", "enum": sorted(known), "description": "the part with its defaults"},

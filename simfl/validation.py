@@ -180,8 +180,23 @@ class LenientJsonSchema(GenerateJsonSchema):
 
 
 def json_schema(checker: TypeAdapter[Any]) -> dict[str, Any]:
-    """The JSON Schema of what `checker` accepts."""
-    return checker.json_schema(schema_generator=LenientJsonSchema)
+    """The JSON Schema of what `checker` accepts, without references: it fits into any other."""
+    schema = checker.json_schema(schema_generator=LenientJsonSchema)
+    result: dict[str, Any] = _inlined(schema, schema.pop("$defs", {}))
+    return result
+
+
+def _inlined(node: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_inlined(one, definitions) for one in node]
+    if not isinstance(node, dict):
+        return node
+    rest = {key: _inlined(one, definitions) for key, one in node.items() if key != "$ref"}
+    if "$ref" not in node:
+        return rest
+    # What stands beside a reference (a description, a default) is said of this use of it.
+    target = definitions[node["$ref"].rpartition("/")[2]]
+    return {**_inlined(target, definitions), **rest}
 
 
 def validate(
@@ -230,7 +245,7 @@ def _check_error(
     reason: str, schema: dict[str, Any], path: tuple[Key, ...], found: Any, where: KeyPath
 ) -> ScenarioError:
     """The error of a class's own check, placed at the field that its message names first."""
-    first = reason.split()[0].strip(",.:;'") if reason else ""
+    first = reason.split(maxsplit=1)[0].strip(",.:;'") if reason else ""
     shown = show(found)
     if isinstance(found, Mapping) and first in keys_at(schema, path):
         shown = show(found[first]) if first in found else "nothing"

@@ -161,7 +161,9 @@ class _Cohort:
         )
         losses = one_loss_per_job(self.loss(self.parameters, batch), len(self.tasks))
         leaves = [self.parameters[name] for name in self.trainable]
-        found = torch.autograd.grad(losses.sum(), leaves, allow_unused=True)
+        found: Sequence[Tensor | None] = torch.autograd.grad(
+            losses.sum(), leaves, allow_unused=True
+        )
         gradients = {
             name: gradient
             for name, gradient in zip(self.trainable, found, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,9 @@ from typing import Any
 import simpy
 
 Process = Generator[simpy.Event, Any, Any]
+
+
+_LAST = 1_000_000  # SimPy orders simultaneous events by priority, its own are 0 and 1
 
 
 class Stalled(RuntimeError):
@@ -43,6 +47,13 @@ class Clock:
             delay = math.nextafter(delay, 0.0)
         return self.env.timeout(delay)
 
+    def settled(self) -> simpy.Event:
+        """An event now, after everything else that happens at this moment."""
+        event = self.env.event()
+        event._ok, event._value = True, None
+        self.env.schedule(event, priority=_LAST)
+        return event
+
     @contextmanager
     def waiting(self, who: str, what: str) -> Iterator[None]:
         """Note, for the report of a stall, that `who` waits for `what`."""
@@ -62,3 +73,26 @@ class Clock:
                 raise
             waits = "; ".join(self._waits.values()) or "nothing is waited for"
             raise Stalled(f"stalled at {self.now_s:g} s: {waits}") from None
+
+
+class Mailbox:
+    """Messages for one receiver; those that arrive at the same moment are handed out by `order`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._messages: list[tuple[float, int, Any]] = []
+        self._bell: simpy.Event | None = None
+
+    def put(self, order: int, message: Any) -> None:
+        """A message arrives now; `order` is unique among simultaneous ones."""
+        heapq.heappush(self._messages, (self._clock.now_s, order, message))
+        if self._bell is not None and not self._bell.triggered:
+            self._bell.succeed()
+
+    def get(self) -> Process:
+        """The first message, once there is one."""
+        if not self._messages:
+            self._bell = self._clock.env.event()
+            yield self._bell
+        yield self._clock.settled()
+        return heapq.heappop(self._messages)[2]

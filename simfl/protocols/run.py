@@ -70,7 +70,7 @@ class Run:
         self._streams = streams
         self._selection_memory: dict[int, Any] = {}
         self._scheduling_memory = deciders.scheduling.initial()
-        self._selections = 0
+        self._selections: dict[int, int] = {}
         self._backhaul_uses = np.zeros(world.num_edges, dtype=np.int64)
         self._server_free_s: dict[int, float] = {}
         self.laws: dict[str, bool] = {}
@@ -113,10 +113,11 @@ class Run:
         tier = -1 if edge is None else edge
         selection = self._deciders.selection
         memory = self._selection_memory.get(tier, None) or selection.initial()
-        rng = self._streams.generator("selection", tier + 1, self._selections)
+        count = self._selections.get(tier, 0)
+        self._selections[tier] = count + 1
+        rng = self._streams.generator("selection", tier + 1, count)
         view = self.observations.clients(players, self.clock.now_s, round_number)
         self._selection_memory[tier], chosen = selection.decide(memory, view, rng)
-        self._selections += 1
         if not chosen.size or not np.isin(chosen, players).all():
             raise ValueError(f"{type(selection).__name__} must choose among the clients it is given")
         self._note(

@@ -19,7 +19,7 @@ import numpy as np
 import simpy
 
 from simfl.protocols.base import Protocol
-from simfl.protocols.clock import Process
+from simfl.protocols.clock import Mailbox, Process
 from simfl.protocols.run import Run
 from simfl.protocols.values import StateRef
 
@@ -49,7 +49,7 @@ class SemiAsynchronous(Protocol):
         """The cloud: merge what arrives, publish, dispatch the next."""
         cloud = run.begin("cloud")
         kept = {edge: run.begin_edge(edge) for edge in run.edges}
-        inbox: simpy.Store = simpy.Store(run.env)
+        inbox = Mailbox(run.clock)
         idle, dispatches = np.zeros(run.world.num_edges, dtype=bool), 0
 
         def dispatch(edge: int, round_number: int) -> None:
@@ -61,7 +61,7 @@ class SemiAsynchronous(Protocol):
             dispatch(edge, dispatches)
         while True:
             with run.clock.waiting("the cloud", "an edge server's model"):
-                arrival: Arrival = yield inbox.get()
+                arrival: Arrival = yield from inbox.get()
             kept[arrival.edge] = arrival.state
             idle[arrival.edge] = True
             run.observations.arrived(arrival.edge, arrival.latency_s)
@@ -83,7 +83,7 @@ class SemiAsynchronous(Protocol):
         cloud: StateRef,
         kept: StateRef,
         round_number: int,
-        inbox: simpy.Store,
+        inbox: Mailbox,
     ) -> Generator[simpy.Event, Any, None]:
         """One dispatch of an edge server: download, edge rounds, upload."""
         dispatched_s, participants = run.clock.now_s, 0
@@ -96,4 +96,4 @@ class SemiAsynchronous(Protocol):
             participants = max(participants, delivered.clients.size)
         yield from run.backhaul(edge, cloud, round_number, uplink=True)
         latency_s = run.clock.now_s - dispatched_s
-        yield inbox.put(Arrival(edge, state, cloud.version, latency_s, participants))
+        inbox.put(edge, Arrival(edge, state, cloud.version, latency_s, participants))

@@ -52,7 +52,7 @@ class Turns:
         self._count: IntArray = np.zeros(world.num_clients, dtype=np.int64)
         self._held: IntArray = np.full(world.num_clients, -1, dtype=np.int64)
         self._free_s: FloatArray = np.zeros(world.num_clients)
-        self._allocations = 0
+        self._allocations: dict[int, int] = {}
 
     def together(
         self, clients: IntArray, ref: StateRef, round_number: int, edge: int | None
@@ -72,7 +72,7 @@ class Turns:
             self._values.forward_flops,
             prices.down_bytes,
             prices.up_bytes,
-            self._frequency_hz(clients, round_number),
+            self._frequency_hz(clients, round_number, -1 if edge is None else edge),
         )
         downloaded_s = now_s + plan.download_s
         computed_s = downloaded_s + plan.compute_s
@@ -100,10 +100,12 @@ class Turns:
         self._log.add(self._idle_rows(clients, now_s))
         self._free_s[clients] = now_s
 
-    def _frequency_hz(self, clients: IntArray, round_number: int) -> FloatArray:
+    def _frequency_hz(self, clients: IntArray, round_number: int, tier: int) -> FloatArray:
         view = self._observations.clients(clients, self._clock.now_s, round_number)
-        rng = self._streams.generator("allocation", 0, self._allocations)
-        self._allocations += 1
+        count = self._allocations.get(tier, 0)
+        self._allocations[tier] = count + 1
+        # Counted per tier, so that simultaneous edge servers draw the same in any order.
+        rng = self._streams.generator("allocation", tier + 1, count)
         return self._world.round_frequency(clients, self._allocation.decide(view, rng))
 
     def _idle_rows(self, clients: IntArray, now_s: float) -> Columns:

@@ -323,13 +323,11 @@ def test_cinic10(tmp_path: Path) -> None:
 
 
 def data_root(inside: str) -> Path:
-    """The data root of this machine, if it holds `inside`; skips the test otherwise."""
-    named = os.environ.get("SIMFL_DATA")
-    if not named:
-        pytest.skip("SIMFL_DATA is not set")
-    if not (Path(named) / inside).exists():
+    """The data root that SIMFL_DATA names, if it holds `inside`; skips the test otherwise."""
+    root = Path(os.environ["SIMFL_DATA"])
+    if not (root / inside).exists():
         pytest.skip(f"no {inside} under SIMFL_DATA")
-    return Path(named)
+    return root
 
 
 @pytest.mark.data

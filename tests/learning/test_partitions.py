@@ -136,13 +136,13 @@ def test_dirichlet_gives_up_with_a_reason() -> None:
         deal(Dirichlet(alpha=1e-3, min_examples=1))
 
 
-@pytest.mark.parametrize("alpha", [1e-320, 1e-8, 1e300])
+@pytest.mark.parametrize("alpha", [1e-320, 1e-8, 1e300, float("inf")])
 def test_dirichlet_never_yields_nan(alpha: float) -> None:
     """Extreme alphas give their limits: one client takes a label, or equal shares."""
     counts = Dirichlet(alpha=alpha)._counts(1000, 8, np.random.default_rng(0))
 
     assert counts.sum() == 1000
-    assert counts.max() == (125 if alpha > 1 else 1000)
+    assert counts.max() in ((125, 126) if alpha > 1 else (1000,))
 
 
 def test_shards_hold_few_labels() -> None:
@@ -237,12 +237,12 @@ def test_labels_per_edge_names_an_empty_client() -> None:
 
 
 def test_natural_follows_the_owners() -> None:
-    """Client i is the i-th owner."""
+    """Client i is the i-th owner, whatever the seed."""
     natural = np.array([7, 3, 7, 9, 3])
 
-    parts = deal(Natural(), np.zeros(5, dtype=np.int64), np.zeros(3), natural)
-
-    assert [part.tolist() for part in parts] == [[1, 4], [0, 2], [3]]
+    for seed in range(5):
+        parts = deal(Natural(), np.zeros(5, dtype=np.int64), np.zeros(3), natural, seed)
+        assert [part.tolist() for part in parts] == [[1, 4], [0, 2], [3]]
 
 
 def test_natural_draws_owners_where_there_are_more() -> None:
@@ -269,7 +269,7 @@ def test_natural_needs_enough_owners(natural: np.ndarray | None, message: str) -
         deal(Natural(), natural=natural)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     classes=st.integers(1, 12),
     clients=st.integers(1, 12),

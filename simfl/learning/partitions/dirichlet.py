@@ -17,6 +17,9 @@ from simfl.learning.partitions.base import (
 ATTEMPTS = 1000
 """Draws before a split with `min_examples` at every client is given up."""
 
+EQUAL_SHARES = 1e12
+"""An alpha whose shares are equal to a millionth; sums of far larger ones would overflow."""
+
 
 @dataclass(frozen=True)
 class Dirichlet(Partition):
@@ -65,11 +68,7 @@ class Dirichlet(Partition):
 
     def _counts(self, rows: int, clients: int, rng: np.random.Generator) -> np.ndarray:
         """How many of a label's rows each client gets: shape (clients,), sum `rows`."""
-        shares = rng.dirichlet(np.full(clients, self.alpha))
-        if not np.isfinite(shares).all() or abs(shares.sum() - 1) > 1e-6:
-            # alpha so small that every share underflows: its limit, one client has all
-            shares = np.zeros(clients)
-            shares[rng.integers(clients)] = 1.0
+        shares = rng.dirichlet(np.full(clients, min(self.alpha, EQUAL_SHARES)))
         ends = np.floor(np.cumsum(shares) * rows + 1e-9).astype(np.int64)
         ends[-1] = rows
         return np.diff(np.minimum(ends, rows), prepend=0)

@@ -1,0 +1,135 @@
+"""Where two ways of computing the same thing must agree."""
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+
+from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
+
+
+def test_synchronous_fedavg_equals_a_loop_written_from_the_paper():
+    """Three rounds equal McMahan's Algorithm 1 in plain torch, to 1e-9 in float64."""
+    simulation, run = simulated(small())
+    streams = run.values._streams
+    shards = [
+        (shard.inputs.double().flatten(1), shard.targets) for shard in simulation.shards.clients
+    ]
+    sizes = np.array([len(targets) for _, targets in shards])
+    weights = {k: v.clone() for k, v in simulation.network.initial(streams.seed("model")).items()}
+    names = list(weights)
+
+    for round_number in range(3):
+        locals_ = []
+        for client, (inputs, targets) in enumerate(shards):
+            w = [weights[name].clone().requires_grad_() for name in names]
+            generator = torch.Generator().manual_seed(streams.seed("job", client, round_number))
+            for rows in torch.randperm(len(targets), generator=generator).split(16):
+                hidden = F.relu(F.linear(inputs[rows], w[0], w[1]))
+                loss = F.cross_entropy(F.linear(hidden, w[2], w[3]), targets[rows])
+                for tensor, gradient in zip(w, torch.autograd.grad(loss, w), strict=True):
+                    tensor.data -= 0.1 * gradient
+            locals_.append(w)
+        weights = {
+            name: sum(n / sizes.sum() * w[i].detach() for n, w in zip(sizes, locals_, strict=True))
+            for i, name in enumerate(names)
+        }
+
+    assert largest_difference(final_weights(run), weights) < 1e-9
+
+
+def test_fedprox_without_proximal_term_is_fedavg():
+    """mu = 0 gives FedAvg's weights exactly; mu > 0 does not."""
+    local = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}
+
+    fedavg = final_weights(simulated(small())[1])
+    without = final_weights(
+        simulated(small(algorithm={"name": "fedprox", "mu": 0.0, "local": local}))[1]
+    )
+    with_term = final_weights(
+        simulated(small(algorithm={"name": "fedprox", "mu": 1.0, "local": local}))[1]
+    )
+
+    assert largest_difference(fedavg, without) < 1e-12
+    assert largest_difference(fedavg, with_term) > 1e-4
+
+
+def test_one_full_batch_step_of_fedavg_is_fedsgd():
+    """FedAvg with one full-batch step and FedSGD are the same algorithm."""
+    local = {"epochs": 1, "batch_size": None, "learning_rate": 0.1}
+
+    fedavg = final_weights(simulated(small(algorithm={"name": "fedavg", "local": local}))[1])
+    fedsgd = final_weights(simulated(small(algorithm={"name": "fedsgd", "local": local}))[1])
+
+    assert largest_difference(fedavg, fedsgd) < 1e-12
+
+
+def test_one_edge_and_share_one_is_synchronous():
+    """Semi-asynchronous with one edge, one edge round and share 1: the same learned values, and
+    the same time but for the edge-cloud hop and the cloud's merging."""
+    flat = simulated(small(population={"edges": 1}))[1]
+    hierarchical = simulated(
+        small(
+            population={"edges": 1},
+            protocol={**SEMI_ASYNCHRONOUS, "edge_rounds": 1},
+            decisions={"staleness": {"name": "constant", "value": 1.0}},
+        )
+    )[1]
+
+    assert largest_difference(final_weights(flat), final_weights(hierarchical)) < 1e-12
+    clients = slice(0, 8)
+    for kind in ("download", "compute", "upload"):
+        column = flat.accounts.kinds.index(kind)
+        np.testing.assert_allclose(
+            flat.accounts.seconds[clients, column],
+            hierarchical.accounts.seconds[clients, column],
+            rtol=1e-12,
+        )
+    hop_s = [
+        hierarchical.accounts.seconds[actor, hierarchical.accounts.kinds.index(kind)]
+        for actor, kind in (
+            (hierarchical.actors.edge(0), "download"),
+            (hierarchical.actors.edge(0), "upload"),
+            (hierarchical.actors.edge(0), "edge_aggregate"),
+            (hierarchical.actors.cloud, "cloud_aggregate"),
+        )
+    ]
+    serving_s = flat.accounts.seconds[
+        flat.actors.cloud, flat.accounts.kinds.index("cloud_aggregate")
+    ]
+    expected_s = flat.clock.now_s - serving_s + sum(hop_s)
+    np.testing.assert_allclose(hierarchical.clock.now_s, expected_s, rtol=1e-12)
+
+
+def test_one_client_is_local_training():
+    """FedAvg over a single client is that client training alone."""
+    local = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}
+    one = {"clients": 1, "edges": 1}
+    data = {"name": "digits", "partition": "iid"}
+
+    fedavg = simulated(small(population=one, data=data))[1]
+    alone = simulated(
+        small(population=one, data=data, algorithm={"name": "standalone", "local": local})
+    )[1]
+
+    job = alone.values.last_job(0, alone.clock.now_s)
+    assert largest_difference(final_weights(fedavg), job.result().memory.private) < 1e-12
+
+
+def test_a_late_model_counts_less(tmp_path):
+    """The share of each merge is initial * base^staleness, and moves the model by that share."""
+    run = simulated(
+        small(
+            protocol=SEMI_ASYNCHRONOUS,
+            decisions={"staleness": {"name": "exponential", "initial": 0.5, "base": 0.5}},
+            stop={"versions": 2},
+        ),
+        tmp_path,
+    )[1]
+
+    events = pd.read_parquet(tmp_path / "events.parquet")
+    merges = events[events["kind"] == "cloud_aggregate"]
+
+    assert [row["staleness"] for row in run.publications.rounds] == [0, 1]
+    assert merges["staleness"].tolist() == [0, 1]
+    assert merges["value"].tolist() == [0.5, 0.25]
