@@ -1,0 +1,62 @@
+"""Exact appointments, named waits, canonical messages."""
+
+import numpy as np
+import pytest
+
+from simfl.protocols.clock import Clock, Mailbox, Stalled
+
+
+def test_appointments_are_met_to_the_last_bit():
+    """The clock stands at exactly the wanted time, however unlucky the rounding."""
+    rng = np.random.default_rng(0)
+    clock, times = Clock(), np.cumsum(rng.exponential(size=2000))
+
+    def process():
+        for time_s in times:
+            yield clock.until(float(time_s))
+            assert clock.now_s == time_s
+
+    clock.run(clock.env.process(process()))
+    assert clock.now_s == times[-1]
+
+
+def test_a_stall_names_who_waits_for_what():
+    """A run in which nothing can happen any more ends with every wait by name."""
+    clock = Clock()
+
+    def edge():
+        with clock.waiting("edge-3", "a client that never comes"):
+            yield clock.env.event()
+
+    def cloud():
+        yield clock.until(2.0)
+        with clock.waiting("the cloud", "edge-3"):
+            yield clock.env.event()
+
+    clock.env.process(edge())
+    with pytest.raises(
+        Stalled,
+        match="stalled at 2 s: edge-3 waits for a client that never comes; the cloud waits for",
+    ):
+        clock.run(clock.env.process(cloud()))
+
+
+def test_simultaneous_messages_are_handed_out_in_order():
+    """Whoever puts first, the lowest order is taken first; earlier messages before later ones."""
+    clock, taken = Clock(), []
+    mailbox = Mailbox(clock)
+
+    def sender(order, time_s):
+        yield clock.until(time_s)
+        mailbox.put(order, (time_s, order))
+
+    def receiver():
+        for _ in range(4):
+            taken.append((yield from mailbox.get()))
+
+    finished = clock.env.process(receiver())
+    for order, time_s in ((3, 1.0), (1, 1.0), (2, 1.0), (0, 2.0)):
+        clock.env.process(sender(order, time_s))
+    clock.run(finished)
+
+    assert taken == [(1.0, 1), (1.0, 2), (1.0, 3), (2.0, 0)]

@@ -1,0 +1,56 @@
+"""Every criterion ends a run, with its reason."""
+
+import pytest
+
+from simfl.protocols.stopping import StopRule
+from tests.small import simulated, small
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [
+        ({"versions": 2}, "versions reached 2"),
+        ({"energy_j": 1e-3}, "energy_j reached 0.001"),
+        ({"bytes": 10.0}, "bytes reached 10"),
+        ({"accuracy": 0.01}, "accuracy reached 0.01"),
+        ({"loss": 100.0}, "loss reached 100"),
+    ],
+)
+def test_a_met_criterion_ends_the_run(stop, reason):
+    """The run ends with the first version that meets it."""
+    scenario = small(stop=stop)
+    if "versions" not in stop:
+        scenario = small().with_overrides(
+            [f"stop={{versions: null, {', '.join(f'{k}: {v}' for k, v in stop.items())}}}"]
+        )
+
+    run = simulated(scenario)[1]
+
+    assert run.publications.reason == reason
+
+
+def test_simulated_time_ends_the_run_at_that_very_moment():
+    """`time_s` cuts a turn in the middle; what was under way is booked up to there."""
+    whole = simulated(small(stop={"versions": 1}))[1]
+    limit_s = whole.clock.now_s / 3
+
+    cut = simulated(small(stop={"versions": None, "time_s": limit_s}))[1]
+
+    assert cut.clock.now_s == limit_s
+    assert cut.publications.rounds == []
+    assert all(cut.laws.values())
+
+
+def test_a_plateau_is_no_gain_over_some_versions():
+    """The rule fires once the best accuracy is that many versions old."""
+    rule = StopRule(plateau_versions=3, plateau_minimum_gain=0.01)
+    accuracies = [0.5, 0.6, 0.605, 0.601, 0.6]
+
+    reasons = [
+        rule.reason(
+            {"version": version, "accuracy": accuracy, "loss": 1.0, "energy_j": 0, "bytes": 0}
+        )
+        for version, accuracy in enumerate(accuracies, start=1)
+    ]
+
+    assert reasons == [None, None, None, None, "plateau: no gain over 3 versions"]

@@ -1,0 +1,173 @@
+"""The event log: order, segments, cutting at the horizon, and the books kept of it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from simfl.accounts import Accounts
+from simfl.eventlog import (
+    KIND_INDEX,
+    KINDS,
+    STATES,
+    Actors,
+    EventLog,
+    cut_rows,
+    make_rows,
+    segment_paths,
+)
+
+ACTORS = Actors(clients=2, edges=1)
+
+
+def new_log(folder=None, rows_per_segment=1000):
+    """A log of two clients (1 W idle), an edge server (2 W) and a cloud (3 W)."""
+    accounts = Accounts(np.array([1.0, 1.0, 2.0, 3.0, 0.0]), list(KINDS), STATES)
+    return EventLog(ACTORS, accounts, folder, rows_per_segment)
+
+
+def stage(kind, actor, start_s, end_s, **columns):
+    """One row of a client's turn."""
+    return make_rows(
+        1,
+        kind=KIND_INDEX[kind],
+        actor=actor,
+        start_s=start_s,
+        time_s=end_s,
+        duration_s=end_s - start_s,
+        **columns,
+    )
+
+
+def test_rows_booked_ahead_are_written_in_order_of_their_end(tmp_path):
+    """Rows added early but ending late come later; simultaneous ones by kind, then actor."""
+    log = new_log(tmp_path)
+    log.add(stage("upload", 1, 1.0, 5.0))
+    log.add(stage("compute", 1, 0.0, 1.0))
+    log.add(stage("upload", 0, 2.0, 5.0))
+    log.row("edge_aggregate", ACTORS.edge(0), 5.0, start_s=5.0)
+    log.row("select", ACTORS.cloud, 0.5)
+
+    log.finish(5.0)
+
+    events = pd.read_parquet(tmp_path / "events.parquet")
+    found = list(zip(events["time_s"], events["kind"], events["actor"], strict=True))
+    assert found == [
+        (0.5, "select", "cloud"),
+        (1.0, "compute", "client-1"),
+        (5.0, "upload", "client-0"),
+        (5.0, "upload", "client-1"),
+        (5.0, "edge_aggregate", "edge-0"),
+    ]
+    assert events["seq"].tolist() == [0, 1, 2, 3, 4]
+    assert events["client"].isna().tolist() == [True, False, False, False, True]
+
+
+def test_a_segment_holds_only_what_has_ended(tmp_path):
+    """While the run goes on, finished rows lie in complete part files, later ones wait."""
+    log = new_log(tmp_path, rows_per_segment=2)
+    log.add(stage("compute", 0, 0.0, 1.0))
+    log.add(stage("compute", 1, 0.0, 9.0))
+
+    log.advance(2.0)
+
+    (part,) = segment_paths(tmp_path)
+    assert pd.read_parquet(part)["actor"].tolist() == ["client-0"]
+    assert not (tmp_path / "events.parquet").exists()
+    log.finish(9.0)
+    assert pd.read_parquet(tmp_path / "events.parquet")["actor"].tolist() == [
+        "client-0",
+        "client-1",
+    ]
+    assert not (tmp_path / "events").exists()
+
+
+def test_the_horizon_cuts_what_is_under_way():
+    """Half of the time is half of the energy, no message has arrived, later rows are gone."""
+    rows = stage("upload", 0, 2.0, 6.0, energy_j=8.0, extra_j=4.0, bytes=100)
+
+    cut = cut_rows(rows, 4.0)
+    gone = cut_rows(rows, 2.0)
+
+    assert cut["time_s"] == 4.0 and cut["duration_s"] == 2.0
+    assert cut["energy_j"] == 4.0 and cut["extra_j"] == 2.0 and cut["bytes"] == 0
+    assert cut["detail"][0] == '{"cut": true}'
+    assert len(gone["time_s"]) == 0
+
+
+def test_a_missing_or_unknown_column_is_an_error():
+    """A row without its end, or with a column that does not exist, cannot be made."""
+    with pytest.raises(ValueError, match="time_s is missing"):
+        make_rows(1, kind=0, actor=0, start_s=0.0)
+    with pytest.raises(ValueError, match="no such event columns: joules"):
+        make_rows(1, kind=0, actor=0, start_s=0.0, time_s=1.0, joules=1.0)
+
+
+def test_energy_by_any_moment_counts_rows_under_way_pro_rata():
+    """Idle power of all devices plus the elapsed share of each activity's extra energy."""
+    log = new_log()
+    log.add(stage("compute", 0, 1.0, 3.0, energy_j=12.0, extra_j=10.0, bytes=0))
+
+    assert log.accounts.energy_j(1.0) == pytest.approx(7.0)
+    assert log.accounts.energy_j(2.0) == pytest.approx(14.0 + 5.0)
+    assert log.accounts.energy_j(4.0) == pytest.approx(28.0 + 10.0)
+
+
+def test_bytes_count_when_they_have_arrived():
+    """Only complete messages count; what a computation holds in memory does not."""
+    log = new_log()
+    log.add(stage("download", 0, 0.0, 2.0, bytes=100))
+    log.add(stage("compute", 0, 2.0, 3.0, bytes=7))
+
+    assert log.accounts.bytes_moved(1.0) == 0
+    assert log.accounts.bytes_moved(2.0) == 100
+    assert log.accounts.bytes_moved(9.0) == 100
+
+
+def filled(log, horizon_s, **changes):
+    """A log in which every device idles to the horizon, but client 0 as `changes` says."""
+    rows = {"start_s": 0.0, "time_s": horizon_s, "duration_s": horizon_s, **changes}
+    for actor in range(4):
+        own = rows if actor == 0 else {"start_s": 0.0, "time_s": horizon_s, "duration_s": horizon_s}
+        energy_j = log.accounts.power_idle_w[actor] * horizon_s
+        log.add(make_rows(1, kind=KIND_INDEX["idle"], actor=actor, **{"energy_j": energy_j, **own}))
+    log.finish(horizon_s)
+    return log.accounts.close(horizon_s)
+
+
+def test_a_sound_log_keeps_all_laws():
+    """Every law is reported, and holds."""
+    laws = filled(new_log(), 4.0)
+
+    assert len(laws) == 7
+    assert all(laws.values())
+
+
+@pytest.mark.parametrize(
+    ("law", "changes"),
+    [
+        ("states fill each device's time", {"time_s": 3.0, "duration_s": 3.0}),
+        ("completion = dispatch + duration", {"duration_s": 3.5}),
+        ("joules add up", {"energy_j": 5.0}),
+        ("durations, joules and bytes are finite and not negative", {"energy_j": np.nan}),
+        ("staleness is not negative", {"staleness": -2}),
+    ],
+)
+def test_a_broken_law_is_reported(law, changes):
+    """Each law is broken by one wrong row, and named with what was found."""
+    log = new_log()
+
+    laws = filled(log, 4.0, **changes)
+
+    assert not laws[law]
+    assert any(found.startswith(law) for found in log.accounts.violations)
+
+
+def test_time_that_runs_back_is_reported():
+    """A row that ends before what was already written breaks the log."""
+    log = new_log()
+    log.add(stage("compute", 0, 0.0, 5.0))
+    log.flush(6.0)
+    log.add(stage("compute", 0, 5.0, 4.0))
+    log.flush(7.0)
+
+    assert any(found.startswith("time never runs back") for found in log.accounts.violations)
