@@ -92,7 +92,7 @@ class Accounts:
             (self.bytes, "bytes"),
         ):
             total = np.bincount(cell, weights=rows[column], minlength=actors * kinds)
-            book += total.reshape(actors, kinds)
+            np.add(book, total.reshape(actors, kinds), out=book)
         self._check(rows, not_before_s)
 
     def _check(self, rows: Mapping[str, NDArray[Any]], not_before_s: float) -> None:

@@ -42,7 +42,7 @@ def run(
     overwrite: Annotated[bool, typer.Option(help="Replace the run in --out.")] = False,
     data_root: DataRoot = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    trainer: Annotated[str, typer.Option(help="batched, or sequential (the reference).")] = "batched",
+    trainer: Annotated[str, typer.Option(help="batched or sequential.")] = "batched",
     quiet: Annotated[bool, typer.Option(help="No progress, no summary.")] = False,
 ) -> None:
     """Run a scenario and leave a run folder."""

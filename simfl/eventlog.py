@@ -10,10 +10,9 @@ is complete; `finish` merges them into `events.parquet`.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from simfl.accounts import Accounts
+from simfl.eventrows import Columns, cut_rows, join_rows, make_rows, take_rows
 
 # kind -> (what it is, what `value` holds, the keys of `detail`). The order is the canonical one
 # of simultaneous rows: what ends a turn comes before what follows from it.
@@ -89,25 +89,6 @@ SCHEMA = pa.schema(
 CANONICAL_ORDER = ("time_s", "kind", "actor", "start_s", "edge", "round", "version")
 ROW_GROUP_ROWS = 100_000
 SEGMENT_SECONDS = 60.0
-CUT_DETAIL = '{"cut": true}'
-_COLUMNS: dict[str, tuple[type, Any]] = {
-    "time_s": (np.float64, None),
-    "start_s": (np.float64, None),
-    "kind": (np.int8, None),
-    "actor": (np.int32, None),
-    "edge": (np.int32, -1),
-    "version": (np.int64, -1),
-    "round": (np.int64, -1),
-    "duration_s": (np.float64, 0.0),
-    "energy_j": (np.float64, 0.0),
-    "extra_j": (np.float64, 0.0),
-    "bytes": (np.int64, 0),
-    "frequency_hz": (np.float64, np.nan),
-    "staleness": (np.int64, -1),
-    "value": (np.float64, np.nan),
-    "detail": (object, None),
-}
-Columns = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -144,35 +125,6 @@ class Actors:
             "cloud",
             "network",
         ]
-
-
-def make_rows(count: int, **columns: ArrayLike | Sequence[str | None] | None) -> Columns:
-    """`count` rows from arrays or scalars; what is not given takes the column's default.
-
-    `extra_j` is what a row costs beyond its actor's idle power; it is not written, but kept for
-    the running total.
-    """
-    rows: Columns = {}
-    for name, (dtype, default) in _COLUMNS.items():
-        given = columns.pop(name, default)
-        if given is None and dtype is not object:
-            raise ValueError(f"event column {name} is missing")
-        column = np.empty(count, dtype=dtype)
-        column[:] = given  # type: ignore[assignment]
-        rows[name] = column
-    if columns:
-        raise ValueError(f"no such event columns: {', '.join(sorted(columns))}")
-    return rows
-
-
-def join_rows(blocks: Sequence[Columns]) -> Columns:
-    """Several blocks of rows as one."""
-    return {name: np.concatenate([block[name] for block in blocks]) for name in _COLUMNS}
-
-
-def take_rows(rows: Columns, which: NDArray[Any]) -> Columns:
-    """The rows of a mask or an index array."""
-    return {name: column[which] for name, column in rows.items()}
 
 
 class EventLog:
@@ -238,7 +190,7 @@ class EventLog:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the trajectory written so far: time, kind, actor, bytes and version of each row."""
+        """Hash of time, kind, actor, bytes and version of every row written so far."""
         return self._hash.hexdigest()
 
     def _write(self, now_s: float, *, include_now: bool) -> None:
@@ -288,30 +240,11 @@ class EventLog:
         return pa.table({field.name: columns[field.name] for field in SCHEMA}, schema=SCHEMA)
 
 
-def cut_rows(rows: Columns, horizon_s: float) -> Columns:
-    """End rows at the horizon: drop those not begun, keep the elapsed share of those under way.
-
-    A cut row's energy and duration are pro rata, its bytes are 0 (no message arrived) and its
-    detail is `{"cut": true}`.
-    """
-    rows = take_rows(rows, (rows["start_s"] < horizon_s) | (rows["time_s"] <= horizon_s))
-    late = rows["time_s"] > horizon_s
-    if late.any():
-        share = (horizon_s - rows["start_s"][late]) / rows["duration_s"][late]
-        for name in ("energy_j", "extra_j"):
-            rows[name][late] *= share
-        rows["duration_s"][late] = horizon_s - rows["start_s"][late]
-        rows["time_s"][late] = horizon_s
-        rows["bytes"][late] = 0
-        rows["detail"][late] = CUT_DETAIL
-    return rows
-
-
 def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a table so that the file is either absent or complete."""
     partial = path.with_suffix(".partial")
     pq.write_table(table, partial, compression="zstd", row_group_size=ROW_GROUP_ROWS)
-    os.replace(partial, path)
+    partial.replace(path)
 
 
 def segment_paths(folder: Path) -> list[Path]:
@@ -333,7 +266,7 @@ def merge_segments(folder: Path) -> None:
         rest = pa.concat_tables(waiting) if waiting else SCHEMA.empty_table()
         if rest.num_rows:
             writer.write_table(rest.combine_chunks())
-    os.replace(partial, folder / "events.parquet")
+    partial.replace(folder / "events.parquet")
     shutil.rmtree(folder / "events")
 
 

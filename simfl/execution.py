@@ -185,9 +185,8 @@ def _final_scores(simulation: Simulation, one: Run) -> dict[str, list[float]]:
 
 def _outcome(one: Run) -> Manifest:
     """What the manifest says about how the run went."""
-    now_s, values = one.clock.now_s, one.values
-    trained = isinstance(values, Values)
-    accounts = one.accounts
+    now_s, accounts = one.clock.now_s, one.accounts
+    values = one.values if isinstance(one.values, Values) else None
     return {
         "horizon_s": now_s,
         "energy_j": accounts.energy_j(now_s),
@@ -200,9 +199,9 @@ def _outcome(one: Run) -> Manifest:
         "counts": {
             "versions": one.publications.latest.version if one.publications.latest else 0,
             "events": one.log.rows_written,
-            "jobs_asked": values.trainer.jobs_asked if trained else 0,
-            "jobs_trained": values.trainer.trained if trained else 0,
-            "facts_recalled": values.journal.recalled if trained else 0,
+            "jobs_asked": values.trainer.jobs_asked if values else 0,
+            "jobs_trained": values.trainer.trained if values else 0,
+            "facts_recalled": values.journal.recalled if values else 0,
         },
         "fingerprint": one.log.fingerprint,
         "invariants": one.laws,

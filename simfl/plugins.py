@@ -12,6 +12,9 @@ from types import ModuleType
 
 from simfl.suggestion import nearest
 
+MOST_NAMED = 20
+"""Classes of a module up to which an error lists them all."""
+
 
 class PluginError(ValueError):
     """An import path that leads to no class: `found` says what is wrong with it."""
@@ -51,13 +54,17 @@ def import_class(name: str, base_dir: Path) -> type:
     found = getattr(module, class_name, None)
     if inspect.isclass(found):
         return found
+    # A package offers classes that its modules define, a module those of its own.
     classes = [
         one
         for one, value in vars(module).items()
-        if inspect.isclass(value) and value.__module__ == module.__name__
+        if inspect.isclass(value)
+        and f"{value.__module__}.".startswith(f"{module.__name__}.")
+        and not one.startswith("_")
     ]
     message = f"{name!r}, a module without the class {class_name!r}{nearest(class_name, classes)}"
-    raise PluginError(message, "a class of that module: " + ", ".join(classes))
+    few = ": " + ", ".join(classes) if 0 < len(classes) <= MOST_NAMED else ""
+    raise PluginError(message, f"a class of that module{few}")
 
 
 def load_file(file: Path) -> ModuleType:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -51,7 +50,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write `manifest.json` so that it is either the old one or the new one, never half."""
     partial = folder / "manifest.partial"
     partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, folder / MANIFEST)
+    partial.replace(folder / MANIFEST)
 
 
 def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:

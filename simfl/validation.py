@@ -247,9 +247,15 @@ def _check_error(
     """The error of a class's own check, placed at the field that its message names first."""
     first = reason.split(maxsplit=1)[0].strip(",.:;'") if reason else ""
     shown = show(found)
-    if isinstance(found, Mapping) and first in keys_at(schema, path):
-        shown = show(found[first]) if first in found else "nothing"
-        path = (*path, first)
+    steps = tuple(first.split("."))
+    upper = [(*path, *steps[:depth]) for depth in range(len(steps))]
+    if isinstance(found, Mapping) and all(
+        step in keys_at(schema, above) for step, above in zip(steps, upper, strict=True)
+    ):
+        for step in steps:
+            found = found.get(step, REQUIRED) if isinstance(found, Mapping) else REQUIRED
+        shown = "nothing" if found is REQUIRED else show(found)
+        path = (*path, *steps)
         reason = reason.removeprefix(f"{first}: ")
     message = reason if reason.startswith("found ") else f"found {shown}, but {reason}"
     return where.child(*path).error(shown, reason, message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,11 @@ class Source:
         for prefix in prefixes:
             if prefix in self.origins:
                 return self.origins[prefix], None
+        if keys not in self.lines:
+            # A section that only an override made: its place is that override.
+            below = [one for path, one in self.origins.items() if path[: len(keys)] == keys]
+            if below:
+                return below[0], None
         return self.file, next((self.lines[one] for one in prefixes if one in self.lines), None)
 
     def with_overrides(self, overrides: Sequence[str]) -> Source:
@@ -95,7 +101,7 @@ class Source:
         result = replace(self, content=copy.deepcopy(self.content))
         for override in overrides:
             name, equals, text = override.partition("=")
-            if not equals or not name.strip():
+            if not equals or not all(step.strip() for step in name.split(".")):
                 raise ScenarioError("--set", None, "", show(override), "KEY=VALUE")
             value, _ = parse(text, "--set", key=name.strip())
             result = result.with_value(name.strip(), value, "--set")
@@ -154,6 +160,28 @@ class KeyPath:
 
     def __str__(self) -> str:
         return ".".join(str(key) for key in self.keys)
+
+
+@contextmanager
+def blame(where: KeyPath, part: object = None) -> Iterator[None]:
+    """Turn a part's `ValueError` or `OSError` into a scenario error at `where`.
+
+    Where the message begins with the (dotted) name of one of the part's fields, or of the last key
+    of `where`, the error is placed at that key.
+    """
+    try:
+        yield
+    except ScenarioError:
+        raise
+    except (ValueError, OSError) as error:
+        place, reason = where, str(error)
+        names = {*getattr(part, "__dataclass_fields__", ()), *map(str, where.keys[-1:])}
+        named = re.fullmatch(r"(\w+(?:\.\w+)*): (.*)", reason, re.DOTALL)
+        if named and named[1].partition(".")[0] in names:
+            steps = [int(step) if step.isdecimal() else step for step in named[1].split(".")]
+            place = where.child(*(steps[1:] if steps[0] in where.keys[-1:] else steps))
+            reason = named[2]
+        raise place.error(reason, "", reason) from error
 
 
 def read_source(path: Path | str) -> Source:

@@ -44,7 +44,11 @@ def small(**changes: Any) -> Scenario:
     """The small scenario with changed sections; a mapping is merged into its section."""
     content = copy.deepcopy(SMALL)
     for key, value in changes.items():
-        if isinstance(value, Mapping) and isinstance(content.get(key), dict) and "name" not in value:
+        if (
+            isinstance(value, Mapping)
+            and isinstance(content.get(key), dict)
+            and "name" not in value
+        ):
             content[key].update(value)
         else:
             content[key] = value

@@ -97,7 +97,7 @@ def test_a_forbidden_import_is_reported(name: str, source: str, message: str) ->
         ("simfl.protocols.base", "from simfl.algorithms.base import Algorithm"),
         ("simfl.protocols.base", "from simfl.algorithms import base"),
         ("simfl.registry", "def find():\n    import simfl.algorithms.base"),
-        ("simfl.cli", "def run():\n    from simfl import load_run\n    import simfl.assembly"),
+        ("simfl.cli", "def run():\n    from simfl.execution import run\n    import simfl.assembly"),
         ("simfl", "from simfl.scenario import Scenario"),
     ],
 )

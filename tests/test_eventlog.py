@@ -5,16 +5,8 @@ import pandas as pd
 import pytest
 
 from simfl.accounts import Accounts
-from simfl.eventlog import (
-    KIND_INDEX,
-    KINDS,
-    STATES,
-    Actors,
-    EventLog,
-    cut_rows,
-    make_rows,
-    segment_paths,
-)
+from simfl.eventlog import KIND_INDEX, KINDS, STATES, Actors, EventLog, segment_paths
+from simfl.eventrows import cut_rows, make_rows
 
 ACTORS = Actors(clients=2, edges=1)
 

@@ -94,7 +94,7 @@ class Algorithm:
         return Recipe(self.local.at(version))
 
     def price(self, network: Network, client: int, version: int) -> Price:
-        """Bytes and work of a turn where they follow from the model alone (`learned_price` False)."""
+        """Bytes and work of a turn, where they follow from the model alone."""
         size = network.size_bytes
         return Price(down_bytes=size, up_bytes=size)
 

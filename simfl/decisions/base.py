@@ -26,7 +26,7 @@ class Selection(ABC):
     def decide(
         self, memory: Any, view: ClientView, rng: np.random.Generator
     ) -> tuple[Any, IntArray]:
-        """The numbers of the clients chosen out of `view.clients` (not positions), no duplicates."""
+        """The numbers (not positions) of distinct clients chosen out of `view.clients`."""
 
 
 class Association(ABC):
@@ -56,7 +56,7 @@ class Allocation(ABC):
 
     @abstractmethod
     def decide(self, view: ClientView, rng: np.random.Generator) -> FloatArray:
-        """Hz per client of the view; the device clips it to its range and rounds it to its levels."""
+        """Hz per client of the view; devices clip it to their range and round it to a level."""
 
 
 class Staleness(ABC):

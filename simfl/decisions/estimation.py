@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from simfl.decisions.views import FloatArray
 
@@ -19,10 +20,11 @@ class RunningMean:
         self._sum: FloatArray = np.zeros(self.entities)
         self._count: FloatArray = np.zeros(self.entities)
 
-    def observe(self, entity: object, duration_s: object) -> None:
+    def observe(self, entity: ArrayLike, duration_s: ArrayLike) -> None:
         """Take in durations (seconds) of one entity or of an array of distinct ones."""
-        self._sum[entity] += duration_s  # type: ignore[index]
-        self._count[entity] += 1  # type: ignore[index]
+        which = np.atleast_1d(np.asarray(entity, dtype=np.int64))
+        self._sum[which] += np.asarray(duration_s, dtype=float)
+        self._count[which] += 1.0
 
     def estimate_s(self) -> FloatArray:
         """Seconds per entity."""

@@ -7,6 +7,7 @@ figure that has not been observed yet is NaN.
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 

@@ -46,8 +46,7 @@ class BatchedTrainer(Trainer):
         stacked = self.network.stacked if self.network.kernel_family == "stacked" else None
         if stacked is None:
             return [train_one(self.network, self.loss, self.augmentation, one) for one in tasks]
-        # A lone group goes to another convolution kernel, so a lone job keeps itself company.
-        lone = len(tasks) == 1 and self.network.has_convolution
+        lone = len(tasks) == 1 and stacked.needs_company
         company = [*tasks, *tasks] if lone else list(tasks)
         cohort = _Cohort(self.network, stacked, self.loss, self.augmentation, company)
         return cohort.updates()[: len(tasks)]

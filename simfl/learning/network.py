@@ -160,11 +160,7 @@ class Network:
         wait: it decides bits, so it is part of the numeric platform.
         """
         pixels = self.input_shape[-2] * self.input_shape[-1] if len(self.input_shape) > 2 else 0
-        if self.device.type == "cpu" and self.has_convolution and pixels > LARGEST_STACKED_IMAGE:
+        convolutional = any(isinstance(module, nn.Conv2d) for module in self._module.modules())
+        if self.device.type == "cpu" and convolutional and pixels > LARGEST_STACKED_IMAGE:
             return "loop"
         return "stacked" if self.stackable else "loop"
-
-    @cached_property
-    def has_convolution(self) -> bool:
-        """Whether the module contains a two-dimensional convolution."""
-        return any(isinstance(module, nn.Conv2d) for module in self._module.modules())

@@ -23,10 +23,15 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from simfl.learning.parameters import Parameters
+from simfl.learning.stacked_product import stacked_linear
 
 VECTOR = 64
 """Elementwise kernels compute this many elements at least in one stride; a shorter tail is left to
 scalar code, whose exp or tanh can differ in the last bit."""
+
+FEWEST_CHANNELS = 4
+"""Input channels per job below which grouped convolution goes to another kernel for few groups than
+for many (seen for 1 to 3 channels); zeros make up the difference."""
 
 # Exact in every element (one rounding, or none), or computed row by row.
 PLAIN_MODULES = (
@@ -91,6 +96,9 @@ Layer = Callable[..., Any]
 class StackedForward:
     """The training-mode forward pass of stacked models.
 
+    `needs_company` says that a stack of one goes to other kernels than a stack of several, so
+    that a lone job must be computed twice, side by side, to get the bits it gets in company.
+
     Raises NotStackable where the module has no batched form, or where its batched form does not
     reproduce the module on random rows (a module that lets rows of a batch meet).
     """
@@ -105,6 +113,7 @@ class StackedForward:
         finally:
             module.train(was_training)
         modules = dict(module.named_modules())
+        self.needs_company = any(_lone_kernel(part) for part in modules.values())
         self._layers = {node: _layer(node, modules) for node in self._graph.nodes}
         _verify(self, module, input_shape)
 
@@ -150,10 +159,23 @@ def _layer(node: fx.Node, modules: dict[str, nn.Module]) -> Layer:
     raise NotStackable(f"{node.op} {node.target} has no batched form")
 
 
+def _lone_kernel(module: nn.Module) -> bool:
+    """Whether a layer's kernel is another one for a single job: a convolution that is not grouped,
+    a product with a vector."""
+    if isinstance(module, nn.Linear):
+        return 1 in (module.in_features, module.out_features)
+    return isinstance(module, nn.Conv2d)
+
+
+def _ordinary(module: nn.Conv2d) -> bool:
+    """Whether a convolution can be one group of a grouped one."""
+    return module.padding_mode == "zeros" and module.groups == 1
+
+
 def _module_layer(prefix: str, module: nn.Module) -> Layer:
     if isinstance(module, nn.Linear):
         return _linear(prefix, module)
-    if isinstance(module, nn.Conv2d) and module.padding_mode == "zeros":
+    if isinstance(module, nn.Conv2d) and _ordinary(module):
         return _convolution(prefix, module)
     if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
         return _batch_norm(prefix, module)
@@ -197,12 +219,10 @@ def _curved(function: Callable[..., Tensor]) -> Layer:
 
 def _linear(prefix: str, module: nn.Linear) -> Layer:
     def run(current: Pass, activation: Tensor) -> Tensor:
-        weight = current.tensors[f"{prefix}.weight"].transpose(1, 2)
         rows = activation.reshape(current.jobs, -1, module.in_features)
-        if f"{prefix}.bias" in current.tensors:
-            outputs = torch.baddbmm(current.tensors[f"{prefix}.bias"].unsqueeze(1), rows, weight)
-        else:
-            outputs = torch.bmm(rows, weight)
+        outputs = stacked_linear(
+            rows, current.tensors[f"{prefix}.weight"], current.tensors.get(f"{prefix}.bias")
+        )
         return outputs.reshape(*activation.shape[:-1], module.out_features)
 
     return run
@@ -210,19 +230,21 @@ def _linear(prefix: str, module: nn.Linear) -> Layer:
 
 def _convolution(prefix: str, module: nn.Conv2d) -> Layer:
     """All jobs as groups of one convolution: channels (rows, jobs * channels, height, width)."""
+    missing = (0, 0, 0, 0, 0, max(0, FEWEST_CHANNELS - module.in_channels))
 
     def run(current: Pass, activation: Tensor) -> Tensor:
         jobs = current.jobs
-        images = _split(activation, jobs).transpose(0, 1).flatten(1, 2)
+        weight = F.pad(current.tensors[f"{prefix}.weight"], missing)
+        images = _split(F.pad(activation, missing), jobs).transpose(0, 1).flatten(1, 2)
         bias = None if module.bias is None else current.tensors[f"{prefix}.bias"].flatten()
         outputs = F.conv2d(
             images,
-            current.tensors[f"{prefix}.weight"].flatten(0, 1),
+            weight.flatten(0, 1),
             bias,
             module.stride,
             module.padding,
             module.dilation,
-            jobs * module.groups,
+            groups=jobs,
         )
         return _split(outputs.transpose(0, 1), jobs).transpose(1, 2).flatten(0, 1)
 

@@ -87,7 +87,29 @@ def _transform(place: int, arguments: dict[str, Any]) -> Callable[[Tensor], Tens
         transform: Callable[[Tensor], Tensor] = kind(**arguments)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"augmentation.{place}: {name} does not accept {arguments}: {error}; its signature is "
-            f"{name}{inspect.signature(kind)}"
+            f"augmentation.{place}: {name} does not accept {arguments}: {error}; its arguments are "
+            f"{', '.join(inspect.signature(kind).parameters)}"
         ) from error
     return transform
+
+
+def check_augmentation(augment: Callable[[Tensor], Tensor], input_shape: Sequence[int]) -> None:
+    """Raises ValueError where `augment` does not map images of `input_shape` to the same shape."""
+    if len(input_shape) != 3:
+        raise ValueError(
+            f"augmentation is for images, found examples of shape {tuple(input_shape)}"
+        )
+    try:
+        with torch.random.fork_rng(devices=()):
+            changed = augment(torch.zeros(1, *input_shape))
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"augmentation does not fit images of {_size(input_shape)}: {error}") from error
+    if tuple(changed.shape[1:]) != tuple(input_shape):
+        raise ValueError(
+            f"augmentation must keep the size of the images, {_size(input_shape)}; it makes "
+            f"{_size(changed.shape[1:])}"
+        )
+
+
+def _size(shape: Sequence[int]) -> str:
+    return "x".join(str(length) for length in shape)

@@ -8,17 +8,28 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from simfl.runfolder import LoadedRun
 
 # Okabe and Ito's palette, safe for colour-blind readers.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 
+STATE_COLOURS = {
+    "idle": COLOURS[4],
+    "download": COLOURS[0],
+    "compute": COLOURS[1],
+    "upload": COLOURS[2],
+}
+
+MOST_NAMED_EDGES = 8
+"""More edge servers than colours are not told apart."""
+
 
 def save_overview(run: LoadedRun, path: Path) -> Path:
     """Write a PNG of four panels: accuracy against time and energy, energy, participation."""
     with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False, "font.size": 10}):
-        figure = Figure(figsize=(11, 7), layout="constrained")
+        figure = Figure(figsize=(11, 7.5), layout="constrained")
         canvas = FigureCanvasAgg(figure)
         axes = figure.subplots(2, 2)
         _accuracy(axes[0, 0], run, "time_s", "simulated time (s)")
@@ -30,24 +41,44 @@ def save_overview(run: LoadedRun, path: Path) -> Path:
     return path
 
 
+def legend_above(axes: Axes, title: str) -> None:
+    """A title, and below it the legend in one or two rows, both above the axes."""
+    entries = len(axes.get_legend_handles_labels()[0])
+    columns = entries if entries <= 5 else (entries + 1) // 2
+    rows = -(-entries // columns)
+    axes.set_title(title, pad=12 + 14 * rows)
+    axes.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=columns,
+        fontsize=8,
+        frameon=False,
+        handlelength=1.2,
+        columnspacing=1.2,
+    )
+
+
 def _accuracy(axes: Axes, run: LoadedRun, column: str, label: str) -> None:
     scored = run.rounds.dropna(subset="accuracy")
-    axes.plot(scored[column], scored["accuracy"], marker=".", color=COLOURS[0])
     axes.set(xlabel=label, ylabel="test accuracy")
+    if scored.empty:
+        axes.text(0.5, 0.5, "nothing was evaluated", ha="center", transform=axes.transAxes)
+        axes.set(xticks=[], yticks=[])
+        return
+    axes.plot(scored[column], scored["accuracy"], marker=".", color=COLOURS[0])
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
 
 
 def _energy(axes: Axes, run: LoadedRun) -> None:
-    clients = run.clients
-    states = ["idle", "download", "compute", "upload"]
-    totals = clients.groupby("device")[[f"{state}_j" for state in states]].mean()
+    columns = [f"{state}_j" for state in STATE_COLOURS]
+    totals = run.clients.groupby("device")[columns].mean()
     bottom = totals.iloc[:, 0] * 0.0
-    for state, colour in zip(states, COLOURS[4:5] + COLOURS[:3], strict=True):
+    for state, colour in STATE_COLOURS.items():
         axes.barh(totals.index, totals[f"{state}_j"], left=bottom, label=state, color=colour)
         bottom = bottom + totals[f"{state}_j"]
-    axes.set(xlabel="energy per client (J)", title="where the joules of clients go")
-    axes.legend(fontsize=8, loc="lower right")
+    axes.set(xlabel="mean energy per client (J)")
+    legend_above(axes, "where the joules of clients go")
 
 
 def _participation(axes: Axes, run: LoadedRun) -> None:
@@ -59,6 +90,10 @@ def _participation(axes: Axes, run: LoadedRun) -> None:
             color=COLOURS[int(edge) % len(COLOURS)],
             label=f"edge {edge}",
         )
-    axes.set(xlabel="client", ylabel="turns finished", title="who took part")
-    if clients["edge"].nunique() <= 10:
-        axes.legend(fontsize=8, ncols=2, loc="lower right")
+    axes.set(xlabel="client", ylabel="turns finished")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    if 1 < clients["edge"].nunique() <= MOST_NAMED_EDGES:
+        legend_above(axes, "who took part")
+    else:
+        axes.set_title("who took part")

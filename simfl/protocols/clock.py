@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import simpy
+from simpy.events import EventPriority
 
 Process = Generator[simpy.Event, Any, Any]
 
 
-_LAST = 1_000_000  # SimPy orders simultaneous events by priority, its own are 0 and 1
+_LAST = EventPriority(
+    1_000_000
+)  # SimPy orders simultaneous events by priority, its own are 0 and 1
 
 
 class Stalled(RuntimeError):

@@ -21,6 +21,7 @@ from simfl.eventlog import Actors, EventLog
 from simfl.protocols.clock import Clock
 from simfl.protocols.observations import Observations
 from simfl.protocols.publication import Publications
+from simfl.protocols.servers import Servers
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.turns import Turns
 from simfl.protocols.values import Delivered, StateRef, Values
@@ -71,8 +72,7 @@ class Run:
         self._selection_memory: dict[int, Any] = {}
         self._scheduling_memory = deciders.scheduling.initial()
         self._selections: dict[int, int] = {}
-        self._backhaul_uses = np.zeros(world.num_edges, dtype=np.int64)
-        self._server_free_s: dict[int, float] = {}
+        self._servers = Servers(world, log, clock)
         self.laws: dict[str, bool] = {}
         self._turns = Turns(
             world, values, deciders.allocation, self.observations, num_examples, streams, log, clock
@@ -119,7 +119,9 @@ class Run:
         view = self.observations.clients(players, self.clock.now_s, round_number)
         self._selection_memory[tier], chosen = selection.decide(memory, view, rng)
         if not chosen.size or not np.isin(chosen, players).all():
-            raise ValueError(f"{type(selection).__name__} must choose among the clients it is given")
+            raise ValueError(
+                f"{type(selection).__name__} must choose among the clients it is given"
+            )
         self._note(
             "select",
             tier,
@@ -141,13 +143,9 @@ class Run:
     ) -> Generator[simpy.Event, Any, StateRef]:
         """The server works on what was delivered; its next state."""
         work = self.values.server_work(ref, delivered)
-        yield from self._serve(
-            edge,
-            work.flops,
-            work.bytes_moved,
-            ref.version + 1,
-            round_number,
-            detail={"updates": int(delivered.clients.size)},
+        updates = {"updates": int(delivered.clients.size)}
+        yield from self._servers.work(
+            edge, work, version=ref.version + 1, round=round_number, detail=updates
         )
         return self.values.aggregate(ref, delivered)
 
@@ -159,57 +157,22 @@ class Run:
         up_bytes = np.array([self.values.tier_price(ref).up_bytes])
         arrived = Delivered(np.array([edge]), np.array([ref.version - staleness]), up_bytes, [])
         work = self.values.server_work(ref, arrived)
-        yield from self._serve(
+        yield from self._servers.work(
             None,
-            work.flops,
-            work.bytes_moved,
-            ref.version + 1,
+            work,
+            version=ref.version + 1,
+            edge=edge,
             staleness=staleness,
             value=share,
-            about_edge=edge,
             detail={"updates": 1},
         )
         return self.values.merge(ref, [lower], [share])
 
-    def backhaul(
-        self, edge: int, ref: StateRef, round_number: int, *, uplink: bool
-    ) -> Waiting:
+    def backhaul(self, edge: int, ref: StateRef, round_number: int, *, uplink: bool) -> Waiting:
         """A model crosses between an edge server and the cloud."""
         price = self.values.tier_price(ref)
         raw_bytes = price.up_bytes if uplink else price.down_bytes
-        if raw_bytes == 0:
-            return
-        use = int(self._backhaul_uses[edge])
-        self._backhaul_uses[edge] += 1
-        cost = self.world.backhaul_transfer(edge, use, raw_bytes, uplink)
-        actor, start_s = self.actors.edge(edge), self.clock.now_s
-        end_s = start_s + float(cost.duration_s)
-        self._idle_until_now(actor, edge)
-        self._server_free_s[actor] = end_s
-        active_j = float(cost.active_j)
-        columns = {
-            "start_s": start_s,
-            "edge": edge,
-            "version": ref.version,
-            "round": round_number,
-        }
-        self.log.row(
-            "upload" if uplink else "download",
-            actor,
-            end_s,
-            **columns,
-            energy_j=self.accounts.power_idle_w[actor] * (end_s - start_s) + active_j,
-            extra_j=active_j,
-            bytes=int(cost.wire_bytes),
-            detail=json.dumps({"active_j": active_j}),
-        )
-        network_j = float(cost.network_j)
-        if network_j:
-            self.log.row(
-                "network", self.actors.network, end_s, **columns, energy_j=network_j,
-                extra_j=network_j,
-            )
-        yield self.clock.until(end_s)
+        yield from self._servers.send(edge, raw_bytes, ref.version, round_number, uplink=uplink)
 
     def schedule(self, idle: NDArray[np.bool_], round_number: int) -> int:
         """Which idle edge server the cloud dispatches now."""
@@ -277,65 +240,9 @@ class Run:
         """End the run now: book what every device waited, write the log, check the laws."""
         now_s = self.clock.now_s
         self._turns.close(now_s)
-        for index in range(self.world.num_edges):
-            self._idle_until_now(self.actors.edge(index), index)
-        self._idle_until_now(self.actors.cloud, -1)
+        self._servers.close()
         self.log.finish(now_s)
         self.laws = self.accounts.close(now_s)
-
-    def _serve(
-        self,
-        edge: int | None,
-        flops: float,
-        bytes_moved: float,
-        version: int,
-        round_number: int = -1,
-        *,
-        about_edge: int = -1,
-        detail: Mapping[str, Any],
-        **columns: Any,
-    ) -> Waiting:
-        """A server computes; nothing to compute takes no time and leaves no row."""
-        if flops == 0.0 and bytes_moved == 0.0:
-            return
-        if edge is None:
-            actor, kind = self.actors.cloud, "cloud_aggregate"
-            cost = self.world.aggregate("cloud", flops, bytes_moved)
-        else:
-            actor, kind, about_edge = self.actors.edge(edge), "edge_aggregate", edge
-            cost = self.world.aggregate("edge", flops, bytes_moved)
-        self._idle_until_now(actor, about_edge if edge is not None else -1)
-        start_s = self.clock.now_s
-        end_s = start_s + float(cost.duration_s)
-        self._server_free_s[actor] = end_s
-        active_j = float(cost.active_j)
-        self.log.row(
-            kind,
-            actor,
-            end_s,
-            start_s=start_s,
-            edge=about_edge,
-            version=version,
-            round=round_number,
-            energy_j=self.accounts.power_idle_w[actor] * (end_s - start_s) + active_j,
-            extra_j=active_j,
-            detail=json.dumps(detail),
-            **columns,
-        )
-        yield self.clock.until(end_s)
-
-    def _idle_until_now(self, actor: int, edge: int) -> None:
-        since_s, now_s = self._server_free_s.get(actor, 0.0), self.clock.now_s
-        if now_s > since_s:
-            self.log.row(
-                "idle",
-                actor,
-                now_s,
-                start_s=since_s,
-                edge=edge,
-                energy_j=self.accounts.power_idle_w[actor] * (now_s - since_s),
-            )
-            self._server_free_s[actor] = now_s
 
     def _note(
         self,

@@ -26,7 +26,7 @@ from simfl.protocols.values import StateRef
 
 @dataclass(frozen=True)
 class Arrival:
-    """An edge server's model at the cloud: its state, and the cloud version that it started from."""
+    """An edge server's state at the cloud, and the cloud version that it started from."""
 
     edge: int
     state: StateRef

@@ -15,7 +15,8 @@ import simpy
 from numpy.typing import NDArray
 
 from simfl.decisions.base import Allocation
-from simfl.eventlog import KIND_INDEX, Columns, EventLog, join_rows, make_rows
+from simfl.eventlog import KIND_INDEX, EventLog
+from simfl.eventrows import Columns, join_rows, make_rows
 from simfl.protocols.clock import Clock
 from simfl.protocols.observations import Observations
 from simfl.protocols.timing_only import TimingOnly
@@ -80,8 +81,12 @@ class Turns:
         self._values.computed(clients, futures, computed_s)
         self._log.add(
             self._rows(
-                clients, plan, (now_s, downloaded_s, computed_s, uploaded_s), ref.version,
-                round_number, -1 if edge is None else edge,
+                clients,
+                plan,
+                (now_s, downloaded_s, computed_s, uploaded_s),
+                ref.version,
+                round_number,
+                -1 if edge is None else edge,
             )
         )
         self._free_s[clients] = uploaded_s
@@ -136,12 +141,30 @@ class Turns:
         compute_j = plan.dynamic_j + plan.static_j
         detailed = self._log.write_rows
         stages: list[tuple[str, Any, FloatArray, FloatArray, FloatArray, dict[str, Any]]] = [
-            ("download", now_s, downloaded_s, plan.download_s, plan.download_j,
-             {"bytes": plan.down_bytes, "detail": _transfer_detail(plan.download_j, detailed)}),
-            ("compute", downloaded_s, computed_s, plan.compute_s, compute_j,
-             {"frequency_hz": plan.frequency_hz, "detail": _compute_detail(plan, detailed)}),
-            ("upload", computed_s, uploaded_s, plan.upload_s, plan.upload_j,
-             {"bytes": plan.up_bytes, "detail": _transfer_detail(plan.upload_j, detailed)}),
+            (
+                "download",
+                now_s,
+                downloaded_s,
+                plan.download_s,
+                plan.download_j,
+                {"bytes": plan.down_bytes, "detail": _transfer_detail(plan.download_j, detailed)},
+            ),
+            (
+                "compute",
+                downloaded_s,
+                computed_s,
+                plan.compute_s,
+                compute_j,
+                {"frequency_hz": plan.frequency_hz, "detail": _compute_detail(plan, detailed)},
+            ),
+            (
+                "upload",
+                computed_s,
+                uploaded_s,
+                plan.upload_s,
+                plan.upload_j,
+                {"bytes": plan.up_bytes, "detail": _transfer_detail(plan.upload_j, detailed)},
+            ),
         ]
         blocks = [self._idle_rows(clients, now_s)]
         for kind, start_s, end_s, duration_s, active_j, columns in stages:
@@ -163,15 +186,15 @@ class Turns:
             blocks.append({name: column[sent] for name, column in rows.items()})
         network_j = float((plan.download_network_j + plan.upload_network_j).sum())
         if network_j:
-            end_s = float(uploaded_s.max())
+            last_s = float(uploaded_s.max())
             blocks.append(
                 make_rows(
                     1,
                     kind=KIND_INDEX["network"],
                     actor=self._log.actors.network,
                     start_s=now_s,
-                    time_s=end_s,
-                    duration_s=end_s - now_s,
+                    time_s=last_s,
+                    duration_s=last_s - now_s,
                     energy_j=network_j,
                     extra_j=network_j,
                     edge=edge,

@@ -23,7 +23,6 @@ from simfl.learning.network import Network
 from simfl.learning.trainer import Future, Trainer
 from simfl.streams import Streams
 
-
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
@@ -236,9 +235,7 @@ class Values:
         lineage = tuple((future.key, late) for _, future, late in jobs)
         return StateRef(make_key("aggregate", ref.key, lineage), ref.version + 1, make)
 
-    def merge(
-        self, ref: StateRef, lower: Sequence[StateRef], shares: Sequence[float]
-    ) -> StateRef:
+    def merge(self, ref: StateRef, lower: Sequence[StateRef], shares: Sequence[float]) -> StateRef:
         """A higher tier's next state, after mixing in lower ones with these shares."""
         key = make_key("merge", ref.key, tuple(one.key for one in lower), tuple(shares))
         return StateRef(
@@ -265,7 +262,9 @@ class Values:
             return dict(self.know(("evaluate", ref.key), lambda: self._global_metrics(ref)))
         jobs = {client: self.last_job(client, now_s) for client in sorted(self._clients)}
         lineage = tuple((client, job.key if job else None) for client, job in jobs.items())
-        return dict(self.know(("evaluate", ref.key, lineage), partial(self._served_metrics, ref, jobs)))
+        return dict(
+            self.know(("evaluate", ref.key, lineage), partial(self._served_metrics, ref, jobs))
+        )
 
     def _global_metrics(self, ref: StateRef) -> dict[str, Any]:
         state = ref.value()

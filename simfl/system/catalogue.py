@@ -95,7 +95,8 @@ class Catalogue:
             )
         profile = self._read(name)
         if profile.kind != kind:
-            raise CatalogueError(f"{profile.path}: kind: found {profile.kind}, wanted a {kind}")
+            names = ", ".join(self.list_profiles(kind))
+            raise CatalogueError(f"'{name}' is a {profile.kind}, accepted: a {kind}, one of {names}")
         return profile
 
     def device(self, name: str) -> Device:
@@ -161,9 +162,10 @@ class Catalogue:
         try:
             content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise CatalogueError(f"{path}: {' '.join(str(error).split())}") from error
+            raise CatalogueError(_not_yaml(path, error)) from error
         if not isinstance(content, Mapping):
-            raise CatalogueError(f"{path}: found {content!r}, accepted: a mapping")
+            found = "an empty file" if content is None else repr(content)
+            raise CatalogueError(f"{path}: found {found}, accepted: a mapping")
         values = dict(content)
         kind = values.pop("kind", None)
         if kind not in KINDS:
@@ -184,6 +186,14 @@ def shipped_folder() -> Path:
     package = Path(simfl.system.__file__).parents[1]
     installed = package / "_data" / "devices"
     return installed if installed.is_dir() else package.parent / "devices"
+
+
+def _not_yaml(path: Path, error: Exception) -> str:
+    """File, line and problem of text that is no YAML."""
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    place = f"{path}:{mark.line + 1}" if mark else f"{path}"
+    problem = getattr(error, "problem", None) or str(error)
+    return f"{place}: not valid YAML: {' '.join(problem.split())}"
 
 
 class _Loader(yaml.SafeLoader):

@@ -51,8 +51,8 @@ def suggestion(found: str, known: Iterable[str]) -> str:
     """', did you mean ...?' with the nearest known name, and what there is."""
     names = sorted(known)
     near = difflib.get_close_matches(str(found), names, n=1)
-    hint = f", did you mean '{near[0]}'?" if near else ""
-    return f"{hint}; accepted: {', '.join(names)}"
+    hint = f", did you mean '{near[0]}'?" if near else ";"
+    return f"{hint} accepted: {', '.join(names)}"
 
 
 def _checked(annotation: Any, value: Any, name: str) -> Any:

@@ -41,26 +41,34 @@ ROOMS = {
     "decisions": _room("", "numpy scipy sklearn"),
     "algorithms": _room("learning decisions", "torch numpy scipy"),
     "protocols": _room(
-        "system learning decisions algorithms.base accounts eventlog journal", "simpy numpy"
+        "system learning decisions algorithms.base accounts eventlog eventrows journal",
+        "simpy numpy",
     ),
     # What was split off the log's own file may be used where the log may: its books (accounts) by
     # whoever writes it, load_run (runfolder) by whoever reads it.
     "measures": _room("eventlog runfolder learning", "numpy scipy pandas sklearn lime"),
     "pictures": _room("measures eventlog runfolder", "numpy pandas matplotlib plotly"),
     "accounts": _room("", "numpy"),
-    "eventlog": _room("accounts", "pyarrow pandas numpy"),
+    "eventrows": _room("", "numpy"),
+    "eventlog": _room("accounts eventrows", "pyarrow pandas numpy"),
     "journal": _room("", "safetensors numpy"),
     "streams": _room("", "numpy"),
     **dict.fromkeys(_FRAME.split(), _room(_FRAME, "pydantic pydantic_core typing_extensions yaml")),
     "registry": _room(_FRAME, "pydantic"),
     "runfolder": _room("eventlog", "pyarrow pandas"),
-    "assembly": _room(
-        _BELOW_ASSEMBLY,
-        "torch torchvision numpy simpy pydantic yaml pandas pyarrow safetensors",
+    # Parts of assembly, each in its own file: the data as dealt, what learned values depend on.
+    "dealing": _room(f"learning {_FRAME}", "numpy"),
+    "lineage": _room(f"learning algorithms journal {_FRAME}", "torch"),
+    "assembly": _room(f"{_BELOW_ASSEMBLY} dealing lineage", "torch numpy simpy"),
+    "execution": _room(
+        f"{_BELOW_ASSEMBLY} assembly dealing", "torch numpy pandas pyarrow safetensors"
     ),
-    "study": _room("assembly eventlog runfolder measures", "pandas scipy ray"),
-    "cli": _room(f"{_BELOW_ASSEMBLY} assembly study __init__", "typer rich"),
-    "__init__": _room("scenario assembly runfolder"),
+    "study": _room("execution assembly eventlog runfolder measures", "pandas scipy ray"),
+    # The command line in three files: commands, what a run shows, what there is to name.
+    "console": _room("runfolder scenario", "rich"),
+    "listing": _room("registry system.catalogue eventlog suggestion", "rich"),
+    "cli": _room(f"{_BELOW_ASSEMBLY} assembly execution console listing study", "typer rich"),
+    "__init__": _room("scenario execution runfolder"),
     "__main__": _room("cli"),
 }
 

@@ -178,8 +178,8 @@ def test_sizes_have_no_example() -> None:
 
     data = dataset.load(None, seed=1)
 
-    assert not dataset.has_examples and Digits.has_examples
-    assert dataset.num_examples(3).tolist() == [600, 600, 600]
+    assert Digits().sizes(3) is None
+    assert dataset.sizes(3).tolist() == [600, 600, 600]
     assert (len(data.train), len(data.test), data.outputs) == (0, 0, 7)
     assert data.input_shape == (3, 4, 5)
 

@@ -51,8 +51,9 @@ def test_simultaneous_messages_are_handed_out_in_order():
         mailbox.put(order, (time_s, order))
 
     def receiver():
-        for _ in range(4):
-            taken.append((yield from mailbox.get()))
+        while len(taken) < 4:
+            message = yield from mailbox.get()
+            taken.append(message)
 
     finished = clock.env.process(receiver())
     for order, time_s in ((3, 1.0), (1, 1.0), (2, 1.0), (0, 2.0)):

@@ -131,7 +131,7 @@ class _Tickets:
 
 
 def test_simultaneous_events_in_any_order_give_the_same_log(tmp_path):
-    """Equal clients finish at the same moments; the order in which they are handled is no matter."""
+    """Equal clients finish at the same moments; in which order they are handled is no matter."""
     twins = {
         "name": "paper",
         "clients": 8,

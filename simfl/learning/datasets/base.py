@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -72,12 +71,14 @@ class Data:
 
 
 class Dataset(ABC):
-    """A data set by name; its fields are its settings.
+    """A data set by name; its fields are its settings."""
 
-    `has_examples` is False where there is nothing to learn from and only sizes count.
-    """
+    def sizes(self, client_count: int) -> np.ndarray | None:
+        """Examples per client of a data set that has sizes only and nothing to learn from.
 
-    has_examples: ClassVar[bool] = True
+        int64, shape (client_count,); None where there are examples, which a partition deals out.
+        """
+        return None
 
     @abstractmethod
     def load(self, root: Path | None, seed: int) -> Data:

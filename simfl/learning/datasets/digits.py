@@ -34,4 +34,9 @@ class Digits(Dataset):
             torch.as_tensor(labels, dtype=torch.int64),
         )
         train, test = stratified_split(examples, self.test_share, seed)
+        if not len(train) or not len(test):
+            raise ValueError(
+                f"test_share: found {self.test_share}, which leaves {len(train)} training and "
+                f"{len(test)} test examples; accepted: a share that leaves both"
+            )
         return Data(train, test, "classification", outputs=10)

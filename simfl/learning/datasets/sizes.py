@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -24,16 +24,14 @@ class Sizes(Dataset):
     input_shape: Annotated[tuple[int, ...], "shape of one example"] = (1, 28, 28)
     outputs: Annotated[int, ">= 1", "number of classes"] = 10
 
-    has_examples: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         if not self.input_shape or any(length < 1 for length in self.input_shape):
             raise ValueError(
                 f"input_shape: found {list(self.input_shape)}, accepted: positive lengths"
             )
 
-    def num_examples(self, client_count: int) -> np.ndarray:
-        """Training examples of each client: int64, shape (client_count,)."""
+    def sizes(self, client_count: int) -> np.ndarray | None:
+        """`examples_per_client` for each."""
         return np.full(client_count, self.examples_per_client, dtype=np.int64)
 
     def load(self, root: Path | None, seed: int) -> Data:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
 from simfl.streams import Streams
-from simfl.system.catalogue import Catalogue
+from simfl.system.catalogue import Catalogue, CatalogueError
+from simfl.system.cost import MissingCost
+from simfl.system.device import Server
 from simfl.system.world import World
 
 
@@ -28,8 +32,31 @@ class Population(ABC):
 
     def __post_init__(self) -> None:
         if self.edges > self.clients:
-            raise ValueError(f"edges: {self.edges} edges for {self.clients} clients; some had none")
+            raise ValueError(
+                f"edges: found {self.edges}, accepted: at most {self.clients}, as many as clients"
+            )
 
     @abstractmethod
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
         """The world: arrays over clients, drawn from `streams`, machines from `catalogue`."""
+
+    def own_catalogue(self, catalogue: Catalogue) -> Catalogue:
+        """`catalogue` with the folders of `profiles` before it; CatalogueError where one is absent."""
+        with named("profiles"):
+            return catalogue.with_folders(self.profiles)
+
+    def servers(self, catalogue: Catalogue) -> tuple[Server, Server]:
+        """The edges' server and the cloud's; CatalogueError names the key at fault first."""
+        with named("edge_server"):
+            edge_server = catalogue.server(self.edge_server)
+        with named("cloud_server"):
+            return edge_server, catalogue.server(self.cloud_server)
+
+
+@contextmanager
+def named(key: str) -> Iterator[None]:
+    """Put the population's key before what is wrong with the profile that it names."""
+    try:
+        yield
+    except (CatalogueError, MissingCost) as error:
+        raise CatalogueError(f"{key}: {error}") from error

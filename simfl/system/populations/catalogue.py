@@ -10,7 +10,9 @@ import numpy as np
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
 from simfl.system.cost import IntArray
-from simfl.system.populations.base import Population
+from simfl.system.device import Device
+from simfl.system.link import Link
+from simfl.system.populations.base import Population, named
 from simfl.system.topology import home_edge, square_positions
 from simfl.system.world import World
 
@@ -48,7 +50,7 @@ class CatalogueMix(Population):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.groups:
-            raise ValueError("groups: at least one group of device and link")
+            raise ValueError("groups: found [], accepted: one or more groups of device and link")
         shares = [group.share for group in self.groups]
         counts = [group.count for group in self.groups]
         if None not in counts and shares == [None] * len(shares):
@@ -64,10 +66,18 @@ class CatalogueMix(Population):
 
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
         """The world; CatalogueError names a profile that is unknown or wrong."""
-        catalogue = catalogue.with_folders(self.profiles)
-        device_names = list(dict.fromkeys(group.device for group in self.groups))
-        link_names = list(dict.fromkeys(group.link for group in self.groups))
-        devices = [catalogue.device(device) for device in device_names]
+        catalogue = self.own_catalogue(catalogue)
+        machines: dict[str, Device] = {}
+        access: dict[str, Link] = {}
+        for place, one in enumerate(self.groups):
+            with named(f"groups.{place}.device"):
+                machines[one.device] = catalogue.device(one.device)
+            with named(f"groups.{place}.link"):
+                access[one.link] = catalogue.link(one.link)
+        with named("backhaul"):
+            backhaul = catalogue.link(self.backhaul)
+        edge_server, cloud_server = self.servers(catalogue)
+        devices, device_names, link_names = list(machines.values()), list(machines), list(access)
         group_device = np.array([device_names.index(group.device) for group in self.groups])
         group_link = np.array([link_names.index(group.link) for group in self.groups])
         group = self._group_index(streams)
@@ -83,7 +93,7 @@ class CatalogueMix(Population):
             streams=streams,
             devices=devices,
             device_index=device_index,
-            links=[catalogue.link(link) for link in link_names],
+            links=list(access.values()),
             link_names=link_names,
             link_index=group_link[group],
             home_edge=home_edge(self.clients, self.edges),
@@ -94,9 +104,9 @@ class CatalogueMix(Population):
             speed_factor=1.0 / streams.lognormal(self.speed_spread, "population.speed", client),
             work_factor=np.ones(self.clients),
             rate_factor=streams.lognormal(self.rate_spread, "population.rate", client),
-            edge_server=catalogue.server(self.edge_server),
-            cloud_server=catalogue.server(self.cloud_server),
-            backhaul=catalogue.link(self.backhaul),
+            edge_server=edge_server,
+            cloud_server=cloud_server,
+            backhaul=backhaul,
             compute_noise=self.compute_noise,
             transfer_noise=self.transfer_noise,
         )

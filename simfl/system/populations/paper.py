@@ -56,7 +56,7 @@ class Paper(Population):
 
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
         """The world: the shared device and link hold the ranges' means, columns the draws."""
-        catalogue = catalogue.with_folders(self.profiles)
+        edge_server, cloud_server = self.servers(self.own_catalogue(catalogue))
         cycles = self._draw(streams, "population.cycles_per_example", self.cycles_per_example)
         rate_bps = self._draw(streams, "population.access_bps", self.access_bps)
         mean_cycles, mean_bps = np.mean(self.cycles_per_example), np.mean(self.access_bps)
@@ -86,8 +86,8 @@ class Paper(Population):
             speed_factor=np.ones(self.clients),
             work_factor=cycles / mean_cycles,
             rate_factor=rate_bps / mean_bps,
-            edge_server=catalogue.server(self.edge_server),
-            cloud_server=catalogue.server(self.cloud_server),
+            edge_server=edge_server,
+            cloud_server=cloud_server,
             backhaul=self._link(self.backhaul_bps, 0.0, 0.0, self.backhaul_j_per_byte),
             compute_noise=self.noise,
             transfer_noise=self.noise,

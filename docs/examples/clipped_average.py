@@ -1,0 +1,36 @@
+"""FedAvg that limits how far one client can move the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+import torch
+
+from simfl.algorithms.base import Algorithm, ServerState
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import Update
+from simfl.learning.parameters import Parameters, add, weighted_sum
+
+
+@dataclass(frozen=True)
+class ClippedAverage(Algorithm):
+    """Each client's change is scaled down to L2 norm `clip` before the changes are averaged."""
+
+    clip: Annotated[float, "> 0", "largest L2 norm of a client's change"] = 1.0
+
+    def aggregate(
+        self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
+    ) -> ServerState:
+        """The weights plus the mean of the clipped changes, weighted by data size."""
+        sizes = np.array([update.num_examples for update in updates], dtype=float)
+        steps = [self._clipped(update.delta) for update in updates]
+        return replace(state, weights=add(state.weights, weighted_sum(steps, sizes / sizes.sum())))
+
+    def _clipped(self, delta: Parameters) -> Parameters:
+        real = {name: step for name, step in delta.items() if step.is_floating_point()}
+        norm = torch.sqrt(torch.stack([step.square().sum() for step in real.values()]).sum())
+        scale = (self.clip / norm).clamp(max=1.0)
+        return {name: scale * step for name, step in real.items()}

@@ -1,0 +1,27 @@
+"""A protocol of one's own: cyclic weight transfer (Chang et al., JAMIA 2018)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfl.protocols.base import Protocol
+from simfl.protocols.clock import Process
+from simfl.protocols.run import Run
+
+
+@dataclass(frozen=True)
+class Cyclic(Protocol):
+    """The model visits the selected clients one after the other; each visit is a new version."""
+
+    def process(self, run: Run) -> Process:
+        """What takes simulated time is driven with `yield from`."""
+        ref, cycle = run.begin("cloud"), 0
+        while True:
+            for client in run.select(ref, run.all_clients, cycle):
+                delivered = yield from run.turns(np.array([client]), ref, cycle)
+                ref = yield from run.aggregate(ref, delivered, cycle)
+                if run.publish(ref, cycle, participants=1, staleness=0):
+                    return ref
+            cycle += 1

@@ -1,0 +1,183 @@
+"""Writes what docs/ holds of the code: `python docs/make_reference.py`, after a change to a key.
+
+scenario.md is made whole from the schema of scenarios. In plugins.md, every block below a comment
+`<!-- examples/FILE -->` is replaced by that file's text, below `<!-- examples/FILE KEY -->` by one
+section of that YAML file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from simfl import registry
+from simfl.accepted import accepted_at
+from simfl.scenario import (
+    PART_SCHEMA,
+    DataSection,
+    Decisions,
+    Evaluate,
+    Log,
+    Part,
+    Plateau,
+    Scenario,
+    Stop,
+)
+
+FOLDER = Path(__file__).parent
+Schema = Mapping[str, Any]
+
+INTRODUCTION = """\
+# Keys of a scenario
+
+Made by `docs/make_reference.py` from the schema; do not edit. The same content for editors is the
+JSON Schema that `simfl schema` prints.
+
+A scenario is a YAML file. A *part* is named by `name`, beside its own keys, or by its bare name
+where its defaults will do: `model: linear` is `model: {name: linear}`. A name with a colon is an
+import path, `file.py:Class` (relative to the scenario file) or `package.module:Class`; see
+[plugins.md](plugins.md). Units are part of a key's name. Numbers may be written as `7e-29`.
+
+Any key can be overridden on the command line, by its dotted path: `--set stop.versions=5`.
+`simfl validate FILE --resolved` prints a scenario with every default filled in.
+"""
+
+PARTS = {
+    "model": ("models", "What is trained."),
+    "population": ("populations", "Clients, edge servers, cloud and the links between them."),
+    "algorithm": ("algorithms", "What is learned, by whom, and how it is put together."),
+    "protocol": ("protocols", "Who waits for whom."),
+}
+
+
+def scenario_reference() -> str:
+    """The text of scenario.md."""
+    sections: dict[str, type[BaseModel]] = {"stop": Stop, "evaluate": Evaluate, "log": Log}
+    lines = [INTRODUCTION, "## Top level", "", *_table(_frame_rows(Scenario)), ""]
+    lines += ["## data", "", _text(DataSection), "", *_table(_frame_rows(DataSection)), ""]
+    lines += [*_parts("datasets", "data"), *_parts("partitions", "data.partition")]
+    for key, (kind, what) in PARTS.items():
+        lines += [f"## {key}", "", what, "", *_parts(kind, key)]
+    lines += ["## decisions", "", _text(Decisions), "", *_table(_frame_rows(Decisions)), ""]
+    for kind in Decisions.model_fields:
+        lines += _parts(kind, f"decisions.{kind}")
+    for key, model in sections.items():
+        rows = [*_frame_rows(model)]
+        if model is Stop:
+            rows += [("plateau." + row[0], *row[1:]) for row in _frame_rows(Plateau)]
+        lines += [f"## {key}", "", _text(model), "", *_table(rows), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def plugins_page() -> str:
+    """The text of plugins.md with its blocks brought up to date."""
+    text = (FOLDER / "plugins.md").read_text(encoding="utf-8")
+    block = re.compile(r"<!-- (examples/\S+)(?: (\w+))? -->\n```(\w+)\n.*?```\n", re.DOTALL)
+    return block.sub(_fresh_block, text)
+
+
+def _fresh_block(found: re.Match[str]) -> str:
+    file, key, language = found.groups()
+    content = (FOLDER / file).read_text(encoding="utf-8")
+    if key:
+        section = re.search(rf"^{key}:.*?(?=^\S|\Z)", content, re.DOTALL | re.MULTILINE)
+        if section is None:
+            raise ValueError(f"{file} has no section {key}")
+        content = section.group().rstrip() + "\n"
+    comment = found.group().partition("\n")[0]
+    return f"{comment}\n```{language}\n{content}```\n"
+
+
+Row = tuple[str, str, str, str]
+
+
+def _frame_rows(model: type[BaseModel]) -> Iterator[Row]:
+    """Key, what it accepts, default and meaning of every key of a section of the frame."""
+    schema = model.model_json_schema()
+    for key, node in schema["properties"].items():
+        field = model.model_fields[key]
+        default = field.get_default(call_default_factory=True)
+        accepted, meaning = _accepted(node, schema), node.get("description", "")
+        shown = "**needed**" if field.is_required() else ""
+        if meaning == PART_SCHEMA["description"]:
+            accepted, meaning = "a part, below", ""
+        if isinstance(default, Part):
+            shown = _show(default.name)
+        elif "$ref" in json.dumps(node):
+            accepted = "a section, below" + (" or null" if default is None else "")
+        elif not field.is_required():
+            shown = _show(default)
+        yield key, accepted, shown, meaning
+
+
+def _parts(kind: str, key: str) -> list[str]:
+    """Every part of a kind with its keys; keys that all of them share come first."""
+    parts = [one for one in registry.schema(kind)["oneOf"] if "title" in one]
+    shared = {
+        name: node
+        for name, node in parts[0]["properties"].items()
+        if len(parts) > 1 and all(one["properties"].get(name) == node for one in parts)
+    }
+    lines = []
+    if shared:
+        needed = parts[0]["required"]
+        lines += [f"Keys of every `{key}`:", "", *_table(_rows(shared, needed)), ""]
+    for one in parts:
+        own = {name: node for name, node in one["properties"].items() if name not in shared}
+        name = own.pop("name")["const"]
+        lines += [f"### {key}: {name}", "", _paragraphs(one["description"]), ""]
+        if own:
+            lines += [*_table(_rows(own, one["required"])), ""]
+    return lines
+
+
+def _rows(nodes: Schema, needed: list[str], prefix: str = "") -> Iterator[Row]:
+    for key, node in nodes.items():
+        inner, path = node, prefix + key
+        if node.get("type") == "array" and isinstance(node.get("items"), dict):
+            inner, path = node["items"], f"{prefix}{key}[]"
+        if inner.get("properties"):
+            yield from _rows(inner["properties"], inner.get("required", []), f"{path}.")
+            continue
+        default = "**needed**" if key in needed else _show(node.get("default"))
+        yield prefix + key, _accepted(node, {}), default, node.get("description", "")
+
+
+def _accepted(node: Schema, root: Schema) -> str:
+    bare = {name: value for name, value in node.items() if name != "description"}
+    text = accepted_at({**bare, "$defs": root.get("$defs", {})}, ())
+    return text.replace(f" ({PART_SCHEMA['description']})", "")
+
+
+def _show(value: Any) -> str:
+    return f"`{json.dumps(list(value) if isinstance(value, tuple) else value)}`".replace('"', "")
+
+
+def _table(rows: Iterator[Row] | list[Row]) -> list[str]:
+    cells = [(f"`{key}`", *(text.replace("|", "\\|") for text in rest)) for key, *rest in rows]
+    head = [("key", "accepted", "default", "meaning"), ("---",) * 4]
+    return [f"| {' | '.join(row)} |" for row in [*head, *cells]]
+
+
+def _text(model: type[BaseModel]) -> str:
+    return _paragraphs(inspect.getdoc(model) or "")
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(one.replace("\n", " ") for one in text.split("\n\n"))
+
+
+def main() -> None:
+    """Write scenario.md and the blocks of plugins.md."""
+    (FOLDER / "scenario.md").write_text(scenario_reference(), encoding="utf-8")
+    (FOLDER / "plugins.md").write_text(plugins_page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The data of a scenario, dealt to its clients."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.learning.datasets.base import Data, Dataset, Examples
+from simfl.learning.datasets.stratified import stratified_split
+from simfl.learning.partitions.base import Partition
+from simfl.scenario import Scenario
+from simfl.streams import Streams
+from simfl.yaml_source import blame
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The data as dealt: one shard per client, the server's sets, and each client's numbers."""
+
+    data: Data
+    clients: Sequence[Examples]
+    validation: Examples | None
+    num_examples: IntArray
+    label_counts: IntArray
+
+    def digest(self) -> str:
+        """A hash of all examples and of how they were dealt."""
+        digest = hashlib.blake2b()
+        for examples in (self.data.train, self.data.test, *self.clients):
+            digest.update(str(tuple(examples.inputs.shape)).encode())
+            for tensor in (examples.inputs, examples.targets):
+                values = np.ascontiguousarray(tensor.numpy()).reshape(-1)
+                digest.update(values.view(np.uint8).data)
+        return digest.hexdigest()
+
+
+def deal(
+    scenario: Scenario,
+    dataset: Dataset,
+    partition: Partition,
+    home_edge: IntArray,
+    streams: Streams,
+    root: Path | None,
+    *,
+    learns: bool,
+) -> Shards:
+    """Load the data and divide it; raises `ScenarioError` at the section to blame."""
+    with blame(scenario.where("data")):
+        sizes = dataset.sizes(home_edge.size)
+        if learns and sizes is not None:
+            raise ValueError(f"{scenario.data.name} has no examples to learn from")
+        data = dataset.load(root, streams.seed("data"))
+    if sizes is not None:
+        return Shards(data, [], None, sizes, np.zeros((home_edge.size, 0), dtype=np.int64))
+    validation, train, natural = None, data.train, data.natural
+    with blame(scenario.where("data", "validation_share")):
+        if scenario.data.validation_share > 0:
+            if natural is not None:
+                raise ValueError("validation_share: not with a data set that has owners")
+            validation, train = stratified_split(
+                train, scenario.data.validation_share, streams.seed("validation")
+            )
+    with blame(scenario.where("data", "partition")):
+        rows = partition.split(
+            train.targets.numpy(), home_edge, natural, streams.generator("partition")
+        )
+    clients = [train.take(own) for own in rows]
+    labels = data.outputs if data.task == "classification" else 0
+    counts = np.array(
+        [np.bincount(one.targets, minlength=labels) if labels else [] for one in clients],
+        dtype=np.int64,
+    )
+    sizes = np.array([len(one) for one in clients], dtype=np.int64)
+    return Shards(data, clients, validation, sizes, counts)

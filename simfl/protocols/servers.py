@@ -1,0 +1,135 @@
+"""Edge servers and the cloud at work: aggregation, and messages between the tiers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import numpy as np
+import simpy
+
+from simfl.algorithms.base import Work
+from simfl.eventlog import EventLog
+from simfl.protocols.clock import Clock
+from simfl.system.world import World
+
+Waiting = Generator[simpy.Event, Any, None]
+
+
+class Servers:
+    """Books what servers do; what they do not do is booked as waiting."""
+
+    def __init__(self, world: World, log: EventLog, clock: Clock) -> None:
+        self._world = world
+        self._log = log
+        self._clock = clock
+        self._free_s = {log.actors.edge(edge): 0.0 for edge in range(world.num_edges)}
+        self._free_s[log.actors.cloud] = 0.0
+        self._messages = {
+            uplink: np.zeros(world.num_edges, dtype=np.int64) for uplink in (False, True)
+        }
+
+    def work(
+        self,
+        tier: int | None,
+        work: Work,
+        *,
+        detail: Mapping[str, Any],
+        edge: int = -1,
+        **columns: Any,
+    ) -> Waiting:
+        """Edge server `tier`, or the cloud (None), computes.
+
+        `edge` is the edge server that the cloud's work is about. No work takes no time and leaves
+        no row.
+        """
+        if work.flops == 0.0 and work.bytes_moved == 0.0:
+            return
+        if tier is None:
+            actor, kind = self._log.actors.cloud, "cloud_aggregate"
+            cost = self._world.aggregate("cloud", work.flops, work.bytes_moved)
+        else:
+            actor, kind, edge = self._log.actors.edge(tier), "edge_aggregate", tier
+            cost = self._world.aggregate("edge", work.flops, work.bytes_moved)
+        end_s = self._busy(
+            kind,
+            actor,
+            float(cost.duration_s),
+            float(cost.active_j),
+            edge=edge,
+            detail=json.dumps(detail),
+            **columns,
+        )
+        yield self._clock.until(end_s)
+
+    def send(
+        self, edge: int, raw_bytes: int, version: int, round_number: int, *, uplink: bool
+    ) -> Waiting:
+        """A message between an edge server and the cloud, in the edge server's time."""
+        if raw_bytes == 0:
+            return
+        number = int(self._messages[uplink][edge])
+        self._messages[uplink][edge] += 1
+        cost = self._world.backhaul_transfer(edge, number, raw_bytes, uplink)
+        start_s, active_j = self._clock.now_s, float(cost.active_j)
+        about = {"edge": edge, "version": version, "round": round_number}
+        end_s = self._busy(
+            "upload" if uplink else "download",
+            self._log.actors.edge(edge),
+            float(cost.duration_s),
+            active_j,
+            bytes=int(cost.wire_bytes),
+            detail=json.dumps({"active_j": active_j}),
+            **about,
+        )
+        network_j = float(cost.network_j)
+        if network_j:
+            self._log.row(
+                "network",
+                self._log.actors.network,
+                end_s,
+                start_s=start_s,
+                energy_j=network_j,
+                extra_j=network_j,
+                **about,
+            )
+        yield self._clock.until(end_s)
+
+    def close(self) -> None:
+        """Book what every server waited until now."""
+        for actor in self._free_s:
+            self._idle_until_now(actor)
+
+    def _busy(
+        self, kind: str, actor: int, duration_s: float, active_j: float, **columns: Any
+    ) -> float:
+        """Book an activity that starts now; when it ends."""
+        self._idle_until_now(actor)
+        start_s = self._clock.now_s
+        end_s = start_s + duration_s
+        self._free_s[actor] = end_s
+        self._log.row(
+            kind,
+            actor,
+            end_s,
+            start_s=start_s,
+            energy_j=self._log.accounts.power_idle_w[actor] * (end_s - start_s) + active_j,
+            extra_j=active_j,
+            **columns,
+        )
+        return end_s
+
+    def _idle_until_now(self, actor: int) -> None:
+        since_s, now_s = self._free_s[actor], self._clock.now_s
+        if now_s > since_s:
+            edge = actor - self._log.actors.clients if actor != self._log.actors.cloud else -1
+            self._log.row(
+                "idle",
+                actor,
+                now_s,
+                start_s=since_s,
+                edge=edge,
+                energy_j=self._log.accounts.power_idle_w[actor] * (now_s - since_s),
+            )
+            self._free_s[actor] = now_s
