@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 import simfl
 from simfl.pictures.overview import COLOURS, STATE_COLOURS, legend_above
 
-MOST_BARS = 40
+MOST_BARS, MOST_ROUNDS = 40, 150  # in a figure; the tables in memory hold all
 
 folder = Path(sys.argv[1]) if len(sys.argv) == 2 else Path("runs/quickstart")
 run = simfl.load_run(folder)
@@ -89,11 +89,11 @@ for part, colour in shades.items():
     left.barh(shown["client"], shown[part], left=base, color=colour, label=part)
     base += shown[part]
 left.yaxis.set_major_locator(MaxNLocator(integer=True))
-left.invert_yaxis()
-left.set(xlabel="share of the run", ylabel="client", xlim=(0, 1))
+left.set(xlabel="share of the run", ylabel="client", xlim=(0, 1), ylim=(len(shown) - 0.4, -0.6))
 legend_above(left, "what clients do, and what they wait for")
 
-for index, (device, held_up) in enumerate(rounds.groupby("device")):
+last_rounds = rounds.tail(MOST_ROUNDS)
+for index, (device, held_up) in enumerate(last_rounds.groupby("device")):
     colour = COLOURS[index % len(COLOURS)]
     right.vlines(
         held_up["end_s"],
@@ -103,10 +103,10 @@ for index, (device, held_up) in enumerate(rounds.groupby("device")):
         alpha=0.5,
     )
     right.scatter(held_up["end_s"], held_up["duration_s"], color=colour, s=18, label=device)
-right.set(xlabel="end of the round (simulated s)", ylabel="duration of the round (s)")
-right.set(xlim=(0, None), ylim=(0, None))
+right.set(xlabel="end of the round (simulated s)", ylim=(0, None))
+right.set_ylabel("duration of the round (dot) and of its mean turn (foot), s")
 right.grid(alpha=0.3)
-legend_above(right, "rounds by their straggler's device; lines reach down to the mean turn")
+legend_above(right, f"the last {len(last_rounds)} rounds, by their straggler's device")
 figure.savefig(folder / "first_look_waiting.png", dpi=110)
 
 # %% [markdown]

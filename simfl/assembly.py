@@ -20,6 +20,7 @@ from torch import Tensor
 from simfl import registry
 from simfl.accounts import Accounts
 from simfl.algorithms.base import Algorithm, ClientFacts
+from simfl.checks import check_model, check_pair, check_stop, check_trainer, torch_device
 from simfl.dealing import Shards, deal
 from simfl.eventlog import KINDS, STATES, Actors, EventLog
 from simfl.journal import Journal
@@ -31,8 +32,9 @@ from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.sequential import SequentialTrainer
 from simfl.learning.trainer import Trainer
-from simfl.learning.vision import augmentation
+from simfl.learning.vision import augmentation, check_augmentation
 from simfl.lineage import numeric_platform, root_key
+from simfl.measures.base import Measure
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Clock
 from simfl.protocols.observations import association_view
@@ -40,12 +42,12 @@ from simfl.protocols.publication import Progress, Publications
 from simfl.protocols.run import Deciders, Run
 from simfl.protocols.stopping import StopRule
 from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Values
+from simfl.protocols.values import Values, client_set
 from simfl.scenario import Keys, Scenario
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
 from simfl.system.world import World
-from simfl.yaml_source import blame
+from simfl.yaml_source import KeyPath, Source, blame
 
 IntArray = NDArray[np.int64]
 TRAINERS: Mapping[str, type[Trainer]] = {
@@ -104,6 +106,11 @@ class Simulation:
         protocol: Protocol = self.parts[("protocol",)]
         return protocol
 
+    @property
+    def measures(self) -> list[Measure]:
+        """What is measured of the finished run."""
+        return [part for keys, part in self.parts.items() if keys[:2] == ("evaluate", "measures")]
+
     def make_run(self, folder: Path | None, journal: Journal) -> Run:
         """A run at time zero; its events go to `folder` (None: nowhere), its facts to `journal`."""
         scenario, stop = self.scenario, self.scenario.stop
@@ -125,13 +132,16 @@ class Simulation:
         )
         return Run(
             self.world,
+            self.parts[("population", "availability")],
             self._values(journal),
             deciders,
             self.shards.num_examples,
             self.edge,
             self.streams,
             self._log(folder),
-            Publications(rule, scenario.evaluate.every, self.options.watch),
+            Publications(
+                rule, scenario.evaluate.every, self.options.watch, scenario.evaluate.clients
+            ),
             self.options.clock or Clock(),
         )
 
@@ -151,7 +161,8 @@ class Simulation:
         algorithm, shards, options = self.algorithm, self.shards, self.options
         if not algorithm.learns:
             return TimingOnly(self.network, algorithm.local)
-        sets = {"test": shards.data.test}
+        sets = {client_set(client): own for client, own in enumerate(shards.clients)}
+        sets["test"] = shards.data.test
         if shards.validation is not None:
             sets["validation"] = shards.validation
         trainer = TRAINERS[options.trainer](
@@ -182,6 +193,8 @@ class Simulation:
 def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     """Build every part of a scenario; raises `ScenarioError` for what does not fit."""
     options = options or Options()
+    check_trainer(options.trainer, TRAINERS)
+    device = torch_device(options.device)
     torch.set_num_threads(1)  # bits depend on the thread count; one thread is also the fastest
     streams = Streams(scenario.seed)
     parts, complete = {}, {}
@@ -190,7 +203,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         complete[keys] = registry.complete(kind, part, scenario.where(*keys))
     resolved = scenario.with_parts(complete)
     algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
-    _check_pair(scenario, algorithm, protocol)
+    check_pair(scenario, algorithm, protocol)
     world = _world(scenario, parts[("population",)], streams)
     root = options.data_root or scenario.data.root or os.environ.get("SIMFL_DATA")
     shards = deal(
@@ -204,7 +217,10 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     )
     with blame(scenario.where("data", "augmentation")):
         augment = augmentation([part.model_dump() for part in scenario.data.augmentation])
-    network = _network(scenario, parts[("model",)], shards.data, options)
+        if augment is not None:
+            check_augmentation(augment, shards.data.input_shape)
+    network = _network(scenario, parts[("model",)], shards.data, device)
+    check_stop(scenario, algorithm, network)
     with blame(scenario.where("population")):
         _check_costs(world, network)
     platform = numeric_platform(network)
@@ -252,33 +268,24 @@ def _check_costs(world: World, network: Network) -> None:
     world.cycles(one_of_each, np.ones(one_of_each.size), network.forward_flops)
 
 
-def _check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> None:
-    name = registry.part_name(type(protocol))
-    if name in algorithm.refusals:
-        one = registry.part_name(type(algorithm))
-        raise scenario.where("protocol").error(
-            name, "", f"{one} cannot run under {name}: {algorithm.refusals[name]}"
-        )
-
-
 def _world(scenario: Scenario, population: Any, streams: Streams) -> World:
     def resolve(kind: str, values: Mapping[str, Any]) -> Any:
-        return registry.build(kind, dict(values), scenario.where("population"))
+        # The values stand in a device or link file, which says itself where that is.
+        return registry.build(kind, dict(values), KeyPath(Source("", scenario.base_dir, {})))
 
-    with blame(scenario.where("population")):
+    with blame(scenario.where("population"), population):
         world: World = population.build(streams, Catalogue((), scenario.base_dir, resolve))
     return world
 
 
-def _network(scenario: Scenario, model: Any, data: Data, options: Options) -> Network:
-    device = options.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    with blame(scenario.where("model")):
-        return Network(
+def _network(scenario: Scenario, model: Any, data: Data, device: str) -> Network:
+    with blame(scenario.where("model"), model):
+        network = Network(
             lambda: as_module(model, data.input_shape, data.outputs),
             data.input_shape,
             Objective(data.task),
             torch.float64 if scenario.dtype == "float64" else torch.float32,
             device,
         )
+        check_model(network, data.outputs)
+    return network

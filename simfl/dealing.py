@@ -52,11 +52,13 @@ def deal(
     learns: bool,
 ) -> Shards:
     """Load the data and divide it; raises `ScenarioError` at the section to blame."""
-    with blame(scenario.where("data")):
+    with blame(scenario.where("data"), dataset):
         sizes = dataset.sizes(home_edge.size)
         if learns and sizes is not None:
             raise ValueError(f"{scenario.data.name} has no examples to learn from")
         data = dataset.load(root, streams.seed("data"))
+        if sizes is None and not len(data.test):
+            raise ValueError("no test examples, so that nothing could be evaluated")
     if sizes is not None:
         return Shards(data, [], None, sizes, np.zeros((home_edge.size, 0), dtype=np.int64))
     validation, train, natural = None, data.train, data.natural
@@ -67,7 +69,12 @@ def deal(
             validation, train = stratified_split(
                 train, scenario.data.validation_share, streams.seed("validation")
             )
-    with blame(scenario.where("data", "partition")):
+            if not len(train) or not len(validation):
+                raise ValueError(
+                    f"validation_share: leaves {len(train)} training and {len(validation)} "
+                    f"validation examples; accepted: a share that leaves both"
+                )
+    with blame(scenario.where("data", "partition"), partition):
         rows = partition.split(
             train.targets.numpy(), home_edge, natural, streams.generator("partition")
         )

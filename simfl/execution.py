@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -17,12 +19,9 @@ from safetensors.torch import save_file
 from simfl.assembly import Options, Simulation, assemble
 from simfl.eventlog import KINDS, STATES, write_parquet
 from simfl.journal import Journal
-from simfl.learning.evaluate import Evaluator
-from simfl.learning.job import Memory
-from simfl.protocols.clock import Stalled
 from simfl.protocols.publication import Diverged
 from simfl.protocols.run import Run
-from simfl.protocols.values import Values
+from simfl.protocols.values import Values, client_set
 from simfl.registry import part_name
 from simfl.runfolder import MANIFEST, LoadedRun, load_run, write_manifest, write_table
 from simfl.scenario import Scenario
@@ -35,7 +34,7 @@ class RunFailed(RuntimeError):
 
 
 class FolderInUse(ValueError):
-    """The output folder holds something already."""
+    """The output folder holds something already, or cannot be made."""
 
 
 def run(
@@ -53,7 +52,7 @@ def run(
     """
     if not isinstance(scenario, Scenario):
         scenario = Scenario.from_yaml(scenario)
-    folder = Path(out) if out is not None else Path("runs") / f"{scenario.name}-seed{scenario.seed}"
+    folder = Path(out) if out is not None else _default_folder(scenario)
     _check_folder(folder, overwrite)
     simulation = assemble(scenario, options)
     _make_folder(folder, overwrite)
@@ -61,6 +60,12 @@ def run(
     journal = Journal(folder / "journal.jsonl", dict((options or Options()).facts or {}))
     execute(simulation, folder, journal)
     return load_run(folder)
+
+
+def _default_folder(scenario: Scenario) -> Path:
+    """`runs/<name>-seed<seed>`; signs that mean something in a path become "_"."""
+    name = re.sub(r"[^-+.,=@~ \w]", "_", scenario.name)
+    return Path("runs") / f"{name}-seed{scenario.seed}"
 
 
 def execute(simulation: Simulation, folder: Path, journal: Journal) -> Run:
@@ -87,18 +92,29 @@ def execute(simulation: Simulation, folder: Path, journal: Journal) -> Run:
         write_manifest(folder, manifest)
         journal.close()
 
+    def measure() -> None:
+        manifest.update(_outcome(one))
+        write_manifest(folder, manifest)  # measures read the run as its user will
+        loaded = load_run(folder)
+        manifest["measures"] = {
+            part_name(type(one)): one.compute(loaded) for one in simulation.measures
+        }
+
     try:
         reason = simulate(simulation, one)
         _finish(simulation, one, folder)
+        measure()
     except KeyboardInterrupt:
-        one.log.flush(one.clock.now_s)
+        _leave(one, folder)
         close("interrupted", "interrupted by the user")
         raise
     except Diverged as error:
         _finish(simulation, one, folder)
         close("diverged", str(error))
         raise
-    except (Stalled, ValueError, OSError, RuntimeError) as error:
+    except Exception as error:  # a user's part may raise anything
+        with suppress(OSError):  # the disk may be what failed
+            _leave(one, folder)
         close("failed", f"{type(error).__name__}: {error}")
         raise
     broken = "; ".join(one.accounts.violations)
@@ -124,10 +140,20 @@ def simulate(simulation: Simulation, one: Run) -> str:
     return one.publications.reason or f"time_s reached {limit_s:g}"
 
 
-def _finish(simulation: Simulation, one: Run, folder: Path) -> None:
-    one.close()
+def _leave(one: Run, folder: Path) -> None:
+    """Write what there is of a run that did not come to its end."""
+    one.log.flush(one.clock.now_s)
+    _write_rounds(one, folder)
+
+
+def _write_rounds(one: Run, folder: Path) -> None:
     write_table(folder, "rounds", one.publications.rounds)
     write_table(folder, "evaluations", one.publications.evaluations)
+
+
+def _finish(simulation: Simulation, one: Run, folder: Path) -> None:
+    one.close()
+    _write_rounds(one, folder)
     write_parquet(_clients_table(simulation, one), folder / "clients.parquet")
     ref = one.publications.latest
     if isinstance(one.values, Values) and ref is not None:
@@ -165,22 +191,16 @@ def _final_scores(simulation: Simulation, one: Run) -> dict[str, list[float]]:
     ref, values = one.publications.latest, one.values
     if not isinstance(values, Values) or ref is None:
         return {}
-    state, algorithm = ref.value(), simulation.algorithm
-    scores: dict[str, list[float]] = {
-        f"{model}_{figure}": [] for model in ("global", "served") for figure in ("loss", "accuracy")
+    state, scores = ref.value(), []
+    for client in range(simulation.world.num_clients):
+        metrics = values.evaluator.metrics([state.weights], on=client_set(client))
+        scores.append([metrics.loss, metrics.accuracy])
+    served = values.evaluate_at_clients(ref, one.clock.now_s)
+    return {
+        f"{model}_{figure}": [row[column] for row in rows]
+        for model, rows in (("global", scores), ("served", served))
+        for column, figure in enumerate(("loss", "accuracy"))
     }
-    for client, shard in enumerate(simulation.shards.clients):
-        evaluator = Evaluator(simulation.network, {"own": shard})
-        found = evaluator.metrics([state.weights], on="own")
-        served = found
-        if algorithm.personal:
-            job = values.last_job(client, one.clock.now_s)
-            memory = job.result().memory if job else Memory()
-            served = evaluator.metrics(algorithm.served(state, client, memory), on="own")
-        for model, metrics in (("global", found), ("served", served)):
-            scores[f"{model}_loss"].append(metrics.loss)
-            scores[f"{model}_accuracy"].append(metrics.accuracy)
-    return scores
 
 
 def _outcome(one: Run) -> Manifest:
@@ -220,6 +240,10 @@ def _check_folder(folder: Path, overwrite: bool) -> None:
 
 
 def _make_folder(folder: Path, overwrite: bool) -> None:
-    if overwrite and (folder / MANIFEST).exists():
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        if overwrite and (folder / MANIFEST).exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        found = f"cannot be made ({error.strerror})"
+        raise FolderInUse(f"{folder}: {found}; choose another --out") from error

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from simfl.plugins import PluginError, import_class, is_import_path
-from simfl.scenario import DataSection, Decisions, Part, frame_schema
+from simfl.scenario import DataSection, Decisions, Part, PopulationSection, frame_schema
 from simfl.suggestion import nearest
 from simfl.validation import adapter, json_schema, plain, validate
 from simfl.yaml_source import KeyPath, Source, show
@@ -53,7 +53,15 @@ KINDS = {
         foreign="torch.nn:Module",
         supplied=("input_shape", "outputs"),
     ),
-    "populations": Kind("simfl.system.populations", "simfl.system.populations.base:Population"),
+    "populations": Kind(
+        "simfl.system.populations",
+        "simfl.system.populations.base:Population",
+        beside=tuple(PopulationSection.model_fields),
+    ),
+    "availability": Kind(
+        "simfl.system.availability", "simfl.system.availability.base:Availability"
+    ),
+    "measures": Kind("simfl.measures", "simfl.measures.base:Measure"),
     "processors": Kind("simfl.system", "simfl.system.cpu:Processor"),
     "links": Kind("simfl.system", "simfl.system.link:Link"),
     "algorithms": Kind("simfl.algorithms", "simfl.algorithms.base:Algorithm"),
@@ -183,7 +191,6 @@ def scenario_schema() -> dict[str, Any]:
     frame = result["properties"]
     for key, kind in {
         "model": "models",
-        "population": "populations",
         "algorithm": "algorithms",
         "protocol": "protocols",
     }.items():
@@ -193,13 +200,24 @@ def scenario_schema() -> dict[str, Any]:
         definitions["Decisions"]["properties"][kind] = schema(kind)
     data = definitions["DataSection"]["properties"]
     data["partition"] = schema("partitions")
-    sections = [
-        {**one, "properties": {**data, **one["properties"]}}
-        for one in schema("datasets")["oneOf"]
-        if one["type"] == "object"
-    ]
-    frame["data"] = {"oneOf": sections}
+    population = definitions["PopulationSection"]["properties"]
+    population["availability"] = schema("availability")
+    definitions["Evaluate"]["properties"]["measures"]["items"] = schema("measures")
+    frame["data"] = _beside(data, "datasets")
+    frame["population"] = _beside(population, "populations")
     return result
+
+
+def _beside(section: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Schema of a section in which a part's own keys stand beside those of the frame."""
+    alternatives = schema(kind)["oneOf"]
+    return {
+        "oneOf": [
+            {**one, "properties": {**section, **one["properties"]}}
+            for one in alternatives
+            if one["type"] == "object"
+        ]
+    }
 
 
 def _as_part(part: Part | Mapping[str, Any] | str, where: KeyPath) -> Part:

@@ -35,6 +35,7 @@ TABLES: dict[str, pa.Schema] = {
         [
             ("version", pa.int64()),
             ("client", pa.int64()),
+            ("on", pa.string()),
             ("loss", pa.float64()),
             ("accuracy", pa.float64()),
         ]
@@ -98,7 +99,11 @@ class LoadedRun:
 
     @cached_property
     def evaluations(self) -> pd.DataFrame:
-        """One row per (version, client or test set): loss, accuracy."""
+        """One row per (version, client, data set): loss and accuracy.
+
+        `on` is "test" (client empty: the mean over what clients are served) or "own", a client's
+        training data.
+        """
         return self._table("evaluations")
 
     def _table(self, name: str) -> pd.DataFrame:

@@ -55,6 +55,11 @@ class _Named(BaseModel):
         """The part's own keys, as written."""
         return copy.deepcopy(self.__pydantic_extra__ or {})
 
+    @property
+    def part(self) -> Part:
+        """The named part alone: its name and its own parameters."""
+        return Part.model_validate({"name": self.name, **self.parameters})
+
 
 class Part(_Named):
     """One exchangeable part: the name of its class and the class's parameters."""
@@ -90,10 +95,11 @@ class DataSection(_Named):
         default=(), description="torchvision.transforms.v2 calls, each with its keyword arguments"
     )
 
-    @property
-    def part(self) -> Part:
-        """The data set alone: its name and its own parameters."""
-        return Part.model_validate({"name": self.name, **self.parameters})
+
+class PopulationSection(_Named):
+    """The clients and servers, whose own parameters stand beside these keys."""
+
+    availability: AnyPart = Field(default_factory=_part("always"))
 
 
 class Decisions(_Section):
@@ -139,6 +145,9 @@ class Evaluate(_Section):
 
     every: Count = Field(default=1, description="versions from one evaluation to the next")
     clients: Flag = Field(default=False, description="evaluate on every client's data too")
+    measures: tuple[AnyPart, ...] = Field(
+        default=(), description="measures of the finished run, kept in its manifest"
+    )
 
 
 class Log(_Section):
@@ -158,7 +167,7 @@ class Scenario(_Section):
     dtype: Literal["float32", "float64"] = "float32"
     data: DataSection
     model: AnyPart
-    population: AnyPart
+    population: Annotated[PopulationSection, BeforeValidator(_from_name)]
     algorithm: AnyPart
     protocol: AnyPart
     decisions: Decisions = Field(default_factory=Decisions)
@@ -220,10 +229,15 @@ class Scenario(_Section):
             ("data",): ("datasets", self.data.part),
             ("data", "partition"): ("partitions", self.data.partition),
             ("model",): ("models", self.model),
-            ("population",): ("populations", self.population),
+            ("population",): ("populations", self.population.part),
+            ("population", "availability"): ("availability", self.population.availability),
             ("algorithm",): ("algorithms", self.algorithm),
             ("protocol",): ("protocols", self.protocol),
             **decisions,
+            **{
+                ("evaluate", "measures", index): ("measures", part)
+                for index, part in enumerate(self.evaluate.measures)
+            },
         }
 
     def with_parts(self, parts: Mapping[Keys, Mapping[str, Any]]) -> Scenario:

@@ -96,8 +96,8 @@ class _LocalRun:
             ):
                 if gradient is not None:
                     total[name] += gradient
-        for name, mask in self.masks.items():
-            total[name].masked_fill_(~mask, 0.0)
+        for name in total.keys() & self.masks.keys():
+            total[name].masked_fill_(~self.masks[name], 0.0)
         return {name: gradient[0] / num_rows for name, gradient in total.items()}
 
     def tensors(self) -> Parameters:

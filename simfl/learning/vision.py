@@ -103,7 +103,9 @@ def check_augmentation(augment: Callable[[Tensor], Tensor], input_shape: Sequenc
         with torch.random.fork_rng(devices=()):
             changed = augment(torch.zeros(1, *input_shape))
     except (ValueError, TypeError, RuntimeError) as error:
-        raise ValueError(f"augmentation does not fit images of {_size(input_shape)}: {error}") from error
+        raise ValueError(
+            f"augmentation does not fit images of {_size(input_shape)}: {error}"
+        ) from error
     if tuple(changed.shape[1:]) != tuple(input_shape):
         raise ValueError(
             f"augmentation must keep the size of the images, {_size(input_shape)}; it makes "

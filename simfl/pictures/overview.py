@@ -6,9 +6,8 @@ from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from simfl.runfolder import LoadedRun
 
@@ -27,17 +26,19 @@ MOST_NAMED_EDGES = 8
 
 
 def save_overview(run: LoadedRun, path: Path) -> Path:
-    """Write a PNG of four panels: accuracy against time and energy, energy, participation."""
+    """Write a PNG of four panels: accuracy against time and energy, energy, participation.
+
+    Where nothing was evaluated, versions stand in for accuracy.
+    """
     with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False, "font.size": 10}):
         figure = Figure(figsize=(11, 7.5), layout="constrained")
-        canvas = FigureCanvasAgg(figure)
         axes = figure.subplots(2, 2)
         _accuracy(axes[0, 0], run, "time_s", "simulated time (s)")
-        _accuracy(axes[0, 1], run, "energy_j", "energy of all devices (J)")
+        _accuracy(axes[0, 1], run, "energy_j", "energy of all machines (J)")
         _energy(axes[1, 0], run)
         _participation(axes[1, 1], run)
         figure.suptitle(f"{run.manifest['name']}, seed {run.manifest['seed']}")
-        canvas.print_png(str(path))
+        figure.savefig(path)
     return path
 
 
@@ -59,13 +60,12 @@ def legend_above(axes: Axes, title: str) -> None:
 
 
 def _accuracy(axes: Axes, run: LoadedRun, column: str, label: str) -> None:
-    scored = run.rounds.dropna(subset="accuracy")
-    axes.set(xlabel=label, ylabel="test accuracy")
-    if scored.empty:
-        axes.text(0.5, 0.5, "nothing was evaluated", ha="center", transform=axes.transAxes)
-        axes.set(xticks=[], yticks=[])
-        return
-    axes.plot(scored[column], scored["accuracy"], marker=".", color=COLOURS[0])
+    figure = "accuracy" if run.rounds["accuracy"].notna().any() else "version"
+    shown = run.rounds.dropna(subset=figure)
+    axes.plot(shown[column], shown[figure], marker=".", color=COLOURS[0])
+    axes.set(xlabel=label, ylabel="test accuracy" if figure == "accuracy" else "global version")
+    if shown[column].max() >= 10_000:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
 
@@ -83,12 +83,13 @@ def _energy(axes: Axes, run: LoadedRun) -> None:
 
 def _participation(axes: Axes, run: LoadedRun) -> None:
     clients = run.clients
-    for edge, members in clients.groupby("edge"):
+    for index, (edge, members) in enumerate(clients.groupby("edge")):
         axes.bar(
             members["client"],
             members["participations"],
-            color=COLOURS[int(edge) % len(COLOURS)],
+            color=COLOURS[index % len(COLOURS)],
             label=f"edge {edge}",
+            width=0.8 if len(clients) <= 50 else 1.0,
         )
     axes.set(xlabel="client", ylabel="turns finished")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

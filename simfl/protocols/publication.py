@@ -35,12 +35,14 @@ class Publications:
         stop: StopRule,
         evaluate_every: int,
         watch: Callable[[Progress], None] | None = None,
+        at_clients: bool = False,
     ) -> None:
         self.rounds: list[dict[str, Any]] = []
         self.evaluations: list[dict[str, Any]] = []
         self.reason: str | None = None
         self.latest: StateRef | None = None
         self._stop = stop
+        self.at_clients = at_clients
         self._every = evaluate_every
         self._watch = watch
         self._last: tuple[float | None, float | None] = (None, None)
@@ -63,6 +65,7 @@ class Publications:
         edge: int | None,
     ) -> bool:
         """Take in a version; True if the run ends with it. Raises `Diverged`."""
+        evaluation = evaluation or None
         loss = evaluation["loss"] if evaluation else None
         accuracy = evaluation["accuracy"] if evaluation else None
         row = {
@@ -82,12 +85,10 @@ class Publications:
         self.latest = ref
         if evaluation is not None:
             self._last = (accuracy, loss)
-            scores = evaluation.get("clients") or [[loss, accuracy]]
-            names = [None] if "clients" not in evaluation else list(range(len(scores)))
-            self.evaluations.extend(
-                {"version": ref.version, "client": client, "loss": one[0], "accuracy": one[1]}
-                for client, one in zip(names, scores, strict=True)
-            )
+            self._score(ref.version, "test", None, [loss, accuracy])
+            for on in ("served", "own"):
+                for client, scores in enumerate(evaluation.get(on, ())):
+                    self._score(ref.version, "test" if on == "served" else on, client, scores)
         if self._watch is not None:
             self._watch(
                 Progress(time_s, ref.version, *self._last, energy_j=energy_j, bytes=bytes_moved)
@@ -96,3 +97,9 @@ class Publications:
             raise Diverged(f"the loss is {loss} at version {ref.version}, {time_s:g} s")
         self.reason = self._stop.reason(row)
         return self.reason is not None
+
+    def _score(self, version: int, on: str, client: int | None, scores: list[Any]) -> None:
+        loss, accuracy = scores
+        self.evaluations.append(
+            {"version": version, "client": client, "on": on, "loss": loss, "accuracy": accuracy}
+        )

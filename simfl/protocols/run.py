@@ -26,6 +26,7 @@ from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.turns import Turns
 from simfl.protocols.values import Delivered, StateRef, Values
 from simfl.streams import Streams
+from simfl.system.availability.base import Availability
 from simfl.system.world import World
 
 IntArray = NDArray[np.int64]
@@ -48,6 +49,7 @@ class Run:
     def __init__(
         self,
         world: World,
+        availability: Availability,
         values: Values | TimingOnly,
         deciders: Deciders,
         num_examples: IntArray,
@@ -58,6 +60,7 @@ class Run:
         clock: Clock,
     ) -> None:
         self.world = world
+        self._availability = availability
         self.values = values
         self.clock = clock
         self.log = log
@@ -107,12 +110,14 @@ class Run:
 
     def select(
         self, ref: StateRef, clients: IntArray, round_number: int, edge: int | None = None
-    ) -> IntArray:
-        """Which of `clients` take part in this round."""
-        players = self.values.players(ref, clients)
+    ) -> Generator[simpy.Event, Any, IntArray]:
+        """Which of `clients` take part in this round; waits until one of them is available."""
         tier = -1 if edge is None else edge
+        players = yield from self._available(self.values.players(ref, clients), tier)
         selection = self._deciders.selection
-        memory = self._selection_memory.get(tier, None) or selection.initial()
+        if tier not in self._selection_memory:
+            self._selection_memory[tier] = selection.initial()
+        memory = self._selection_memory[tier]
         count = self._selections.get(tier, 0)
         self._selections[tier] = count + 1
         rng = self._streams.generator("selection", tier + 1, count)
@@ -131,6 +136,21 @@ class Run:
             detail={"eligible": int(players.size), "selected": chosen[:50].tolist()},
         )
         return chosen
+
+    def _available(self, players: IntArray, tier: int) -> Generator[simpy.Event, Any, IntArray]:
+        """Those of `players` that are there, as soon as there are any."""
+        who = "the server" if tier < 0 else f"edge-{tier}"
+        while True:
+            now_s = self.clock.now_s
+            there = self._availability.available(players, now_s, self._streams)
+            if there.any():
+                return players[there]
+            next_s = float(self._availability.next_s(players, now_s, self._streams).min())
+            with self.clock.waiting(who, f"one of {players.size} clients to become available"):
+                if next_s > now_s and next_s < np.inf:
+                    yield self.clock.until(next_s)
+                else:
+                    yield self.env.event()
 
     def turns(
         self, clients: IntArray, ref: StateRef, round_number: int, edge: int | None = None
@@ -204,10 +224,12 @@ class Run:
         edge: int | None = None,
     ) -> bool:
         """A new global version is out; whether the run ends with it."""
-        evaluation = self.publications.due(ref.version) and self.values.evaluate(
-            ref, self.clock.now_s
-        )
+        now_s, evaluation = self.clock.now_s, None
+        if self.publications.due(ref.version):
+            evaluation = self.values.evaluate(ref, now_s)
         if evaluation:
+            if self.publications.at_clients:
+                evaluation["own"] = self.values.evaluate_at_clients(ref, now_s)
             self._note(
                 "evaluate",
                 -1,
@@ -219,7 +241,7 @@ class Run:
         self.log.advance(self.clock.now_s)
         return self.publications.add(
             ref,
-            evaluation or None,
+            evaluation,
             time_s=self.clock.now_s,
             energy_j=self.accounts.energy_j(self.clock.now_s),
             bytes_moved=self.accounts.bytes_moved(self.clock.now_s),

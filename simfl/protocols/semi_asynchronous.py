@@ -90,7 +90,7 @@ class SemiAsynchronous(Protocol):
         yield from run.backhaul(edge, cloud, round_number, uplink=False)
         state = run.values.adopt(kept, cloud)
         for _ in range(self.edge_rounds):
-            chosen = run.select(state, run.members(edge), round_number, edge)
+            chosen = yield from run.select(state, run.members(edge), round_number, edge)
             delivered = yield from run.turns(chosen, state, round_number, edge)
             state = yield from run.aggregate(state, delivered, round_number, edge)
             participants = max(participants, delivered.clients.size)

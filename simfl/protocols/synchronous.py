@@ -20,7 +20,7 @@ class Synchronous(Protocol):
         """Select, train, wait for all, aggregate, publish; again."""
         ref, round_number = run.begin("cloud"), 0
         while True:
-            chosen = run.select(ref, run.all_clients, round_number)
+            chosen = yield from run.select(ref, run.all_clients, round_number)
             delivered = yield from run.turns(chosen, ref, round_number)
             ref = yield from run.aggregate(ref, delivered, round_number)
             round_number += 1

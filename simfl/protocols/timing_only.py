@@ -88,6 +88,10 @@ class TimingOnly:
         """There is nothing to evaluate."""
         return {}
 
+    def evaluate_at_clients(self, ref: StateRef, now_s: float) -> list[list[float]]:
+        """There is nothing to evaluate."""
+        return []
+
 
 def _empty(version: int) -> StateRef:
     return StateRef("", version, lambda: ServerState({}))

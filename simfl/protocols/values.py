@@ -256,7 +256,7 @@ class Values:
         """Loss and accuracy on the test set of what clients are served at `now_s`.
 
         Keys: loss, accuracy (means over clients if the algorithm serves each its own model) and,
-        then, `clients`: [loss, accuracy] per client.
+        then, `served`: [loss, accuracy] per client.
         """
         if not self.algorithm.personal:
             return dict(self.know(("evaluate", ref.key), lambda: self._global_metrics(ref)))
@@ -278,4 +278,28 @@ class Values:
             metrics = self.evaluator.metrics(self.algorithm.served(state, client, memory))
             rows.append([metrics.loss, metrics.accuracy])
         mean = np.mean(np.array(rows), axis=0)
-        return {"loss": float(mean[0]), "accuracy": float(mean[1]), "clients": rows}
+        return {"loss": float(mean[0]), "accuracy": float(mean[1]), "served": rows}
+
+    def evaluate_at_clients(self, ref: StateRef, now_s: float) -> list[list[float]]:
+        """[loss, accuracy] of what each client is served at `now_s`, on that client's own data."""
+        clients = sorted(self._clients)
+        jobs = {client: self.last_job(client, now_s) for client in clients}
+        lineage = tuple((client, job.key if job else None) for client, job in jobs.items())
+
+        def make() -> list[list[float]]:
+            state, rows = ref.value(), []
+            for client, job in jobs.items():
+                memory = job.result().memory if job and self.algorithm.personal else Memory()
+                models = self.algorithm.served(state, client, memory)
+                metrics = self.evaluator.metrics(models, on=client_set(client))
+                rows.append([metrics.loss, metrics.accuracy])
+            return rows
+
+        key = ("at clients", ref.key, lineage if self.algorithm.personal else ())
+        scores: list[list[float]] = self.know(key, make)
+        return scores
+
+
+def client_set(client: int) -> str:
+    """The evaluator's name for a client's own data."""
+    return f"client-{client}"

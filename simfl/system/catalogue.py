@@ -96,7 +96,9 @@ class Catalogue:
         profile = self._read(name)
         if profile.kind != kind:
             names = ", ".join(self.list_profiles(kind))
-            raise CatalogueError(f"'{name}' is a {profile.kind}, accepted: a {kind}, one of {names}")
+            raise CatalogueError(
+                f"'{name}' is a {profile.kind}, accepted: a {kind}, one of {names}"
+            )
         return profile
 
     def device(self, name: str) -> Device:

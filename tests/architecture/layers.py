@@ -56,10 +56,12 @@ ROOMS = {
     **dict.fromkeys(_FRAME.split(), _room(_FRAME, "pydantic pydantic_core typing_extensions yaml")),
     "registry": _room(_FRAME, "pydantic"),
     "runfolder": _room("eventlog", "pyarrow pandas"),
-    # Parts of assembly, each in its own file: the data as dealt, what learned values depend on.
+    # Parts of assembly, each in its own file: the data as dealt, what learned values depend on,
+    # what must fit together.
     "dealing": _room(f"learning {_FRAME}", "numpy"),
     "lineage": _room(f"learning algorithms journal {_FRAME}", "torch"),
-    "assembly": _room(f"{_BELOW_ASSEMBLY} dealing lineage", "torch numpy simpy"),
+    "checks": _room(f"learning algorithms protocols registry {_FRAME}", "torch"),
+    "assembly": _room(f"{_BELOW_ASSEMBLY} checks dealing lineage", "torch numpy simpy"),
     "execution": _room(
         f"{_BELOW_ASSEMBLY} assembly dealing", "torch numpy pandas pyarrow safetensors"
     ),

@@ -1,4 +1,4 @@
-"""The batched trainer gives what the sequential reference gives, and the same bits in any company."""
+"""The batched trainer gives what the sequential one gives, and the same bits in any company."""
 
 from __future__ import annotations
 
@@ -73,9 +73,7 @@ def test_batched_equals_sequential(model: str, optimizer: str, kind: str) -> Non
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 @pytest.mark.parametrize("trainer_class", [SequentialTrainer, BatchedTrainer])
-def test_masked_entries_stay_as_they_were(
-    trainer_class: type[Trainer], optimizer: str
-) -> None:
+def test_masked_entries_stay_as_they_were(trainer_class: type[Trainer], optimizer: str) -> None:
     """Masked weights keep their very bits under momentum, decay and kept Adam state."""
     net = network("mlp")
     start = net.initial(5)
@@ -189,9 +187,7 @@ def test_company_changes_no_bit(model: str, optimizer: str) -> None:
     results = []
     for cap, order in ((1, 1), (2, 1), (3, 1), (1000, 1), (1000, -1), (3, -1)):
         trainer = BatchedTrainer(net, shards(), plain_loss, cohort_cap=cap)
-        futures = {
-            client: submit(trainer, client, recipe) for client in range(len(SIZES))[::order]
-        }
+        futures = {client: submit(trainer, client, recipe) for client in range(len(SIZES))[::order]}
         results.append([futures[client].result() for client in range(len(SIZES))])
 
     for result in results[1:]:
@@ -241,7 +237,7 @@ def test_augmentation_is_seeded_by_the_job(trainer_class: type[Trainer]) -> None
 
 
 def test_dropout_is_computed_job_by_job_and_reproducible() -> None:
-    """A module that draws random numbers has no stacked form; its draws come from the job's seed."""
+    """A module that draws random numbers is not stacked; its draws come from the job's seed."""
     net = Network(
         lambda: nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 3)),
         IMAGE,

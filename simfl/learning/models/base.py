@@ -51,7 +51,13 @@ def as_module(
         signature.bind(**given)
     except TypeError as error:
         raise ValueError(f"{name}: {error}; its signature is {name}{signature}") from error
-    module = model(**given)
+    try:
+        module = model(**given)
+    except ValueError:
+        raise
+    except Exception as error:  # a user's constructor may raise anything
+        cause = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{name} cannot be built: {cause}") from error
     if not isinstance(module, nn.Module):
         raise ValueError(f"{name} made a {type(module).__name__}, not a torch.nn.Module")
     return module

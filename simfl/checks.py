@@ -1,0 +1,94 @@
+"""What must fit together beyond each part's own fields; every refusal says why, at the key to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+
+from simfl import registry
+from simfl.algorithms.base import Algorithm
+from simfl.learning.network import Network
+from simfl.protocols.base import Protocol
+from simfl.scenario import Scenario
+from simfl.suggestion import nearest
+from simfl.yaml_source import ScenarioError, show
+
+LEARNED_CRITERIA = ("accuracy", "loss", "plateau")
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def check_trainer(name: str, known: Collection[str]) -> None:
+    """Raises `ScenarioError` unless `name` is one of the trainers."""
+    if name not in known:
+        raise _option_error("--trainer", name, known)
+
+
+def torch_device(name: str) -> str:
+    """The device that --device means; raises `ScenarioError` where it is unknown or absent."""
+    if name not in DEVICES:
+        raise _option_error("--device", name, DEVICES)
+    if name == "cuda" and not torch.cuda.is_available():
+        message = "found 'cuda', but torch sees no CUDA device here; accepted: auto, cpu"
+        raise ScenarioError("--device", None, "", "'cuda'", "auto, cpu", message)
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name
+
+
+def _option_error(option: str, found: str, known: Collection[str]) -> ScenarioError:
+    accepted = ", ".join(known)
+    message = f"found {show(found)}{nearest(found, known) or ';'} accepted: {accepted}"
+    return ScenarioError(option, None, "", show(found), accepted, message)
+
+
+def check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> None:
+    """Raises `ScenarioError` where the algorithm refuses the protocol, with its reason."""
+    name = registry.part_name(type(protocol))
+    if name in algorithm.refusals:
+        one = registry.part_name(type(algorithm))
+        raise scenario.where("protocol").error(
+            name, "", f"{one} cannot run under {name}: {algorithm.refusals[name]}"
+        )
+
+
+def check_stop(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
+    """Raises `ScenarioError` for an end that no run of this algorithm can come to."""
+    stop, name = scenario.stop, registry.part_name(type(algorithm))
+    for key in LEARNED_CRITERIA:
+        value = getattr(stop, key)
+        if value is not None and not algorithm.learns:
+            reason = (
+                f"algorithm {name} learns nothing, so that there is no {key} to reach; accepted: "
+                f"versions, time_s, energy_j, bytes"
+            )
+            raise scenario.where("stop", key).error(key, "", reason)
+    given = {key for key in type(stop).model_fields if getattr(stop, key) is not None}
+    if given == {"bytes"} and _sends_nothing(algorithm, network):
+        reason = f"algorithm {name} sends nothing, so that the run would never end"
+        raise scenario.where("stop", "bytes").error("bytes", "", reason)
+
+
+def _sends_nothing(algorithm: Algorithm, network: Network) -> bool:
+    if algorithm.learned_price:
+        return False
+    prices = (algorithm.price(network, 0, 0), algorithm.tier_price(network, 0))
+    return not any(one.down_bytes or one.up_bytes for one in prices)
+
+
+def check_model(network: Network, outputs: int) -> None:
+    """Raises ValueError unless examples pass through the model and give `outputs` values each."""
+    examples = torch.zeros(2, *network.input_shape, dtype=network.dtype, device=network.device)
+    shape = tuple(network.input_shape)
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=()):
+            found, _ = network.call(network.initial(0), examples, training=False)
+    except Exception as error:  # the user's module may raise anything
+        cause = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        raise ValueError(f"examples of shape {shape} do not pass through: {cause}") from error
+    wanted = (2, outputs)
+    if tuple(found.shape) != wanted:
+        raise ValueError(
+            f"gives {tuple(found.shape)} for 2 examples of shape {shape}, accepted: {wanted}, one "
+            f"value for each of {outputs} outputs"
+        )

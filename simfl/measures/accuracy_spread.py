@@ -1,0 +1,22 @@
+"""How differently well clients are served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simfl.measures.base import Measure
+from simfl.runfolder import LoadedRun
+
+
+@dataclass(frozen=True)
+class AccuracySpread(Measure):
+    """The accuracy of what each client is served, on its own data, at the end of the run."""
+
+    def compute(self, run: LoadedRun) -> dict[str, float]:
+        """accuracy_mean, accuracy_worst and accuracy_std (population) over clients."""
+        accuracy = run.clients["served_accuracy"]
+        return {
+            "accuracy_mean": float(accuracy.mean()),
+            "accuracy_worst": float(accuracy.min()),
+            "accuracy_std": float(accuracy.std(ddof=0)),
+        }

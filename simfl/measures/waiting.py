@@ -1,0 +1,22 @@
+"""How long clients wait for one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simfl.measures.base import Measure
+from simfl.runfolder import LoadedRun
+
+
+@dataclass(frozen=True)
+class Waiting(Measure):
+    """The share of clients' time and energy that is spent idle."""
+
+    def compute(self, run: LoadedRun) -> dict[str, float]:
+        """idle_time_share and idle_energy_share, over all clients together."""
+        clients = run.clients
+        horizon_s = float(run.manifest["horizon_s"]) * len(clients)
+        return {
+            "idle_time_share": float(clients["idle_s"].sum()) / horizon_s,
+            "idle_energy_share": float(clients["idle_j"].sum() / clients["energy_j"].sum()),
+        }

@@ -1,0 +1,1 @@
+"""When clients can be asked to take part."""

@@ -1,0 +1,24 @@
+"""Clients that are always there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.streams import FloatArray, Streams
+from simfl.system.availability.base import Availability, IntArray
+
+
+@dataclass(frozen=True)
+class Always(Availability):
+    """Every client at every moment."""
+
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+        """All of them."""
+        return np.ones(clients.size, dtype=np.bool_)
+
+    def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """Now."""
+        return np.full(clients.size, time_s)

@@ -1,0 +1,28 @@
+"""The interface of every availability model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.streams import FloatArray, Streams
+
+IntArray = NDArray[np.int64]
+
+
+class Availability(ABC):
+    """Says which clients can be dispatched at a moment; a turn once begun is finished.
+
+    Vectorised over clients and without state: what it says of a client at a time depends on
+    neither who asks nor how often. Randomness comes from `streams`.
+    """
+
+    @abstractmethod
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+        """Whether each of `clients` can be dispatched at `time_s`."""
+
+    @abstractmethod
+    def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """When each of `clients`, not available at `time_s`, will be; inf for never."""

@@ -1,0 +1,37 @@
+"""Clients that come and go with a fixed period, such as phones that charge at night."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.streams import FloatArray, Streams
+from simfl.system.availability.base import Availability, IntArray
+
+
+@dataclass(frozen=True)
+class Periodic(Availability):
+    """On for the first `share` of every period; each client's phase is drawn uniformly."""
+
+    period_s: Annotated[float, "> 0", "from one return to the next"] = 86400.0
+    share: Annotated[float, "> 0", "<= 1", "of the period in which a client is available"] = 0.3
+
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+        """Whether the client's own clock stands in its first `share`."""
+        on: NDArray[np.bool_] = self._place(clients, time_s, streams) < self.share
+        return on
+
+    def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """The start of the client's next period."""
+        place = self._place(clients, time_s, streams)
+        return time_s + (1.0 - place) * self.period_s
+
+    def _place(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """Where in its period, from 0 to 1, each client is."""
+        place: FloatArray = (
+            time_s / self.period_s + streams.uniform("availability.phase", clients)
+        ) % 1.0
+        return place

@@ -1,0 +1,85 @@
+"""Which rows make up which step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simfl.learning.batches import padded_rows, plan_batches, step_seed
+from simfl.learning.job import LocalTraining
+
+
+@given(num_examples=st.integers(1, 60), batch_size=st.integers(1, 20), epochs=st.integers(1, 3))
+def test_every_epoch_covers_the_shard_once(num_examples: int, batch_size: int, epochs: int) -> None:
+    """Each epoch is a permutation of the rows, cut into batches of which the last may be short."""
+    batches = plan_batches(1, num_examples, LocalTraining(epochs=epochs, batch_size=batch_size))
+    per_epoch = -(-num_examples // batch_size)
+
+    assert len(batches) == epochs * per_epoch
+    for epoch in range(epochs):
+        rows = torch.cat(batches[epoch * per_epoch : (epoch + 1) * per_epoch])
+        assert torch.equal(rows.sort().values, torch.arange(num_examples))
+
+
+def test_steps_go_on_through_reshuffled_passes() -> None:
+    """With `steps` there are exactly that many batches; a new pass has a new order."""
+    batches = plan_batches(3, 10, LocalTraining(steps=7, batch_size=4))
+    passes = [torch.cat(batches[:3]), torch.cat(batches[3:6])]
+
+    assert [len(batch) for batch in batches] == [4, 4, 2, 4, 4, 2, 4]
+    assert all(torch.equal(rows.sort().values, torch.arange(10)) for rows in passes)
+    assert not torch.equal(*passes)
+
+
+def test_the_plan_follows_from_the_seed() -> None:
+    """The same seed gives the same rows, another seed others."""
+    local = LocalTraining(epochs=1, batch_size=50)
+    first, again, other = (plan_batches(seed, 50, local)[0] for seed in (1, 1, 2))
+
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_the_whole_shard_comes_in_its_own_order() -> None:
+    """Without a batch size each epoch is one batch in order."""
+    batches = plan_batches(1, 9, LocalTraining(epochs=2, batch_size=None))
+
+    assert [batch.tolist() for batch in batches] == [list(range(9))] * 2
+
+
+def test_a_gradient_job_takes_the_shard_once_in_order() -> None:
+    """A gradient is over the whole shard in pieces, or over `steps` random mini-batches."""
+    whole = plan_batches(1, 5, LocalTraining(epochs=3, batch_size=2), "gradient")
+    some = plan_batches(1, 50, LocalTraining(steps=1, batch_size=20), "gradient")
+
+    assert [batch.tolist() for batch in whole] == [[0, 1], [2, 3], [4]]
+    assert len(some) == 1
+    assert some[0].tolist() != sorted(some[0].tolist())
+
+
+def test_batches_too_small_are_left_out() -> None:
+    """One leftover row has no variance; a shard of one row is refused with the reason."""
+    local = LocalTraining(epochs=1, batch_size=4)
+
+    assert [len(batch) for batch in plan_batches(1, 9, local, smallest=2)] == [4, 4]
+    with pytest.raises(ValueError, match=r"^batch_size: 1 examples"):
+        plan_batches(1, 1, local, smallest=2)
+
+
+@given(num_examples=st.integers(1, 5000))
+def test_padding_is_small(num_examples: int) -> None:
+    """A whole shard is padded by less than a quarter, or by less than eight rows."""
+    rows = padded_rows(num_examples, None)
+
+    assert num_examples <= rows < num_examples + max(8, num_examples / 4)
+    assert padded_rows(num_examples, 32) == min(32, rows)
+
+
+def test_step_seeds_differ() -> None:
+    """Every (job, step) draws from a seed of its own."""
+    seeds = {step_seed(seed, step) for seed in range(30) for step in range(30)}
+
+    assert len(seeds) == 900
+    assert all(0 <= seed < 2**63 for seed in seeds)

@@ -1,0 +1,72 @@
+"""Losses and accuracies on the server's sets."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from simfl.learning import evaluate
+from simfl.learning.datasets.base import Examples
+from simfl.learning.evaluate import Evaluator, Metrics, mean_loss
+from simfl.learning.network import Network
+from simfl.learning.objective import Objective
+from tests.learning.training import network, shards
+
+
+def identity(task: str) -> Network:
+    """A linear layer whose weights the test sets."""
+    return Network(lambda: nn.Linear(2, 2, bias=False), (2,), Objective(task), torch.float64)  # type: ignore[arg-type] # one of the two tasks
+
+
+def test_classification_metrics_by_hand() -> None:
+    """Logits 0 for every class: loss ln 2; three of four labels are the first class."""
+    examples = Examples(torch.ones(4, 2), torch.tensor([0, 0, 0, 1]))
+    evaluator = Evaluator(identity("classification"), {"test": examples})
+
+    metrics = evaluator.metrics([{"weight": torch.zeros(2, 2, dtype=torch.float64)}])
+
+    assert metrics.accuracy == 0.75
+    assert metrics.loss == pytest.approx(0.6931471805599453, abs=1e-12)
+
+
+def test_regression_metrics_by_hand() -> None:
+    """Predicting the inputs themselves is right; predicting the mean has R^2 of 0."""
+    inputs = torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
+    evaluator = Evaluator(identity("regression"), {"test": Examples(inputs, inputs.clone())})
+
+    right = evaluator.metrics([{"weight": torch.eye(2, dtype=torch.float64)}])
+    mean = evaluator.metrics([{"weight": torch.zeros(2, 2, dtype=torch.float64)}])
+
+    assert right == Metrics(loss=0.0, accuracy=1.0)
+    assert mean == Metrics(loss=2.0, accuracy=0.0)
+
+
+def test_members_are_averaged_before_they_are_scored() -> None:
+    """Several models are scored on the mean of their outputs, not on the mean of their scores."""
+    inputs = torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
+    evaluator = Evaluator(identity("regression"), {"test": Examples(inputs, inputs.clone())})
+    zero, double = (scale * torch.eye(2, dtype=torch.float64) for scale in (0.0, 2.0))
+
+    metrics = evaluator.metrics([{"weight": zero}, {"weight": double}])
+
+    assert metrics == Metrics(loss=0.0, accuracy=1.0)
+
+
+def test_evaluation_uses_running_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In evaluation rows do not meet: passes of three rows give what one pass gives."""
+    net = network("bn_cnn")
+    data = shards((10,))[0].cast(torch.float64)
+    whole = mean_loss(net, net.initial(5), data)
+    monkeypatch.setattr(evaluate, "ROWS_PER_PASS", 3)
+
+    assert mean_loss(net, net.initial(5), data) == pytest.approx(whole, abs=1e-12)
+
+
+def test_an_absent_set_is_named() -> None:
+    """Asking for a set that the server does not hold says which it holds, and how to get one."""
+    evaluator = Evaluator(network("linear"), {"test": shards()[0]})
+
+    assert evaluator.num_examples() == 3
+    with pytest.raises(ValueError, match=r"no validation set.*validation_share.*held: test"):
+        evaluator.loss([network("linear").initial(0)], on="validation")

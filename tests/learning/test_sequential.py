@@ -1,0 +1,74 @@
+"""The reference against a training loop written out by hand with torch's own parts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from simfl.learning.batches import plan_batches
+from simfl.learning.job import LocalTraining, Recipe
+from simfl.learning.sequential import SequentialTrainer
+from tests.learning.training import MODELS, network, plain_loss, shards, submit
+
+LOCALS = [
+    LocalTraining(epochs=3, batch_size=8, learning_rate=0.1, momentum=0.9, weight_decay=0.01),
+    LocalTraining(steps=9, batch_size=8, learning_rate=0.01, optimizer="adam"),
+]
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=["sgd", "adam"])
+@pytest.mark.parametrize("model", ["mlp", "residual"])
+def test_training_is_the_textbook_loop(model: str, local: LocalTraining) -> None:
+    """Module, optimizer, cross entropy: the payload is the module's state afterwards."""
+    net = network(model)
+    data = shards()[4].cast(torch.float64)
+    start = net.initial(5)
+    module = MODELS[model]().double()
+    module.load_state_dict(start)
+    if local.optimizer == "adam":
+        optimizer: torch.optim.Optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
+    else:
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+    for rows in plan_batches(4000, len(data), local):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(module(data.inputs[rows]), data.targets[rows])
+        loss.backward()
+        optimizer.step()
+
+    update = submit(SequentialTrainer(net, shards(), plain_loss), 4, Recipe(local)).result()
+
+    assert update.payload.keys() == module.state_dict().keys()
+    for name, tensor in module.state_dict().items():
+        torch.testing.assert_close(update.payload[name], tensor, rtol=0, atol=1e-12, msg=name)
+
+
+def test_a_gradient_is_that_of_the_mean_loss() -> None:
+    """In pieces or at once, the gradient over the shard is the gradient of the mean loss."""
+    net = network("mlp")
+    data = shards()[4].cast(torch.float64)
+    module = MODELS["mlp"]().double()
+    module.load_state_dict(net.initial(5))
+    nn.functional.cross_entropy(module(data.inputs), data.targets).backward()
+    recipe = Recipe(LocalTraining(batch_size=7), kind="gradient")
+
+    update = submit(SequentialTrainer(net, shards(), plain_loss), 4, recipe).result()
+
+    for name, parameter in module.named_parameters():
+        torch.testing.assert_close(update.payload[name], parameter.grad, rtol=0, atol=1e-12)
+
+
+def test_kept_adam_state_continues_where_it_stopped() -> None:
+    """Two chained jobs of one whole-shard step each are one job of two steps."""
+    net = network("mlp")
+    local = LocalTraining(epochs=1, batch_size=None, optimizer="adam", keep_optimizer=True)
+    both = LocalTraining(epochs=2, batch_size=None, optimizer="adam", keep_optimizer=True)
+    trainer = SequentialTrainer(net, shards(), plain_loss)
+    first = submit(trainer, 4, Recipe(local))
+    second = submit(trainer, 4, Recipe(local), start=first.result().payload, previous=first, turn=1)
+
+    expected = submit(trainer, 4, Recipe(both)).result()
+
+    assert second.result().memory.optimizer_steps == 2
+    for name, tensor in expected.payload.items():
+        torch.testing.assert_close(second.result().payload[name], tensor, rtol=0, atol=1e-12)
