@@ -147,7 +147,9 @@ class Simulation:
 
     def _log(self, folder: Path | None) -> EventLog:
         world, log = self.world, self.scenario.log
-        edges_w = np.full(world.num_edges, world.edge_power_idle_w)
+        # A flat protocol has no edge servers: nobody pays for machines that are not there.
+        edge_w = world.edge_power_idle_w if self.protocol.hierarchical else 0.0
+        edges_w = np.full(world.num_edges, edge_w)
         idle_w = np.concatenate([world.power_idle_w, edges_w, [world.cloud_power_idle_w, 0.0]])
         return EventLog(
             Actors(world.num_clients, world.num_edges),
@@ -231,7 +233,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         parts=parts,
         streams=streams,
         world=world,
-        shards=shards,
+        shards=shards.cast(network.dtype, network.device),
         network=network,
         augment=augment,
         edge=_associate(scenario, parts, world, shards, streams),

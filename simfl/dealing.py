@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from simfl.learning.datasets.base import Data, Dataset, Examples
@@ -39,6 +40,20 @@ class Shards:
                 values = np.ascontiguousarray(tensor.numpy()).reshape(-1)
                 digest.update(values.view(np.uint8).data)
         return digest.hexdigest()
+
+    def cast(self, dtype: torch.dtype, device: torch.device) -> Shards:
+        """The same data as the network computes with them: converted once, not per job."""
+        data = replace(
+            self.data,
+            train=self.data.train.take(np.arange(0)),  # dealt out by now
+            test=self.data.test.cast(dtype, device),
+        )
+        return replace(
+            self,
+            data=data,
+            clients=[own.cast(dtype, device) for own in self.clients],
+            validation=self.validation and self.validation.cast(dtype, device),
+        )
 
 
 def deal(

@@ -45,7 +45,8 @@ class ScenarioError(ValueError):
         self.key = key
         self.found = found
         self.accepted = accepted
-        self.message = message or f"found {found}, accepted: {accepted}"
+        comma = "" if found.endswith("?") else ","
+        self.message = message or f"found {found}{comma} accepted: {accepted}"
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"

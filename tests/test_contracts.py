@@ -87,4 +87,4 @@ def test_memory_of_clients_survives_tier_boundaries(algorithm, protocol):
         job = run.values.last_job(client, run.clock.now_s)
         turns = run.observations.participations[client]
         assert job is not None
-        assert job.result().memory.optimizer_steps >= turns * math.ceil(size / 16)
+        assert job.memory().optimizer_steps >= turns * math.ceil(size / 16)

@@ -54,6 +54,8 @@ class StackedOptimizer:
             for name in trainable
             for buffer in kept
         }
+        # Reused from step to step: fresh memory of this size costs more than the arithmetic.
+        self._changes = {name: torch.empty_like(parameters[name].detach()) for name in trainable}
 
     def step(
         self, number: int, gradients: Parameters, live: Tensor | None, masks: Parameters
@@ -66,9 +68,9 @@ class StackedOptimizer:
                 slope = gradient + decay * parameter if decay else gradient
                 change = self._change(number, name, slope, live)
                 if live is not None:
-                    change = torch.where(per_job_view(live, change), change, 0.0)
+                    change.masked_fill_(~per_job_view(live, change), 0.0)
                 if name in masks:
-                    change = torch.where(masks[name], change, 0.0)
+                    change.masked_fill_(~masks[name], 0.0)
                 parameter -= change
 
     def _change(self, number: int, name: str, gradient: Tensor, live: Tensor | None) -> Tensor:
@@ -83,15 +85,16 @@ class StackedOptimizer:
             rates = self.rates / self.rates.new_tensor([1 - first**count for count in counts])
             scale = self.rates.new_tensor([(1 - second**count) ** 0.5 for count in counts])
             root = variance.sqrt() / per_job_view(scale, variance) + ADAM_EPSILON
-            return per_job_view(rates, mean) * (mean / root)
+            change = torch.div(mean, root, out=self._changes[name])
+            return change.mul_(per_job_view(rates, mean))
         if self.local.momentum:
             gradient = self._moved(f"momentum_buffer/{name}", self.local.momentum, gradient, live)
-        return per_job_view(self.rates, gradient) * gradient
+        return torch.mul(per_job_view(self.rates, gradient), gradient, out=self._changes[name])
 
     def _moved(self, key: str, share: float, addend: Tensor, live: Tensor | None) -> Tensor:
         """`share * buffer + addend`, kept for the jobs that take this step."""
-        moved = share * self.buffers[key] + addend
-        if live is not None:
-            moved = torch.where(per_job_view(live, moved), moved, self.buffers[key])
-        self.buffers[key] = moved
-        return moved
+        held = self.buffers[key]
+        if live is None:
+            return held.mul_(share).add_(addend)
+        moved = share * held + addend
+        return held.copy_(torch.where(per_job_view(live, moved), moved, held))

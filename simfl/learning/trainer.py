@@ -37,18 +37,31 @@ class Future:
         self._trainer = trainer
         self._job: LocalJob | None = job
         self._update: Update | None = None
+        self._memory: Memory | None = None
 
     @property
     def done(self) -> bool:
-        """Whether `result` is at hand without training."""
-        return self._update is not None or self.key in self._trainer.store
+        """Whether the job needs no training any more."""
+        trained = self._update is not None or self._memory is not None
+        return trained or self.key in self._trainer.store
 
     def result(self) -> Update:
         """The update, trained now if need be, with everything else that can be."""
+        if self._memory is not None:
+            raise RuntimeError(f"the update of client {self.client} was released after its use")
         if self._update is None:
             self._trainer.resolve(self)
         assert self._update is not None
         return self._update
+
+    def memory(self) -> Memory:
+        """What the client keeps after this job; stays at hand after `release`."""
+        return self._memory if self._memory is not None else self.result().memory
+
+    def release(self) -> None:
+        """The update has been used: let go of its tensors, and keep the client's memory only."""
+        self._memory = self.memory()
+        self._update = None
 
     @property
     def job(self) -> LocalJob:
@@ -164,7 +177,7 @@ class Trainer(ABC):
     def _task(self, future: Future) -> Task:
         job = future.job
         brief = job.make_brief()
-        memory = Memory() if job.previous is None else job.previous.result().memory
+        memory = Memory() if job.previous is None else job.previous.memory()
         return Task(
             client=job.client,
             seed=job.seed,

@@ -26,7 +26,13 @@ MOST_NAMED_EDGES = 8
 
 
 def save_overview(run: LoadedRun, path: Path) -> Path:
-    """Write a PNG of four panels: accuracy against time and energy, energy, participation.
+    """Write `draw_overview`'s figure as a PNG."""
+    draw_overview(run).savefig(path)
+    return path
+
+
+def draw_overview(run: LoadedRun) -> Figure:
+    """Four panels: accuracy against time and against energy, clients' energy, participation.
 
     Where nothing was evaluated, versions stand in for accuracy.
     """
@@ -38,8 +44,7 @@ def save_overview(run: LoadedRun, path: Path) -> Path:
         _energy(axes[1, 0], run)
         _participation(axes[1, 1], run)
         figure.suptitle(f"{run.manifest['name']}, seed {run.manifest['seed']}")
-        figure.savefig(path)
-    return path
+    return figure
 
 
 def legend_above(axes: Axes, title: str) -> None:

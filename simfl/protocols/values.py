@@ -230,7 +230,10 @@ class Values:
 
         def make() -> ServerState:
             updates = [replace(future.result(), staleness=late) for _, future, late in jobs]
-            return self.algorithm.aggregate(ref.value(), updates, self.evaluator)
+            state = self.algorithm.aggregate(ref.value(), updates, self.evaluator)
+            for _, future, _ in jobs:
+                future.release()  # clients' chains hold futures; they need the memory alone
+            return state
 
         lineage = tuple((future.key, late) for _, future, late in jobs)
         return StateRef(make_key("aggregate", ref.key, lineage), ref.version + 1, make)
@@ -274,7 +277,7 @@ class Values:
     def _served_metrics(self, ref: StateRef, jobs: Mapping[int, Future | None]) -> dict[str, Any]:
         state, rows = ref.value(), []
         for client, job in jobs.items():
-            memory = job.result().memory if job else Memory()
+            memory = job.memory() if job else Memory()
             metrics = self.evaluator.metrics(self.algorithm.served(state, client, memory))
             rows.append([metrics.loss, metrics.accuracy])
         mean = np.mean(np.array(rows), axis=0)
@@ -289,7 +292,7 @@ class Values:
         def make() -> list[list[float]]:
             state, rows = ref.value(), []
             for client, job in jobs.items():
-                memory = job.result().memory if job and self.algorithm.personal else Memory()
+                memory = job.memory() if job and self.algorithm.personal else Memory()
                 models = self.algorithm.served(state, client, memory)
                 metrics = self.evaluator.metrics(models, on=client_set(client))
                 rows.append([metrics.loss, metrics.accuracy])

@@ -58,7 +58,7 @@ ROOMS = {
     "runfolder": _room("eventlog", "pyarrow pandas"),
     # Parts of assembly, each in its own file: the data as dealt, what learned values depend on,
     # what must fit together.
-    "dealing": _room(f"learning {_FRAME}", "numpy"),
+    "dealing": _room(f"learning {_FRAME}", "numpy torch"),
     "lineage": _room(f"learning algorithms journal {_FRAME}", "torch"),
     "checks": _room(f"learning algorithms protocols registry {_FRAME}", "torch"),
     "assembly": _room(f"{_BELOW_ASSEMBLY} checks dealing lineage", "torch numpy simpy"),

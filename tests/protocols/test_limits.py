@@ -113,7 +113,7 @@ def test_one_client_is_local_training():
     )[1]
 
     job = alone.values.last_job(0, alone.clock.now_s)
-    assert largest_difference(final_weights(fedavg), job.result().memory.private) < 1e-12
+    assert largest_difference(final_weights(fedavg), job.memory().private) < 1e-12
 
 
 def test_a_late_model_counts_less(tmp_path):

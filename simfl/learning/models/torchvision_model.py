@@ -33,8 +33,8 @@ class TorchvisionModel(Model):
         if self.architecture not in known:
             near = difflib.get_close_matches(self.architecture, known, n=1, cutoff=0.0)[0]
             raise ValueError(
-                f"architecture: found {self.architecture!r}, did you mean {near!r}? accepted: "
-                f"{', '.join(known)}"
+                f"architecture: found {self.architecture!r}, did you mean {near!r}? accepted: one "
+                f"of the {len(known)} classifiers in torchvision.models"
             )
         builder = models.get_model_builder(self.architecture)
         keywords: dict[str, Any] = {"weights": None, "num_classes": outputs}

@@ -1,0 +1,596 @@
+"""What is wrong with a scenario is told in one line that names the key, and nothing is written."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from simfl.cli import app
+
+GOOD: dict[str, Any] = {
+    "name": "tiny",
+    "seed": 3,
+    "data": {"name": "digits", "partition": "iid"},
+    "model": "linear",
+    "population": {
+        "name": "catalogue",
+        "clients": 4,
+        "edges": 2,
+        "groups": [{"device": "rpi_4b", "link": "wifi5_ac", "share": 1.0}],
+    },
+    "algorithm": {
+        "name": "fedavg",
+        "local": {"epochs": 1, "batch_size": 64, "learning_rate": 0.1},
+    },
+    "protocol": {"name": "semi_asynchronous", "edge_rounds": 1, "concurrency": 1},
+    "decisions": {"selection": {"name": "random", "count": 1}},
+    "stop": {"versions": 1},
+}
+ABSENT = object()
+
+NET = """
+from torch import nn
+class Net(nn.Sequential):
+    def __init__(self, outputs):
+        super().__init__(nn.Flatten(), nn.Linear(64, 3))
+class Blank(nn.Module):
+    pass
+class Fragile(nn.Module):
+    def __init__(self):
+        raise KeyError("width")
+"""
+FAR = """
+from dataclasses import dataclass
+import numpy as np
+from simfl.decisions.base import Association
+@dataclass(frozen=True)
+class Far(Association):
+    def decide(self, view, rng):
+        return np.full(4, 9)
+@dataclass(frozen=True)
+class Idle(Association):
+    pass
+"""
+DEVICE = """kind: device
+device_class: sbc
+power_idle_w: 1.6
+memory_bytes: 4e9
+processor:
+  name: cpu
+  cores: 4
+  frequency_min_hz: 6e8
+  frequency_max_hz: 1.8e9
+  kappa: 1e-28
+  flops_per_s: 1e9
+  efficiency: 0.2
+"""
+OWN = {"population.profiles": ["own"], "population.groups.0.device": "mine"}
+PAPER = {"name": "paper", "clients": 4, "edges": 2}
+RANDOM_HALF = {"name": "random", "count": 2, "share": 0.5}
+TWO_WAYS = [
+    {"device": "rpi_4b", "link": "wifi5_ac", "count": 2},
+    {"device": "rpi_4b", "link": "wifi5_ac", "share": 0.5},
+]
+
+
+@dataclass(frozen=True)
+class Bad:
+    """What is changed in the good scenario, and the key and words of the error that follows."""
+
+    about: str
+    changes: Mapping[str, Any]
+    key: str
+    words: str
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+def unknown_keys() -> list[Bad]:
+    """A misspelt key in every section."""
+    places = {
+        "protocl": "protocol",
+        "data.test_shar": "test_share",
+        "data.partition": {"name": "dirichlet", "alfa": 1},
+        "model": {"name": "mlp", "hiden": [3]},
+        "population.client": "clients",
+        "population.groups.0.shar": "share",
+        "algorithm.local.learning_rat": "learning_rate",
+        "protocol.edge_round": "edge_rounds",
+        "decisions.selektion": "selection",
+        "decisions.selection.cont": "count",
+        "stop.version": "versions",
+        "evaluate": {"evry": 3},
+        "log": {"levl": "full"},
+    }
+    meant = {"alfa": "alpha", "hiden": "hidden", "evry": "every", "levl": "level"}
+    found = []
+    for place, value in places.items():
+        if isinstance(value, dict):
+            key = list(value)[-1]
+            bad = Bad(f"unknown {key}", {place: value}, f"{place}.{key}", meant[key])
+        else:
+            bad = Bad(f"unknown {place}", {place: 1}, place, value)
+        found.append(
+            Bad(bad.about, bad.changes, bad.key, f"unknown key .*did you mean '{bad.words}'")
+        )
+    return found
+
+
+BAD: list[Bad] = [
+    *unknown_keys(),
+    Bad("key of another part", {"algorithm.mu": 0.1}, "algorithm.mu", "accepted: local, name"),
+    # unknown names
+    Bad("algorithm", {"algorithm.name": "fedagv"}, "algorithm.name", "did you mean 'fedavg'"),
+    Bad("model", {"model": "cnnn"}, "model.name", "did you mean 'cnn'"),
+    Bad("data set", {"data.name": "digit"}, "data.name", "did you mean 'digits'"),
+    Bad("protocol", {"protocol": "synchronus"}, "protocol.name", "did you mean 'synchronous'"),
+    Bad(
+        "device",
+        {"population.groups.0.device": "rpi4b"},
+        "population.groups.0.device",
+        "unknown device 'rpi4b', did you mean 'rpi_4b'\\? accepted: jetson_nano,",
+    ),
+    Bad(
+        "link",
+        {"population.groups.0.link": "wifi5"},
+        "population.groups.0.link",
+        "did you mean 'wifi5_ac'",
+    ),
+    Bad("backhaul", {"population.backhaul": "wan"}, "population.backhaul", "unknown link 'wan'"),
+    Bad(
+        "device as server",
+        {"population.cloud_server": "rpi_4b"},
+        "population.cloud_server",
+        "'rpi_4b' is a device, accepted: a server",
+    ),
+    Bad(
+        "architecture",
+        {"model": {"name": "torchvision", "architecture": "resnet19"}},
+        "model.architecture",
+        "did you mean 'resnet18'",
+    ),
+    # types
+    Bad("text as count", {"population.clients": "4"}, "population.clients", "found '4'.*integer"),
+    Bad("fraction as count", {"population.clients": 4.5}, "population.clients", "an integer"),
+    Bad("truth as count", {"population.clients": True}, "population.clients", "found true"),
+    Bad("list as model", {"model": ["cnn"]}, "model", "found \\['cnn'\\]"),
+    Bad("text as data", {"data": "digits"}, "data", "a section"),
+    Bad("no algorithm", {"algorithm": ABSENT}, "algorithm", "found nothing"),
+    Bad("no clients", {"population.clients": ABSENT}, "population.clients", "found nothing"),
+    Bad("local is null", {"algorithm.local": None}, "algorithm.local", "found null"),
+    Bad("text in a list", {"model": {"name": "cnn", "channels": [4, "x"]}}, "model.channels.1", ""),
+    Bad("dtype", {"dtype": "float16"}, "dtype", "one of float32, float64"),
+    Bad("empty name", {"name": ""}, "name", "found ''"),
+    # ranges
+    Bad("negative seed", {"seed": -1}, "seed", "found -1, accepted: an integer >= 0"),
+    Bad("zero clients", {"population.clients": 0}, "population.clients", ">= 1"),
+    Bad(
+        "learning rate",
+        {"algorithm.local.learning_rate": -0.1},
+        "algorithm.local.learning_rate",
+        "found -0.1, accepted: a number > 0",
+    ),
+    Bad(
+        "endless learning rate",
+        {"algorithm.local.learning_rate": float("inf")},
+        "algorithm.local.learning_rate",
+        "finite",
+    ),
+    Bad("zero epochs", {"algorithm.local.epochs": 0}, "algorithm.local.epochs", "found 0"),
+    Bad("momentum", {"algorithm.local.momentum": 1}, "algorithm.local.momentum", "< 1"),
+    Bad(
+        "alpha",
+        {"data.partition": {"name": "dirichlet", "alpha": 0}},
+        "data.partition.alpha",
+        "found 0, accepted: a number > 0",
+    ),
+    Bad("count", {"decisions.selection.count": 0}, "decisions.selection.count", "found 0.*>= 1"),
+    Bad("stop at 90 %", {"stop": {"accuracy": 90}}, "stop.accuracy", "<= 1"),
+    Bad("zero versions", {"stop": {"versions": 0}}, "stop.versions", ">= 1"),
+    Bad(
+        "range upside down",
+        {"population": {**PAPER, "access_bps": [9e6, 1e6]}},
+        "population.access_bps",
+        "low <= high",
+    ),
+    # combinations
+    Bad("two lengths", {"algorithm.local.steps": 3}, "algorithm.local.epochs", "exclude each other"),
+    Bad(
+        "adam with momentum",
+        {"algorithm.local.optimizer": "adam", "algorithm.local.momentum": 0.9},
+        "algorithm.local.momentum",
+        "belongs to sgd",
+    ),
+    Bad(
+        "fedsgd with adam",
+        {"algorithm.name": "fedsgd", "algorithm.local.optimizer": "adam"},
+        "algorithm.local.optimizer",
+        "found 'adam', but fedsgd .* accepted: sgd",
+    ),
+    Bad("edges", {"population.edges": 5}, "population.edges", "found 5, accepted: at most 4"),
+    Bad("shares", {"population.groups.0.share": 0.5}, "population.groups", "add up to 0.5"),
+    Bad("share and count", {"population.groups": TWO_WAYS}, "population.groups", "every group"),
+    Bad("no groups", {"population.groups": []}, "population.groups", "one or more groups"),
+    Bad("two sizes", {"decisions.selection": RANDOM_HALF}, "decisions.selection.count", "one of"),
+    Bad("no end", {"stop": {}}, "stop", "give at least one of versions, time_s"),
+    Bad(
+        "accuracy of nothing",
+        {"algorithm.name": "none", "stop": {"accuracy": 0.5}},
+        "stop.accuracy",
+        "learns nothing",
+    ),
+    Bad(
+        "bytes of nothing",
+        {"algorithm.name": "standalone", "stop": {"bytes": 9}},
+        "stop.bytes",
+        "sends nothing",
+    ),
+    Bad("sizes alone", {"data": {"name": "sizes"}}, "data", "no examples to learn from"),
+    # data
+    Bad(
+        "dirichlet that cannot be dealt",
+        {"data.partition": {"name": "dirichlet", "alpha": 0.001, "min_examples": 300}},
+        "data.partition.alpha",
+        "raise alpha, lower min_examples, or take fewer clients",
+    ),
+    Bad(
+        "labels of a regression",
+        {"data": {"name": "synthetic", "task": "regression", "partition": "labels_per_edge"}},
+        "data.partition",
+        "a regression has not",
+    ),
+    Bad(
+        "too many shards",
+        {"data.partition": {"name": "shards", "shards_per_client": 1000}},
+        "data.partition.shards_per_client",
+        "cannot be cut into 4000",
+    ),
+    Bad("no owners", {"data.partition": "natural"}, "data.partition", "rows have owners"),
+    Bad(
+        "more clients than rows",
+        {"data": {"name": "synthetic", "examples": 3}},
+        "data.partition",
+        "3 training examples cannot be dealt to 4 clients",
+    ),
+    Bad("nothing to test on", {"data.test_share": 1e-4}, "data.test_share", "0 test examples"),
+    Bad(
+        "nothing to validate on",
+        {"data.validation_share": 1e-4},
+        "data.validation_share",
+        "0 validation examples",
+    ),
+    Bad(
+        "no data root",
+        {"data": {"name": "mnist"}},
+        "data",
+        "put train-images-idx3-ubyte,.* into <root>/MNIST/raw .*--data-root, SIMFL_DATA",
+    ),
+    Bad(
+        "empty data root",
+        {"data": {"name": "mnist", "root": "nowhere"}},
+        "data",
+        "put train-images-idx3-ubyte, .* into nowhere/MNIST/raw",
+    ),
+    Bad("no file", {"data": {"name": "npz", "path": "x.npz"}}, "data.path", "no file x.npz; put"),
+    Bad(
+        "transform",
+        {"data.augmentation": [{"name": "RandomCropp", "size": 8}]},
+        "data.augmentation.0.name",
+        "did you mean 'RandomCrop'",
+    ),
+    Bad(
+        "argument of a transform",
+        {"data.augmentation": [{"name": "RandomCrop", "sizes": 8}]},
+        "data.augmentation.0",
+        "its arguments are size, padding",
+    ),
+    Bad(
+        "transform beyond the image",
+        {"data.augmentation": [{"name": "RandomCrop", "size": 28}]},
+        "data.augmentation",
+        "does not fit images of 1x8x8",
+    ),
+    Bad(
+        "transform to another size",
+        {"data.augmentation": [{"name": "RandomCrop", "size": 4}]},
+        "data.augmentation",
+        "must keep the size of the images, 1x8x8; it makes 1x4x4",
+    ),
+    Bad(
+        "transform of a table",
+        {"data": {"name": "synthetic", "augmentation": ["RandomHorizontalFlip"]}},
+        "data.augmentation",
+        "is for images",
+    ),
+    # models
+    Bad(
+        "cnn on a table",
+        {"data": {"name": "synthetic"}, "model": "cnn"},
+        "model",
+        "takes images .*found examples of shape \\(20,\\)",
+    ),
+    Bad("cnn too deep", {"model": {"name": "cnn", "channels": [2] * 4}}, "model", "8x8"),
+    Bad("even kernel", {"model": {"name": "cnn", "kernel": 2}}, "model.kernel", "an odd number"),
+    # import paths
+    Bad("no plug-in", {"model": "net.py:Net"}, "model.name", "a file that is not there"),
+    Bad(
+        "no class",
+        {"model": "net.py:Nett"},
+        "model.name",
+        "without the class 'Nett', did you mean 'Net'\\? accepted: a class of that module",
+        {"net.py": NET},
+    ),
+    Bad(
+        "other base",
+        {"algorithm.name": "net.py:Net"},
+        "algorithm.name",
+        "a subclass of simfl.algorithms.base.Algorithm",
+        {"net.py": NET},
+    ),
+    Bad(
+        "broken plug-in",
+        {"model": "net.py:Net"},
+        "model.name",
+        "cannot be imported \\(SyntaxError",
+        {"net.py": "def f(:\n"},
+    ),
+    Bad(
+        "abstract plug-in",
+        {"decisions.association": "far.py:Idle"},
+        "decisions.association.name",
+        "does not define decide",
+        {"far.py": FAR},
+    ),
+    Bad(
+        "wrong outputs",
+        {"model": "net.py:Net"},
+        "model",
+        "gives \\(2, 3\\) .* accepted: \\(2, 10\\)",
+        {"net.py": NET},
+    ),
+    Bad("no forward", {"model": "net.py:Blank"}, "model", "do not pass through", {"net.py": NET}),
+    Bad(
+        "raising plug-in",
+        {"model": "net.py:Fragile"},
+        "model",
+        "Fragile cannot be built: KeyError: 'width'",
+        {"net.py": NET},
+    ),
+    Bad(
+        "argument of a module",
+        {"model": {"name": "torch.nn:Linear", "in_featurs": 64}},
+        "model.in_featurs",
+        "did you mean 'in_features'",
+    ),
+    Bad(
+        "association beyond the edges",
+        {"decisions.association": "far.py:Far"},
+        "decisions.association",
+        "an edge server from 0 to 1",
+        {"far.py": FAR},
+    ),
+    # device files of one's own
+    Bad("no folder", {"population.profiles": ["own"]}, "population.profiles", "no such folder"),
+    Bad(
+        "missing cost",
+        OWN,
+        "population.groups.0.device",
+        "own/mine.yaml: processor: no figure for kappa or power_table",
+        {"own/mine.yaml": DEVICE.replace("  kappa: 1e-28\n", "")},
+    ),
+    Bad(
+        "missing idle power",
+        OWN,
+        "population.groups.0.device",
+        "own/mine.yaml: power_idle_w: missing",
+        {"own/mine.yaml": DEVICE.replace("power_idle_w: 1.6\n", "")},
+    ),
+    Bad(
+        "key of a device",
+        OWN,
+        "population.groups.0.device",
+        "own/mine.yaml: processor.kapa: unknown key, did you mean 'kappa'\\? accepted: cores",
+        {"own/mine.yaml": DEVICE.replace("kappa", "kapa")},
+    ),
+    Bad(
+        "tab in a device file",
+        OWN,
+        "population.groups.0.device",
+        "own/mine.yaml:6: not valid YAML",
+        {"own/mine.yaml": DEVICE.replace("  name", "\tname")},
+    ),
+    Bad(
+        "plug-in of a device",
+        OWN,
+        "population.groups.0.device",
+        "own/mine.yaml: processor: name: found 'abacus.py:Abacus', a file that is not there",
+        {"own/mine.yaml": DEVICE.split("  name")[0] + "  name: abacus.py:Abacus\n"},
+    ),
+]
+
+# The text of a file, and the place and words of the error.
+BAD_TEXT: list[tuple[str, str, str]] = [
+    ("name: [tiny\nseed: 3\n", "{file}:2: ", "not valid YAML"),
+    ("name: tiny\n  seed: 3\n", "{file}:2: ", "not valid YAML"),
+    ("name: tiny\nseed: 3\nseed: 4\n", "{file}:3: seed: ", "twice \\(also in line 2\\)"),
+    ("name: tiny\ndata:\n\tname: digits\n", "{file}:3: ", "found a tab, accepted: spaces"),
+    ("", "{file}:1: ", "an empty file"),
+    ("- digits\n- cnn\n", "{file}:1: ", "accepted: a mapping"),
+    ("name: tiny\n---\nname: more\n", "{file}:2: ", "another document"),
+    ("name: !!python/name:os.system x\n", "{file}:1: name: ", "without tags"),
+]
+
+# Options of `run`, and the place and words of the error.
+BAD_OPTIONS: list[tuple[list[str], str, str]] = [
+    (["--set", "algorithm.local.epoch=3"], "--set: algorithm.local.epoch: ", "mean 'epochs'"),
+    (["--set", "algorthm.local.epochs=3"], "--set: algorthm: ", "mean 'algorithm'"),
+    (["--set", "population.clients=many"], "--set: population.clients: ", "found 'many'"),
+    (["--set", "seed.x=3"], "--set: seed.x: ", "accepted: a section"),
+    (["--set", "population.groups.3.share=1"], "--set: population.groups.3.share: ", "0 to 0"),
+    (["--set", "model=[1"], "--set: model: ", "not valid YAML"),
+    (["--set", "seed"], "--set: ", "accepted: KEY=VALUE"),
+    (["--set", "algorithm..mu=1"], "--set: ", "accepted: KEY=VALUE"),
+    (["--seed", "-1"], "--seed: seed: ", "found -1"),
+    (["--trainer", "sequental"], "--trainer: ", "did you mean 'sequential'"),
+    (["--device", "tpu"], "--device: ", "accepted: auto, cpu, cuda"),
+]
+
+
+def changed(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The good scenario with values changed, added or taken away."""
+    content = copy.deepcopy(GOOD)
+    for path, value in changes.items():
+        *above, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
+        section: Any = content
+        for step in above:
+            section = section[step]
+        if value is ABSENT:
+            del section[last]
+        else:
+            section[last] = copy.deepcopy(value)
+    return content
+
+
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs a command on scenario.yaml in an empty folder; the one line in which it is refused."""
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(text: str, *options: str, command: str = "validate") -> str:
+        Path("scenario.yaml").write_text(text)
+        before = sorted(tmp_path.rglob("*"))
+        result = CliRunner().invoke(app, [command, "scenario.yaml", *options])
+        assert result.exit_code == 2, result.output
+        assert result.stdout == ""
+        assert result.stderr.count("\n") == 1 and result.stderr.endswith("\n")
+        assert "Traceback" not in result.stderr
+        made = [path for path in sorted(tmp_path.rglob("*")) if "__pycache__" not in path.parts]
+        assert made == before, "a refused scenario leaves nothing behind"
+        return result.stderr.removesuffix("\n")
+
+    return invoke
+
+
+def write(files: Mapping[str, str]) -> None:
+    """Put files into the current folder."""
+    for name, text in files.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text)
+
+
+def line_of(key: str, content: dict[str, Any]) -> int:
+    """The line, in the dumped scenario, of `key` or of the nearest section above it."""
+    node: yaml.Node = yaml.compose(yaml.safe_dump(content, sort_keys=False))
+    line = 1
+    for step in key.split("."):
+        if isinstance(node, yaml.MappingNode):
+            found = [pair for pair in node.value if pair[0].value == step]
+            if not found:
+                break
+            line, node = found[0][0].start_mark.line + 1, found[0][1]
+        elif isinstance(node, yaml.SequenceNode):
+            node = node.value[int(step)]
+            line = node.start_mark.line + 1
+    return line
+
+
+def test_good_scenario_is_valid(tmp_path: Path) -> None:
+    """Every entry of the tables differs from this one, which is accepted."""
+    file = tmp_path / "scenario.yaml"
+    file.write_text(yaml.safe_dump(GOOD, sort_keys=False))
+
+    result = CliRunner().invoke(app, ["validate", str(file)])
+
+    assert (result.exit_code, result.stdout) == (0, f"{file}: valid\n")
+
+
+@pytest.mark.parametrize("bad", BAD, ids=[bad.about for bad in BAD])
+def test_bad_content(bad: Bad, refused: Callable[..., str]) -> None:
+    """Exit code 2 and one line: file, line and key of what is wrong, and why."""
+    content = changed(bad.changes)
+    write(bad.files)
+
+    line = refused(yaml.safe_dump(content, sort_keys=False))
+
+    assert line.startswith(f"simfl: scenario.yaml:{line_of(bad.key, content)}: {bad.key}: ")
+    assert re.search(bad.words, line)
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        "unknown stop.version",
+        "device",
+        "dirichlet that cannot be dealt",
+        "no data root",
+        "wrong outputs",
+        "missing cost",
+        "accuracy of nothing",
+    ],
+)
+@pytest.mark.parametrize("out", [[], ["--out", "here"]], ids=["default", "out"])
+def test_refused_run_leaves_no_folder(
+    about: str, out: list[str], refused: Callable[..., str]
+) -> None:
+    """`run` refuses what `validate` refuses, in the same words, before it writes anything."""
+    bad = next(one for one in BAD if one.about == about)
+    text = yaml.safe_dump(changed(bad.changes), sort_keys=False)
+    write(bad.files)
+
+    assert refused(text, *out, command="run") == refused(text)
+
+
+@pytest.mark.parametrize(("text", "place", "words"), BAD_TEXT)
+def test_bad_file(text: str, place: str, words: str, refused: Callable[..., str]) -> None:
+    """A file that is no scenario at all is refused with the line where that shows."""
+    line = refused(text, command="run")
+
+    assert line.startswith(f"simfl: {place.format(file='scenario.yaml')}")
+    assert re.search(words, line)
+
+
+@pytest.mark.parametrize(("options", "place", "words"), BAD_OPTIONS)
+def test_bad_option(
+    options: list[str], place: str, words: str, refused: Callable[..., str]
+) -> None:
+    """An error in an option names the option instead of a line of the file."""
+    line = refused(yaml.safe_dump(GOOD, sort_keys=False), *options, command="run")
+
+    assert line.startswith(f"simfl: {place}")
+    assert re.search(words, line)
+
+
+def test_npz_without_a_key(refused: Callable[..., str]) -> None:
+    """The error names the file, the keys that it lacks and those that it has."""
+    np.savez("part.npz", x_train=np.zeros((4, 2)), y_train=np.zeros(4))
+
+    line = refused(yaml.safe_dump(changed({"data": {"name": "npz", "path": "part.npz"}})))
+
+    assert re.search(r": data: .*part\.npz has no x_test, y_test; found x_train, y_train", line)
+
+
+def test_no_scenario(refused: Callable[..., str]) -> None:
+    """Neither a file nor a shipped scenario of that name."""
+    result = CliRunner().invoke(app, ["run", "nothing.yaml"])
+
+    assert result.exit_code == 2
+    assert result.stderr == "simfl: nothing.yaml: found no such file, accepted: a scenario file\n"
+
+
+def test_cuda_where_there_is_none(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--device cuda` needs a CUDA device."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+
+    line = refused(yaml.safe_dump(GOOD), "--device", "cuda", command="run")
+
+    assert line == "simfl: --device: found 'cuda', but torch sees no CUDA device here; accepted: auto, cpu"

@@ -1,0 +1,57 @@
+"""The shipped scenarios run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simfl
+from simfl import registry
+from simfl.assembly import assemble
+from simfl.listing import shipped_scenarios
+
+SELF_CONTAINED = {"digits", "synthetic", "sizes"}
+"""Data sets that need no files."""
+
+
+def cases(self_contained: bool) -> list[Any]:
+    """Every scenario file whose data are at hand, or every one that needs a data root."""
+    return [
+        pytest.param(path, id=name)
+        for name, path in shipped_scenarios().items()
+        if (simfl.Scenario.from_yaml(path).data.name in SELF_CONTAINED) == self_contained
+    ]
+
+
+@pytest.mark.parametrize("path", cases(self_contained=True))
+def test_a_scenario_runs(path: Path, tmp_path: Path) -> None:
+    """Two versions complete, and the laws of the run hold."""
+    scenario = simfl.Scenario.from_yaml(path, ["stop.versions=2"])
+
+    run = simfl.run(scenario, tmp_path / "run")
+
+    assert run.manifest["status"] == "completed"
+    assert run.manifest["counts"]["versions"] == 2
+    assert all(run.manifest["invariants"].values())
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("path", cases(self_contained=False))
+def test_a_scenario_with_data_of_the_users_is_valid(path: Path) -> None:
+    """Everything about it is checked, without running it."""
+    assemble(simfl.Scenario.from_yaml(path))
+
+
+def test_every_algorithm_has_a_scenario() -> None:
+    """One scenario per algorithm, so that each can be tried."""
+    shown = {simfl.Scenario.from_yaml(path).algorithm.name for path in shipped_scenarios().values()}
+
+    assert set(registry.names("algorithms")) <= shown
+
+
+def test_a_scenario_is_called_after_its_file() -> None:
+    """`simfl run NAME` and the name in the manifest agree."""
+    for name, path in shipped_scenarios().items():
+        assert simfl.Scenario.from_yaml(path).name == Path(name).name
