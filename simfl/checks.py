@@ -1,4 +1,4 @@
-"""What must fit together beyond each part's own fields; every refusal says why, at the key to blame."""
+"""What must fit together beyond each part's own fields: refusals with their reason and key."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def deal(
         if scenario.data.validation_share > 0:
             if natural is not None:
                 raise ValueError("validation_share: not with a data set that has owners")
-            validation, train = stratified_split(
+            train, validation = stratified_split(
                 train, scenario.data.validation_share, streams.seed("validation")
             )
             if not len(train) or not len(validation):

@@ -68,24 +68,24 @@ class LoadedRun:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.manifest: dict[str, Any] = json.loads(
-                (path / MANIFEST).read_text(encoding="utf-8")
-            )
-        except FileNotFoundError:
+            manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
             raise RunFolderError(f"{path}: no run folder (it has no {MANIFEST})") from None
         except ValueError as error:
             raise RunFolderError(f"{path / MANIFEST}: not readable as JSON ({error})") from None
+        if not isinstance(manifest, dict):
+            raise RunFolderError(f"{path / MANIFEST}: not readable as a JSON object")
+        self.manifest: dict[str, Any] = manifest
 
     @cached_property
     def events(self) -> pd.DataFrame:
         """One row per event; columns and units in `simfl.eventlog.UNITS`."""
         whole = self.path / "events.parquet"
         if whole.exists():
-            return pd.read_parquet(whole)
-        parts = [pq.read_table(path, schema=SCHEMA) for path in segment_paths(self.path)]
+            return _frame(_read(whole))
+        parts = [_read(path) for path in segment_paths(self.path)]
         table = pa.concat_tables(parts) if parts else SCHEMA.empty_table()
-        events: pd.DataFrame = table.to_pandas()
-        return events
+        return _frame(table)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -111,7 +111,7 @@ class LoadedRun:
         if not path.exists():
             status = self.manifest.get("status")
             raise RunFolderError(f"{path}: not there; the run's status is {status}")
-        return pd.read_parquet(path)
+        return _frame(_read(path))
 
     def details(self, kind: str) -> pd.DataFrame:
         """The events of one kind with the keys of their `detail` as typed columns."""
@@ -140,6 +140,18 @@ class LoadedRun:
         rounds = self.rounds
         met = rounds["accuracy"] >= accuracy if loss is None else rounds["loss"] <= loss
         return float(rounds.loc[met, column].iloc[0]) if met.any() else float("nan")
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise RunFolderError(f"{path}: not readable as Parquet ({error})") from None
+
+
+def _frame(table: pa.Table) -> pd.DataFrame:
+    frame: pd.DataFrame = table.to_pandas()
+    return frame
 
 
 def load_run(path: Path | str) -> LoadedRun:

@@ -14,9 +14,17 @@ import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, Required, TypeVar, Union
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, core_schema
 from typing_extensions import TypedDict
@@ -134,6 +142,8 @@ def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
         return Annotated[float, Field(strict=True, allow_inf_nan=False, **bounds)]
     if annotation is int:
         return Annotated[int, Field(strict=True, **bounds)]
+    if annotation is Path:
+        return Annotated[str, Field(strict=True), AfterValidator(_from_scenario)]
     if annotation in (bool, str):
         return Annotated[annotation, Field(strict=True)]
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
@@ -146,6 +156,12 @@ def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
         checked_arguments = tuple(one if one is ... else _checked(one, bounds) for one in arguments)
         return types.GenericAlias(origin, checked_arguments)
     return annotation
+
+
+def _from_scenario(text: str, info: ValidationInfo) -> Path:
+    """A path, relative to the folder of the scenario that names it."""
+    folder: Path = (info.context or {}).get("base_dir", Path())
+    return folder / text
 
 
 def _bound(text: str) -> Iterator[tuple[str, int | float]]:
@@ -207,7 +223,7 @@ def validate(
     `beside` names keys that may stand in the same section though `checker` does not know them.
     """
     try:
-        return checker.validate_python(value)
+        return checker.validate_python(value, context={"base_dir": where.source.base_dir})
     except ValidationError as error:
         problems = error.errors(include_url=False)
     # A misspelt key explains a missing one, so it is told first.

@@ -202,7 +202,9 @@ BAD: list[Bad] = [
         "low <= high",
     ),
     # combinations
-    Bad("two lengths", {"algorithm.local.steps": 3}, "algorithm.local.epochs", "exclude each other"),
+    Bad(
+        "two lengths", {"algorithm.local.steps": 3}, "algorithm.local.epochs", "exclude each other"
+    ),
     Bad(
         "adam with momentum",
         {"algorithm.local.optimizer": "adam", "algorithm.local.momentum": 0.9},
@@ -412,7 +414,7 @@ BAD: list[Bad] = [
         OWN,
         "population.groups.0.device",
         "own/mine.yaml: processor: name: found 'abacus.py:Abacus', a file that is not there",
-        {"own/mine.yaml": DEVICE.split("  name")[0] + "  name: abacus.py:Abacus\n"},
+        {"own/mine.yaml": DEVICE.partition("  name")[0] + "  name: abacus.py:Abacus\n"},
     ),
 ]
 
@@ -593,4 +595,6 @@ def test_cuda_where_there_is_none(
 
     line = refused(yaml.safe_dump(GOOD), "--device", "cuda", command="run")
 
-    assert line == "simfl: --device: found 'cuda', but torch sees no CUDA device here; accepted: auto, cpu"
+    assert line == (
+        "simfl: --device: found 'cuda', but torch sees no CUDA device here; accepted: auto, cpu"
+    )

@@ -49,9 +49,3 @@ def test_every_algorithm_has_a_scenario() -> None:
     shown = {simfl.Scenario.from_yaml(path).algorithm.name for path in shipped_scenarios().values()}
 
     assert set(registry.names("algorithms")) <= shown
-
-
-def test_a_scenario_is_called_after_its_file() -> None:
-    """`simfl run NAME` and the name in the manifest agree."""
-    for name, path in shipped_scenarios().items():
-        assert simfl.Scenario.from_yaml(path).name == Path(name).name

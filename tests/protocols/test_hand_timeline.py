@@ -181,3 +181,11 @@ def test_clients_table_adds_up_per_device(by_hand):
     assert clients["energy_j"].tolist() == pytest.approx([28.2, 29.05])
     assert clients["bytes_sent"].tolist() == [32, 32]
     assert clients["participations"].tolist() == [2, 2]
+
+
+def test_the_resolved_scenario_gives_the_same_log(by_hand, tmp_path):
+    """Running the run folder's own scenario.yaml leaves the same bytes, own profiles included."""
+    again = simfl.run(by_hand.path / "scenario.yaml", tmp_path / "again")
+
+    first, second = ((run.path / "events.parquet").read_bytes() for run in (by_hand, again))
+    assert first == second

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from simfl.streams import Streams
@@ -28,7 +29,7 @@ class Population(ABC):
     edge_server: Annotated[str, "server profile of the edges"] = "edge_xeon_d"
     cloud_server: Annotated[str, "server profile of the cloud"] = "edge_epyc_node"
     side_m: Annotated[float, "> 0", "side of the square in which all stand, metres"] = 1000.0
-    profiles: Annotated[tuple[str, ...], "folders with own device and link files"] = ()
+    profiles: Annotated[tuple[Path, ...], "folders with own device and link files"] = ()
 
     def __post_init__(self) -> None:
         if self.edges > self.clients:
@@ -41,7 +42,7 @@ class Population(ABC):
         """The world: arrays over clients, drawn from `streams`, machines from `catalogue`."""
 
     def own_catalogue(self, catalogue: Catalogue) -> Catalogue:
-        """`catalogue` with the folders of `profiles` before it; CatalogueError where one is absent."""
+        """`catalogue` with the folders of `profiles` before it; CatalogueError if one is absent."""
         with named("profiles"):
             return catalogue.with_folders(self.profiles)
 

@@ -144,13 +144,13 @@ def test_profiles_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("clients", "edges", "groups", "message"),
     [
-        (40, 4, (), "^groups: at least one"),
+        (40, 4, (), "^groups: found \\[\\], accepted: one or more"),
         (40, 4, GROUPS[:2], "^groups: shares add up to 0.8"),
         (40, 4, (Group("a", "b", count=3),), "^groups: counts add up to 3, clients is 40"),
         (40, 4, (Group("a", "b"),), "^groups: give every group"),
         (40, 4, (Group("a", "b", 0.5, 20), Group("a", "b", 0.5, 20)), "^groups: give every group"),
         (40, 4, (Group("a", "b", count=20), Group("a", "b", 0.5)), "^groups: give every group"),
-        (3, 4, GROUPS, "^edges: 4 edges for 3 clients"),
+        (3, 4, GROUPS, "^edges: found 4, accepted: at most 3"),
     ],
 )
 def test_impossible_mixes(

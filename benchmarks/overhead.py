@@ -1,0 +1,102 @@
+"""What does simulating cost on top of training?
+
+    python benchmarks/overhead.py [--versions 20] [--repeats 5]
+
+The wall time of a whole run (simulated clock, decisions, event log written to disk, aggregation,
+evaluation of every version) against the bare training of the very same jobs, cohort by cohort, by
+the same trainer in the same process. Goals: at most 15 % more on an MLP with MNIST's shapes (20
+clients of 600 examples, 784-200-200-10), at most 40 % more on logistic regression over digits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from simfl.assembly import Options, assemble
+from simfl.execution import simulate
+from simfl.journal import Journal
+from simfl.learning.task import Task
+from simfl.protocols.values import Values
+from simfl.scenario import Scenario
+
+WORK = {
+    "digits logistic": ({"name": "digits", "partition": "iid"}, "linear", 0.40),
+    "mnist-shaped MLP": (
+        {"name": "synthetic", "examples": 12_000, "test_examples": 2_000, "features": 784,
+         "outputs": 10, "partition": "iid"},
+        "mlp",
+        0.15,
+    ),
+}  # fmt: skip
+
+
+def scenario(data: dict[str, object], model: str, versions: int) -> Scenario:
+    """20 clients, 5 epochs of batch 32, synchronous."""
+    return Scenario.from_mapping(
+        {
+            "name": "overhead",
+            "data": data,
+            "model": model,
+            "population": {"name": "paper", "clients": 20, "edges": 4},
+            "algorithm": {
+                "name": "fedavg",
+                "local": {"epochs": 5, "batch_size": 32, "learning_rate": 0.05},
+            },
+            "protocol": "synchronous",
+            "stop": {"versions": versions},
+        }
+    )
+
+
+def measure(one: Scenario) -> tuple[float, float, int]:
+    """Seconds of the run, seconds of its jobs' bare training, and how many jobs."""
+    simulation = assemble(one, Options(device="cpu"))
+    cohorts: list[Sequence[Task]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        run = simulation.make_run(Path(folder), Journal(Path(folder) / "journal.jsonl"))
+        assert isinstance(run.values, Values)
+        trainer = run.values.trainer
+        train = trainer.train
+
+        def recording(tasks: Sequence[Task]) -> list:
+            cohorts.append(tasks)
+            return train(tasks)
+
+        trainer.train = recording  # type: ignore[method-assign]
+        began = time.perf_counter()
+        simulate(simulation, run)
+        run.close()
+        run_s = time.perf_counter() - began
+    began = time.perf_counter()
+    for tasks in cohorts:
+        train(tasks)
+    return run_s, time.perf_counter() - began, trainer.trained
+
+
+def main() -> None:
+    """Print the ratio for each kind of work."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--versions", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+    for name, (data, model, goal) in WORK.items():
+        overheads = []
+        for _ in range(arguments.repeats):
+            run_s, bare_s, jobs = measure(scenario(data, model, arguments.versions))
+            overheads.append(run_s / bare_s - 1)
+            print(
+                f"{name}: run {run_s:.2f} s, bare training of its {jobs} jobs {bare_s:.2f} s"
+                f" ({jobs / bare_s:.0f} jobs/s): {overheads[-1]:+.0%}"
+            )
+        print(
+            f"{name}: median overhead {statistics.median(overheads):+.0%} (goal at most {goal:.0%})"
+        )
+
+
+if __name__ == "__main__":
+    main()

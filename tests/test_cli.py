@@ -1,0 +1,365 @@
+"""The command line: what each command prints, leaves behind and exits with."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import simfl
+from simfl import listing
+from simfl.cli import app
+from simfl.protocols.synchronous import Synchronous
+
+TINY: dict[str, Any] = {
+    "name": "tiny",
+    "seed": 3,
+    "data": {"name": "digits", "partition": {"name": "dirichlet", "alpha": 1.0}},
+    "model": "linear",
+    "population": {
+        "name": "catalogue",
+        "clients": 4,
+        "edges": 2,
+        "groups": [{"device": "rpi_4b", "link": "wifi5_ac", "share": 1.0}],
+        "compute_noise": 0.05,
+    },
+    "algorithm": {
+        "name": "fedavg",
+        "local": {"steps": 1, "batch_size": 32, "learning_rate": 0.1},
+    },
+    "protocol": {"name": "semi_asynchronous", "edge_rounds": 1, "concurrency": 1},
+    "stop": {"versions": 2},
+}
+
+
+@pytest.fixture
+def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny scenario's file in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    file = Path("tiny.yaml")
+    file.write_text(yaml.safe_dump(TINY))
+    return file
+
+
+def simfl_command(*arguments: str | Path) -> Any:
+    """What `simfl` does with these arguments, in this process."""
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def quiet_run(*arguments: str | Path) -> Any:
+    """`simfl run` without progress and summary; it must succeed."""
+    result = simfl_command("run", *arguments, "--quiet")
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_run_ends_with_a_summary(scenario: Path) -> None:
+    """Accuracy, time, energy, bytes, participation per edge, the figure and the folder."""
+    result = simfl_command("run", scenario, "--out", "out")
+
+    assert result.exit_code == 0, result.output
+    for row in ("accuracy", "simulated time", "energy", "bytes over all links", "per edge server"):
+        assert row in result.stdout
+    assert "run folder: out" in result.stdout
+    figure = re.search(r"figure: +(\S+)", result.stdout)
+    assert figure is not None
+    assert Path(figure[1]).stat().st_size > 1000
+    assert simfl.load_run("out").manifest["status"] == "completed"
+
+
+def test_run_folder_is_named_after_scenario_and_seed(scenario: Path) -> None:
+    """Without --out; a name with signs of a path in it leads nowhere else."""
+    quiet_run(scenario)
+    quiet_run(scenario, "--set", "name=../up/down")
+
+    assert sorted(path.name for path in Path("runs").iterdir()) == [
+        ".._up_down-seed3",
+        "tiny-seed3",
+    ]
+
+
+def test_quiet_prints_nothing(scenario: Path) -> None:
+    """--quiet leaves standard output and error empty."""
+    result = quiet_run(scenario, "--out", "out")
+
+    assert (result.stdout, result.stderr) == ("", "")
+
+
+def test_shipped_scenario_by_name() -> None:
+    """A shipped scenario needs no path."""
+    result = simfl_command("validate", "quickstart")
+
+    assert (result.exit_code, result.stdout) == (0, "quickstart: valid\n")
+
+
+def test_seed_and_set(scenario: Path) -> None:
+    """Options win over the file, and the run folder's scenario says so."""
+    quiet_run(scenario, "--out", "out", "--seed", "9", "--set", "stop.versions=1")
+
+    run = simfl.load_run("out")
+    written = yaml.safe_load(Path("out/scenario.yaml").read_text())
+    assert run.manifest["seed"] == written["seed"] == 9
+    assert run.manifest["counts"]["versions"] == written["stop"]["versions"] == 1
+
+
+def test_resolved_scenario_reproduces_the_run(scenario: Path) -> None:
+    """Every default is printed, and what is printed runs to byte-identical events."""
+    resolved = simfl_command("validate", scenario, "--resolved", "--set", "algorithm.name=fedprox")
+    Path("resolved.yaml").write_text(resolved.stdout)
+
+    quiet_run(scenario, "--set", "algorithm.name=fedprox", "--out", "first")
+    quiet_run("resolved.yaml", "--out", "second")
+    quiet_run("second/scenario.yaml", "--out", "third")
+
+    content = yaml.safe_load(resolved.stdout)
+    assert content["algorithm"]["mu"] == 0.01
+    assert content["algorithm"]["local"]["optimizer"] == "sgd"
+    assert content["decisions"]["staleness"]["name"] == "exponential"
+    assert content["population"]["side_m"] == 1000.0
+    events = [Path(one, "events.parquet").read_bytes() for one in ("first", "second", "third")]
+    assert events[0] == events[1] == events[2]
+    digests = {simfl.load_run(one).manifest["digest"] for one in ("first", "second", "third")}
+    assert len(digests) == 1
+
+
+def test_another_seed_gives_other_events(scenario: Path) -> None:
+    """The comparison above can fail."""
+    quiet_run(scenario, "--out", "first")
+    quiet_run(scenario, "--out", "second", "--seed", "4")
+
+    assert Path("first/events.parquet").read_bytes() != Path("second/events.parquet").read_bytes()
+
+
+def test_sequential_trainer(scenario: Path) -> None:
+    """The reference trainer gives the same times, joules and bytes."""
+    quiet_run(scenario, "--out", "batched")
+    quiet_run(scenario, "--out", "sequential", "--trainer", "sequential")
+
+    columns = ["time_s", "kind", "actor", "energy_j", "bytes"]
+    batched, sequential = (simfl.load_run(one).events for one in ("batched", "sequential"))
+    assert batched[columns].equals(sequential[columns])
+
+
+def test_used_folder_is_refused(scenario: Path) -> None:
+    """Nothing is overwritten unasked; --overwrite replaces a run and only a run."""
+    quiet_run(scenario, "--out", "out")
+    before = Path("out/events.parquet").read_bytes()
+
+    again = simfl_command("run", scenario, "--out", "out", "--seed", "4")
+
+    assert again.exit_code == 2
+    assert again.stderr == "simfl: out: holds a run; choose another --out, or --overwrite\n"
+    assert Path("out/events.parquet").read_bytes() == before
+
+    quiet_run(scenario, "--out", "out", "--seed", "4", "--overwrite")
+
+    assert Path("out/events.parquet").read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ("letters", "not empty and no run folder"),
+        ("tiny.yaml", "a file; choose another --out"),
+        ("tiny.yaml/out", "cannot be made"),
+    ],
+)
+def test_folder_that_is_no_run(scenario: Path, out: str, words: str) -> None:
+    """A folder with something else in it, or a file, is refused even with --overwrite."""
+    Path("letters").mkdir()
+    Path("letters/dear.txt").write_text("kept")
+
+    result = simfl_command("run", scenario, "--out", out, "--overwrite")
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"simfl: {out}: ") and words in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert Path("letters/dear.txt").read_text() == "kept"
+
+
+def test_diverged_run(scenario: Path) -> None:
+    """Exit code 3, one line that says when, and a folder that is complete up to there."""
+    result = simfl_command(
+        "run",
+        scenario,
+        "--quiet",
+        "--out=out",
+        "--set=algorithm.local.learning_rate=1e30",
+        "--set=model={name: mlp, hidden: [4]}",
+        "--set=stop.versions=50",
+    )
+
+    assert result.exit_code == 3
+    assert re.fullmatch(r"simfl: the loss is (nan|inf) at version \d+, \S+ s\n", result.stderr)
+    run = simfl.load_run("out")
+    assert run.manifest["status"] == "diverged"
+    assert run.manifest["reason"] in result.stderr
+    assert not run.manifest["violations"]
+    assert 0 < len(run.rounds) < 50
+    assert len(run.events) == run.manifest["counts"]["events"]
+    assert len(run.clients) == 4
+
+
+def test_interrupted_run(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 130; what happened before is in the folder, and says that it was interrupted."""
+
+    def interrupted(self: Synchronous, run: Any) -> Any:
+        for step in Synchronous.choreography(self, run):
+            if run.publications.rounds:
+                raise KeyboardInterrupt
+            yield step
+
+    monkeypatch.setattr(Synchronous, "choreography", Synchronous.process, raising=False)
+    monkeypatch.setattr(Synchronous, "process", interrupted)
+
+    result = simfl_command("run", scenario, "--out=out", "--set=protocol=synchronous", "--quiet")
+
+    assert result.exit_code == 130
+    assert result.stderr.startswith("simfl: interrupted") and result.stderr.count("\n") == 1
+    run = simfl.load_run("out")
+    assert run.manifest["status"] == "interrupted"
+    assert set(run.events["kind"]) >= {"download", "compute", "upload"}
+    assert run.events["time_s"].max() <= run.manifest["horizon_s"]
+    assert run.rounds["version"].tolist() == [1]
+
+
+def test_interrupted_while_reporting(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt in the watcher, outside of the simulation, ends the run in the same way."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("simfl.console.Watcher.update", interrupt)
+
+    result = simfl_command("run", scenario, "--out", "out", "--quiet")
+
+    assert result.exit_code == 130
+    assert simfl.load_run("out").manifest["status"] == "interrupted"
+
+
+def test_failure_of_a_plug_in(scenario: Path) -> None:
+    """A user's own part may raise anything: its traceback is theirs to read, the run is failed."""
+    Path("own.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from simfl.decisions.base import Selection\n"
+        "@dataclass(frozen=True)\n"
+        "class Late(Selection):\n"
+        "    def decide(self, memory, view, rng):\n"
+        "        return (memory or 0) + 1, {1: view.clients}[(memory or 0) + 1]\n"
+    )
+
+    result = simfl_command(
+        "run",
+        scenario,
+        "--quiet",
+        "--out=out",
+        "--set=decisions.selection=own.py:Late",
+        "--set=stop.versions=9",
+    )
+
+    assert result.exit_code == 1
+    assert isinstance(result.exception, KeyError)
+    run = simfl.load_run("out")
+    assert run.manifest["status"] == "failed"
+    assert run.manifest["reason"] == "KeyError: 2"
+    assert len(run.events) > 0
+
+
+def test_schema_is_json_schema() -> None:
+    """Self-contained, with the keys of the frame, and every part's keys under its name."""
+    result = simfl_command("schema")
+
+    assert result.exit_code == 0
+    schema = json.loads(result.stdout)
+    assert schema["type"] == "object"
+    assert schema["additionalProperties"] is False
+    assert set(schema["required"]) >= {"data", "model", "population", "algorithm", "stop"}
+    assert set(schema["properties"]) >= {"name", "seed", "dtype", *schema["required"]}
+    references = set(re.findall(r'"\$ref": "([^"]+)"', result.stdout))
+    assert references <= {f"#/$defs/{name}" for name in schema["$defs"]}
+    named = {
+        one["properties"]["name"].get("const"): one["properties"]
+        for one in schema["properties"]["algorithm"]["oneOf"]
+        if one["type"] == "object"
+    }
+    assert set(named) >= {"fedavg", "fedsgd", "fedprox", "standalone", "none"}
+    assert named["fedprox"]["mu"]["minimum"] == 0
+    assert named["fedprox"]["mu"]["default"] == 0.01
+    assert named["fedavg"]["local"]["properties"]["epochs"]["description"]
+
+
+@pytest.mark.parametrize("kind", listing.KINDS)
+def test_list(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kind of thing that a scenario names can be listed, briefly and verbosely."""
+    monkeypatch.setenv("COLUMNS", "200")
+    known = {
+        "devices": "rpi_4b",
+        "servers": "edge_xeon_d",
+        "links": "wifi5_ac",
+        "algorithms": "fedavg",
+        "protocols": "semi_asynchronous",
+        "datasets": "digits",
+        "partitions": "dirichlet",
+        "models": "linear",
+        "populations": "catalogue",
+        "decisions": "round_robin",
+        "selection": "random",
+        "association": "nearest",
+        "scheduling": "greedy",
+        "allocation": "capped",
+        "staleness": "exponential",
+        "scenarios": "quickstart",
+        "events": "cloud_aggregate",
+    }
+
+    for options in ([], ["-v"]):
+        result = simfl_command("list", kind, *options)
+
+        assert result.exit_code == 0, result.output
+        assert known[kind] in result.stdout
+
+
+def test_list_verbosely_shows_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every figure of the catalogue has a source or is marked as unverified."""
+    monkeypatch.setenv("COLUMNS", "300")
+
+    brief, verbose = (simfl_command("list", "devices", *one).stdout for one in ([], ["-v"]))
+
+    assert re.search(r"rpi_4b.*\d+ figures, \d+ unverified", brief)
+    row = next(line for line in verbose.splitlines() if "processor.frequency_max_hz" in line)
+    assert "geerlingguy" in verbose
+    assert re.search(r"memory_bytes.*unverified", verbose)
+    assert "1.8e+09" in verbose or "1.8e+09" in row
+
+
+def test_list_of_something_else() -> None:
+    """An unknown kind is refused with the nearest one."""
+    result = simfl_command("list", "devises")
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("simfl: unknown kind 'devises', did you mean 'devices'?")
+
+
+def test_python_module() -> None:
+    """`python -m simfl` is the `simfl` command, exit codes and all."""
+    good, bad = (
+        subprocess.run(
+            [sys.executable, "-m", "simfl", "list", kind],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for kind in ("scenarios", "scenarioz")
+    )
+
+    assert good.returncode == 0, good.stderr
+    assert "quickstart" in good.stdout
+    assert bad.returncode == 2
+    assert bad.stderr.startswith("simfl: unknown kind 'scenarioz', did you mean 'scenarios'?")

@@ -1,0 +1,230 @@
+"""Reading a run folder back: complete, under way, or no run at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import simfl
+from simfl.assembly import Options, assemble
+from simfl.eventlog import KINDS, SCHEMA, UNITS
+from simfl.journal import Journal
+from simfl.protocols.run import Run
+from simfl.runfolder import LoadedRun, RunFolderError, load_run, write_manifest
+from tests.small import SEMI_ASYNCHRONOUS, small
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
+    """A completed run; its folder must not be changed."""
+    scenario = small(
+        model="linear", protocol=SEMI_ASYNCHRONOUS, stop={"versions": 5}, evaluate={"every": 2}
+    )
+    return simfl.run(scenario, tmp_path_factory.mktemp("runs") / "finished", Options(device="cpu"))
+
+
+def test_tables_of_a_complete_run(finished: LoadedRun) -> None:
+    """Every table has its rows, and they agree with the manifest and with one another."""
+    run = load_run(finished.path)
+
+    assert run.manifest["status"] == "completed"
+    assert run.manifest["reason"] == "versions reached 5"
+    assert list(run.events.columns) == SCHEMA.names == list(UNITS)
+    assert run.events["seq"].tolist() == list(range(run.manifest["counts"]["events"]))
+    assert run.events["time_s"].is_monotonic_increasing
+    assert set(run.events["kind"]) <= set(KINDS)
+    assert run.events["energy_j"].sum() == pytest.approx(run.manifest["energy_j"])
+    assert run.rounds["version"].tolist() == [1, 2, 3, 4, 5]
+    assert run.rounds["accuracy"].notna().tolist() == [False, True, False, True, True]
+    assert run.evaluations["version"].tolist() == [2, 4, 5]
+    assert run.clients["client"].tolist() == list(range(8))
+    own = run.events[run.events["client"].notna()].groupby("client")["energy_j"].sum()
+    assert run.clients["energy_j"].tolist() == pytest.approx(own.tolist())
+
+
+def test_path_may_be_text(finished: LoadedRun) -> None:
+    """`load_run` takes a path or its text."""
+    assert load_run(str(finished.path)).manifest == finished.manifest
+
+
+def test_tables_are_read_once(finished: LoadedRun) -> None:
+    """A table is the same object however often it is asked for."""
+    assert finished.events is finished.events
+
+
+def test_details_are_typed_columns(finished: LoadedRun) -> None:
+    """The JSON of a kind's `detail` becomes columns beside those of the log."""
+    compute, schedule = finished.details("compute"), finished.details("schedule")
+
+    assert len(compute) == (finished.events["kind"] == "compute").sum()
+    assert "detail" not in compute
+    whole = compute[compute["cycles"].notna()]
+    assert pd.api.types.is_float_dtype(whole["dynamic_j"])
+    assert ((whole["dynamic_j"] + whole["static_j"]) <= whole["energy_j"]).all()
+    assert (whole["cycles"] > 0).all()
+    assert schedule["idle"].map(len).min() >= 1
+
+
+def test_details_without_a_row(finished: LoadedRun) -> None:
+    """A kind that did not happen has no rows."""
+    synchronous = small(model="linear", protocol="synchronous", stop={"versions": 1})
+    run = simfl.run(synchronous, finished.path.with_name("flat"), Options(device="cpu"))
+
+    assert run.details("schedule").empty
+
+
+def test_details_of_an_unknown_kind(finished: LoadedRun) -> None:
+    """A misspelt kind is an error, not an empty table."""
+    with pytest.raises(ValueError, match="unknown event kind 'computing'; kinds: download"):
+        finished.details("computing")
+
+
+def with_rounds(folder: Path) -> LoadedRun:
+    """A run whose rounds table is known."""
+    write_manifest(folder, {"status": "completed"})
+    pd.DataFrame(
+        {
+            "version": [1, 2, 3, 4],
+            "time_s": [1.5, 3.0, 4.5, 6.0],
+            "energy_j": [10.0, 20.0, 30.0, 40.0],
+            "bytes": [100, 200, 300, 400],
+            "accuracy": [0.2, None, 0.6, 0.5],
+            "loss": [2.0, None, 0.9, 1.1],
+        }
+    ).to_parquet(folder / "rounds.parquet")
+    return load_run(folder)
+
+
+def test_cost_of_a_target(tmp_path: Path) -> None:
+    """The first version that meets the target counts; versions not evaluated meet none."""
+    run = with_rounds(tmp_path)
+
+    assert run.time_to(accuracy=0.2) == 1.5
+    assert run.time_to(accuracy=0.5) == 4.5
+    assert run.energy_to(accuracy=0.5) == 30.0
+    assert run.bytes_to(loss=1.0) == 300
+    assert run.time_to(loss=1.1) == 4.5
+    assert math.isnan(run.time_to(accuracy=0.9))
+    assert math.isnan(run.bytes_to(loss=0.1))
+
+
+@pytest.mark.parametrize("target", [{}, {"accuracy": 0.5, "loss": 1.0}])
+def test_cost_of_one_target(tmp_path: Path, target: dict[str, float]) -> None:
+    """Exactly one target is needed."""
+    run = with_rounds(tmp_path)
+
+    with pytest.raises(ValueError, match=r"give one target: accuracy .* or loss"):
+        run.time_to(**target)
+
+
+def under_way(folder: Path) -> Run:
+    """A run that was killed after some of its events were written."""
+    scenario = small(model="linear", log={"rows_per_segment": 10})
+    simulation = assemble(scenario, Options(device="cpu"))
+    folder.mkdir()
+    write_manifest(folder, {"status": "running"})
+    run = simulation.make_run(folder, Journal())
+    run.note_start(None, None)
+    process = run.env.process(simulation.protocol.process(run))
+    while len(run.publications.rounds) < 2:
+        run.env.step()
+    assert process.is_alive
+    return run
+
+
+def test_run_under_way(tmp_path: Path) -> None:
+    """Segments are read as far as they are complete; a half-written one is none."""
+    run = under_way(tmp_path / "killed")
+    segments = sorted((tmp_path / "killed/events").glob("part-*.parquet"))
+    (tmp_path / "killed/events/part-99999.partial").write_bytes(b"PAR1 cut off")
+
+    loaded = load_run(tmp_path / "killed")
+
+    assert len(segments) >= 1
+    assert not (tmp_path / "killed/events.parquet").exists()
+    assert loaded.manifest["status"] == "running"
+    assert len(loaded.events) == run.log.rows_written >= 10
+    assert loaded.events["seq"].tolist() == list(range(len(loaded.events)))
+    assert list(loaded.events.columns) == SCHEMA.names
+    assert len(loaded.details("compute")) > 0
+    with pytest.raises(RunFolderError, match=r"rounds\.parquet: not there; .*status is running"):
+        _ = loaded.rounds
+
+
+def test_run_without_an_event(tmp_path: Path) -> None:
+    """A run that has just begun has an empty log with the right columns."""
+    write_manifest(tmp_path, {"status": "running"})
+
+    events = load_run(tmp_path).events
+
+    assert events.empty
+    assert list(events.columns) == SCHEMA.names
+
+
+def test_run_without_a_log(tmp_path: Path) -> None:
+    """`log: rounds` keeps no events; the other tables are as ever."""
+    scenario = small(model="linear", log={"level": "rounds"})
+
+    run = simfl.run(scenario, tmp_path / "run", Options(device="cpu"))
+
+    assert run.events.empty
+    assert not (tmp_path / "run/events.parquet").exists()
+    assert run.rounds["version"].tolist() == [1, 2, 3]
+    assert run.clients["energy_j"].min() > 0
+
+
+def test_running_and_complete_events_are_alike(finished: LoadedRun, tmp_path: Path) -> None:
+    """Segments and the merged file have the same columns of the same types."""
+    under_way(tmp_path / "killed")
+
+    segments = load_run(tmp_path / "killed").events
+
+    assert segments.dtypes.to_dict() == finished.events.dtypes.to_dict()
+
+
+def test_no_run_folder(tmp_path: Path) -> None:
+    """Neither a missing folder nor one without a manifest is a run."""
+    for folder in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(RunFolderError, match=r"no run folder \(it has no manifest\.json\)"):
+            load_run(folder)
+
+
+def test_file_is_no_run_folder(tmp_path: Path) -> None:
+    """A file is no run either."""
+    (tmp_path / "events.parquet").write_bytes(b"")
+
+    with pytest.raises(RunFolderError, match="no run folder"):
+        load_run(tmp_path / "events.parquet")
+
+
+@pytest.mark.parametrize("content", ['{"status": "comp', "[1, 2]", "\udcff"])
+def test_damaged_manifest(tmp_path: Path, content: str) -> None:
+    """A manifest that is no JSON object is told with its path."""
+    (tmp_path / "manifest.json").write_bytes(content.encode(errors="surrogateescape"))
+
+    with pytest.raises(RunFolderError, match=r"manifest\.json: not readable"):
+        load_run(tmp_path)
+
+
+def test_damaged_table(finished: LoadedRun, tmp_path: Path) -> None:
+    """A table that is no Parquet file is told with its path."""
+    folder = tmp_path / "copy"
+    shutil.copytree(finished.path, folder)
+    (folder / "rounds.parquet").write_bytes(b"PAR1 no more")
+
+    with pytest.raises(RunFolderError, match=r"rounds\.parquet: not readable"):
+        _ = load_run(folder).rounds
+
+
+def test_manifest_is_never_half_written(tmp_path: Path) -> None:
+    """The new manifest takes the old one's place, and nothing is left beside it."""
+    write_manifest(tmp_path, {"status": "running"})
+    write_manifest(tmp_path, {"status": "completed"})
+
+    assert json.loads((tmp_path / "manifest.json").read_text())["status"] == "completed"
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
