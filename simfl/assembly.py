@@ -265,9 +265,19 @@ def _associate(
 
 
 def _check_costs(world: World, network: Network) -> None:
-    """Raise `MissingCost` now for a device that cannot say what training would cost."""
+    """Raise now for a device or server that cannot say what its work would cost.
+
+    Raises `MissingCost`, and `ValueError` for links that turns cannot be booked ahead on.
+    """
     one_of_each = np.unique(world.device_index, return_index=True)[1]
     world.cycles(one_of_each, np.ones(one_of_each.size), network.forward_flops)
+    for tier in ("edge", "cloud"):
+        world.aggregate(tier, 1.0, 1.0)
+    if not world.predictable:
+        raise ValueError(
+            "a link's transfer times must be known when transfers start (`Link.predictable`);"
+            " links on which transfers slow one another down are not simulated yet"
+        )
 
 
 def _world(scenario: Scenario, population: Any, streams: Streams) -> World:

@@ -320,6 +320,9 @@ BAD: list[Bad] = [
         "takes images .*found examples of shape \\(20,\\)",
     ),
     Bad("cnn too deep", {"model": {"name": "cnn", "channels": [2] * 4}}, "model", "8x8"),
+    Bad(
+        "beyond memory", {"model": {"name": "mlp", "hidden": [10**13]}}, "model", "cannot be built"
+    ),
     Bad("even kernel", {"model": {"name": "cnn", "kernel": 2}}, "model.kernel", "an odd number"),
     # import paths
     Bad("no plug-in", {"model": "net.py:Net"}, "model.name", "a file that is not there"),

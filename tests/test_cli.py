@@ -147,6 +147,24 @@ def test_sequential_trainer(scenario: Path) -> None:
     assert batched[columns].equals(sequential[columns])
 
 
+def test_augmented_run(scenario: Path) -> None:
+    """Transforms that need whole images run under both trainers, to the same accuracy."""
+    transforms = (
+        "[{name: RandomCrop, size: 8, padding: 1}, {name: Normalize, mean: [0.5], std: [1]}]"
+    )
+    options = [f"--set=data.augmentation={transforms}", "--set=dtype=float64"]
+
+    quiet_run(scenario, "--out=plain", "--set=dtype=float64")
+    quiet_run(scenario, "--out=batched", *options)
+    quiet_run(scenario, "--out=sequential", "--trainer=sequential", *options)
+
+    plain, batched, sequential = (
+        simfl.load_run(one).rounds["loss"].tolist() for one in ("plain", "batched", "sequential")
+    )
+    assert batched == pytest.approx(sequential, rel=1e-9)
+    assert batched != pytest.approx(plain, rel=1e-6)
+
+
 def test_used_folder_is_refused(scenario: Path) -> None:
     """Nothing is overwritten unasked; --overwrite replaces a run and only a run."""
     quiet_run(scenario, "--out", "out")

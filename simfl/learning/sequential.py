@@ -161,7 +161,7 @@ def augmented(inputs: Tensor, augmentation: Augmentation | None) -> Tensor:
     """Each example changed on its own: inputs (rows, ...) in and out."""
     if augmentation is None:
         return inputs
-    return torch.stack([augmentation(example) for example in inputs])
+    return augmentation(inputs)
 
 
 def brings_buffers(network: Network, parameters: Parameters) -> bool:

@@ -24,7 +24,7 @@ Loss = Callable[[Parameters, Minibatch], Tensor]
 """An algorithm's loss: one value per job, shape (jobs,). See `Algorithm.loss`."""
 
 Augmentation = Callable[[Tensor], Tensor]
-"""Changes one example's input at random, drawing from torch's global generator."""
+"""Changes inputs (rows, ...), each on its own draw from torch's global generator."""
 
 
 class Future:

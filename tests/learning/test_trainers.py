@@ -217,8 +217,8 @@ def test_regression(trainer_class: type[Trainer]) -> None:
 def test_augmentation_is_seeded_by_the_job(trainer_class: type[Trainer]) -> None:
     """Augmented jobs are reproducible, draw per example, and leave torch's generator alone."""
 
-    def shift(image: Tensor) -> Tensor:
-        return image + torch.randn(())
+    def shift(images: Tensor) -> Tensor:
+        return images + torch.randn(len(images), 1, 1, 1)
 
     net = network("linear")
     recipe = Recipe(OPTIMIZERS["sgd"])

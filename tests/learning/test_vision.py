@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from simfl.learning.sequential import augmented
 from simfl.learning.vision import augmentation, torchvision
 
 
@@ -67,6 +68,16 @@ def test_every_image_has_its_own_draw_from_the_callers_seed() -> None:
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
     assert len({tuple(image.flatten().tolist()) for image in results[0]}) > 10
+
+
+def test_channels_of_an_image_change_together() -> None:
+    """What a trainer gives to the augmentation are images, not their channels one by one."""
+    grey = torch.rand(20, 1, 16, 16).expand(20, 3, 16, 16)
+
+    changed = augmented(grey, augmentation([{"name": "RandomCrop", "size": 16, "padding": 4}]))
+
+    assert not torch.equal(changed, grey)
+    assert torch.equal(changed[:, 0], changed[:, 1]) and torch.equal(changed[:, 0], changed[:, 2])
 
 
 @pytest.mark.parametrize(

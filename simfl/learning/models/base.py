@@ -38,7 +38,10 @@ def as_module(
     it does not make a module.
     """
     if isinstance(model, Model):
-        return model.build(input_shape, outputs)
+        try:
+            return model.build(input_shape, outputs)
+        except RuntimeError as error:  # torch's way to say that memory does not suffice
+            raise ValueError(f"cannot be built: {error}") from error
     if isinstance(model, partial) and not model.args:
         return as_module(model.func, input_shape, outputs, {**model.keywords, **(parameters or {})})
     given = dict(parameters or {})

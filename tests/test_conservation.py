@@ -1,0 +1,118 @@
+"""Energy, bytes and time are conserved: sums over events equal totals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import simfl
+from simfl.eventlog import STATES
+from tests.small import SEMI_ASYNCHRONOUS, small
+
+SCENARIOS = {
+    "synchronous": small(stop={"versions": 3}),
+    "semi-asynchronous": small(
+        protocol={**SEMI_ASYNCHRONOUS, "concurrency": 2}, stop={"versions": 4}
+    ),
+    "cut in the middle": small(
+        protocol=SEMI_ASYNCHRONOUS, stop={"versions": None, "time_s": 0.123}
+    ),
+    "clients come and go": small(
+        population={"availability": {"name": "periodic", "period_s": 0.2, "share": 0.4}},
+        decisions={"selection": {"name": "random", "share": 0.5}},
+    ),
+    "nothing is sent": small(algorithm="standalone"),
+}
+
+
+@pytest.fixture(scope="module", params=list(SCENARIOS))
+def finished(request, tmp_path_factory):
+    """Each scenario's run."""
+    return simfl.run(SCENARIOS[request.param], tmp_path_factory.mktemp("run") / "run")
+
+
+def test_energy_by_state_sums_to_the_total(finished):
+    """Joules of all rows are the run's joules, and each client's rows are the client's."""
+    events, manifest = finished.events, finished.manifest
+
+    assert events["energy_j"].sum() == pytest.approx(manifest["energy_j"], rel=1e-9)
+    assert sum(manifest["energy_by_state_j"].values()) == pytest.approx(manifest["energy_j"])
+    by_client = events.dropna(subset="client").groupby("client")["energy_j"].sum()
+    np.testing.assert_allclose(
+        by_client, finished.clients.set_index("client")["energy_j"], rtol=1e-9
+    )
+
+
+def test_states_partition_each_devices_time(finished):
+    """A device is in one state at a time: its rows follow each other without gap or overlap."""
+    rows = finished.events[finished.events["kind"].isin(STATES)]
+
+    for actor, own in rows.groupby("actor"):
+        own = own.sort_values(["start_s", "time_s"])
+        assert own["start_s"].iloc[0] == 0.0, actor
+        np.testing.assert_allclose(own["start_s"].iloc[1:], own["time_s"].iloc[:-1], atol=1e-12)
+        assert own["time_s"].iloc[-1] == finished.manifest["horizon_s"], actor
+
+
+def test_bytes_are_counted_once_per_hop(finished):
+    """The total is the sum over messages that arrived; clients' columns are their own rows."""
+    events = finished.events
+    messages = events[events["kind"].isin(["download", "upload"])]
+
+    assert messages["bytes"].sum() == finished.manifest["bytes"]
+    up = messages[(messages["kind"] == "upload") & messages["client"].notna()]
+    assert up["bytes"].sum() == finished.clients["bytes_sent"].sum()
+
+
+def test_the_rounds_table_can_be_recomputed_from_the_events(finished):
+    """Energy by each version's moment is the pro rata sum of the rows; bytes those arrived."""
+    events, rounds = finished.events, finished.rounds
+
+    for row in rounds.itertuples():
+        length = (events["time_s"] - events["start_s"]).replace(0.0, np.inf)
+        share = ((row.time_s - events["start_s"]) / length).clip(0.0, 1.0)
+        assert row.energy_j == pytest.approx((share * events["energy_j"]).sum(), rel=1e-9)
+        arrived = events[
+            events["kind"].isin(["download", "upload"]) & (events["time_s"] <= row.time_s)
+        ]
+        assert row.bytes == arrived["bytes"].sum()
+
+
+def test_the_manifest_reports_that_all_laws_hold(finished):
+    """Every invariant is checked on every run and reported."""
+    assert finished.manifest["status"] == "completed"
+    assert len(finished.manifest["invariants"]) == 7
+    assert all(finished.manifest["invariants"].values())
+    assert finished.manifest["violations"] == []
+
+
+def test_without_messages_nothing_is_sent(tmp_path):
+    """Standalone training moves no byte and spends no energy on transfers."""
+    run = simfl.run(SCENARIOS["nothing is sent"], tmp_path / "run")
+
+    assert run.manifest["bytes"] == 0
+    assert not run.events["kind"].isin(["download", "upload"]).any()
+
+
+def test_rounds_only_keeps_the_totals(tmp_path):
+    """`log: rounds` writes no events, and the same tables."""
+    full = simfl.run(SCENARIOS["semi-asynchronous"], tmp_path / "full")
+    scenario = SCENARIOS["semi-asynchronous"].with_overrides(["log.level=rounds"])
+    rounds = simfl.run(scenario, tmp_path / "rounds")
+
+    assert not (rounds.path / "events.parquet").exists()
+    pd.testing.assert_frame_equal(full.rounds, rounds.rounds)
+    pd.testing.assert_frame_equal(full.clients, rounds.clients)
+
+
+def test_missing_cost_data_is_an_error(tmp_path):
+    """A processor that only knows cycles per example cannot serve as a server: named, not zero."""
+    (tmp_path / "bare.yaml").write_text(
+        "kind: server\npower_idle_w: 1\nmemory_bandwidth_bytes_per_s: 1.0e9\n"
+        "processor: {name: cpu, cores: 1, frequency_min_hz: 1.0e9, frequency_max_hz: 1.0e9,\n"
+        "            kappa: 1.0e-28, cycles_per_example: 1.0e6}\n"
+    )
+    scenario = small(population={"cloud_server": "bare", "profiles": [str(tmp_path)]})
+
+    with pytest.raises(ValueError, match="bare.*flops_per_s"):
+        simfl.run(scenario, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
