@@ -23,7 +23,7 @@ from simfl.algorithms.base import Algorithm, ClientFacts
 from simfl.checks import check_model, check_pair, check_stop, check_trainer, torch_device
 from simfl.dealing import Shards, deal
 from simfl.eventlog import KINDS, STATES, Actors, EventLog
-from simfl.journal import Journal
+from simfl.journal import Journal, Snapshot
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.datasets.base import Data
 from simfl.learning.evaluate import Evaluator
@@ -61,7 +61,8 @@ class Options:
     """How to run, as opposed to what: nothing here changes a result on one numeric platform.
 
     `trainer` "sequential" is the plain reference; `cohort_cap` limits how many jobs are trained
-    together; `facts` are an earlier run's journal.
+    together; `facts` are an earlier run's journal; a snapshot to resume from is kept every
+    `snapshot_seconds` of wall time; `any_platform` resumes a run that was begun elsewhere.
     """
 
     data_root: Path | None = None
@@ -71,6 +72,8 @@ class Options:
     facts: Mapping[str, Any] | None = None
     clock: Clock | None = None
     watch: Callable[[Progress], None] | None = None
+    snapshot_seconds: float = 60.0
+    any_platform: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +114,19 @@ class Simulation:
         """What is measured of the finished run."""
         return [part for keys, part in self.parts.items() if keys[:2] == ("evaluate", "measures")]
 
-    def make_run(self, folder: Path | None, journal: Journal) -> Run:
-        """A run at time zero; its events go to `folder` (None: nowhere), its facts to `journal`."""
+    def make_run(
+        self,
+        folder: Path | None,
+        journal: Journal,
+        snapshot: Snapshot | None = None,
+        check: Callable[[Any, int], None] | None = None,
+        checkpoint: Callable[[Values], None] | None = None,
+    ) -> Run:
+        """A run at time zero; its events go to `folder` (None: nowhere), its facts to `journal`.
+
+        To resume one: `snapshot` are the values that it held, `check` is shown every segment of
+        the log. `checkpoint` is called when a version is out, to keep a snapshot.
+        """
         scenario, stop = self.scenario, self.scenario.stop
         rule = StopRule(
             versions=stop.versions,
@@ -133,19 +147,20 @@ class Simulation:
         return Run(
             self.world,
             self.parts[("population", "availability")],
-            self._values(journal),
+            self._values(journal, snapshot),
             deciders,
             self.shards.num_examples,
             self.edge,
             self.streams,
-            self._log(folder),
+            self._log(folder, check),
             Publications(
                 rule, scenario.evaluate.every, self.options.watch, scenario.evaluate.clients
             ),
             self.options.clock or Clock(),
+            checkpoint,
         )
 
-    def _log(self, folder: Path | None) -> EventLog:
+    def _log(self, folder: Path | None, check: Callable[[Any, int], None] | None) -> EventLog:
         world, log = self.world, self.scenario.log
         # A flat protocol has no edge servers: nobody pays for machines that are not there.
         edge_w = world.edge_power_idle_w if self.protocol.hierarchical else 0.0
@@ -157,9 +172,10 @@ class Simulation:
             folder,
             log.rows_per_segment,
             write_rows=log.level == "full",
+            check=check,
         )
 
-    def _values(self, journal: Journal) -> Values | TimingOnly:
+    def _values(self, journal: Journal, snapshot: Snapshot | None) -> Values | TimingOnly:
         algorithm, shards, options = self.algorithm, self.shards, self.options
         if not algorithm.learns:
             return TimingOnly(self.network, algorithm.local)
@@ -189,6 +205,7 @@ class Simulation:
             facts,
             self.streams,
             journal,
+            snapshot,
         )
 
 
@@ -225,7 +242,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     check_stop(scenario, algorithm, network)
     with blame(scenario.where("population")):
         _check_costs(world, network)
-    platform = numeric_platform(network)
+    platform = {**numeric_platform(network), "trainer": options.trainer}
     return Simulation(
         scenario=scenario,
         resolved=resolved,

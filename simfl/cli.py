@@ -40,6 +40,10 @@ def run(
     seed: Seed = None,
     out: Annotated[Path | None, typer.Option("--out", help="Run folder to make.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
+    any_platform: Annotated[
+        bool, typer.Option(help="Resume a run that was begun on another numeric platform.")
+    ] = False,
     data_root: DataRoot = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     trainer: Annotated[str, typer.Option(help="batched or sequential.")] = "batched",
@@ -56,9 +60,13 @@ def run(
         loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
         with Watcher(loaded, quiet=quiet) as watcher:
             options = Options(
-                data_root=data_root, device=device, trainer=trainer, watch=watcher.update
+                data_root=data_root,
+                device=device,
+                trainer=trainer,
+                watch=watcher.update,
+                any_platform=any_platform,
             )
-            result = run_scenario(loaded, out, options, overwrite=overwrite)
+            result = run_scenario(loaded, out, options, overwrite=overwrite, resume=resume)
         if not quiet:
             figure = _figure(result)
             print_summary(result, figure)

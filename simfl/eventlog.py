@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,8 +130,8 @@ class Actors:
 class EventLog:
     """Collects rows, keeps the accounts of them, and writes them in canonical order.
 
-    `folder` None, or `write_rows` False, keeps the accounts only. Raises `OSError` where the disk
-    refuses.
+    `folder` None, or `write_rows` False, keeps the accounts only. `check(table, first row)` is
+    shown every segment. Raises `OSError` where the disk refuses.
     """
 
     def __init__(
@@ -141,12 +141,14 @@ class EventLog:
         folder: Path | None = None,
         rows_per_segment: int = ROW_GROUP_ROWS,
         write_rows: bool = True,
+        check: Callable[[pa.Table, int], None] | None = None,
     ) -> None:
         self.actors = actors
         self.accounts = accounts
         self.write_rows = write_rows and folder is not None
         self.rows_written = 0
         self._folder = folder
+        self._check = check
         self._rows_per_segment = rows_per_segment
         self._pending: list[Columns] = []
         self._pending_rows = 0
@@ -212,7 +214,10 @@ class EventLog:
         self._hash.update(_trajectory(rows))
         if self.write_rows and self._folder is not None:
             path = self._folder / "events" / f"part-{len(self._segments):05d}.parquet"
-            write_parquet(self._table(rows), path)
+            table = self._table(rows)
+            write_parquet(table, path)
+            if self._check is not None:
+                self._check(table, self.rows_written)
             self._segments.append(path)
         self.rows_written += len(order)
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,6 +22,19 @@ Fact = Any
 def make_key(*parts: object) -> str:
     """A key from the keys and plain values that something is computed from."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+@dataclass
+class Snapshot:
+    """The learned values that a run held at some moment, by key; enough to go on from there.
+
+    `states`: server states; `updates`: updates that wait to be used; `memories`: what clients
+    keep after jobs whose updates were used.
+    """
+
+    states: dict[str, Any] = field(default_factory=dict)
+    updates: dict[str, Any] = field(default_factory=dict)
+    memories: dict[str, Any] = field(default_factory=dict)
 
 
 class Journal:
@@ -38,6 +52,16 @@ class Journal:
             self._file = path.open("w", encoding="utf-8")
             for key, fact in self.facts.items():
                 self._append(key, fact)
+
+    @classmethod
+    def resume(cls, path: Path) -> Journal:
+        """Go on with a journal that was cut off; raises `OSError` where it cannot be read."""
+        whole = path.read_bytes() if path.exists() else b""
+        with path.open("ab") as file:
+            file.truncate(whole.rfind(b"\n") + 1)  # a line that was not ended was cut off
+        journal = cls(facts=cls.read(path))
+        journal._file = path.open("a", encoding="utf-8")
+        return journal
 
     @staticmethod
     def read(path: Path) -> dict[str, Fact]:

@@ -12,7 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simfl.eventlog import KINDS, SCHEMA, segment_paths, write_parquet
+from simfl.eventlog import KINDS, SCHEMA, write_parquet
+from simfl.replay import longest_log
 
 MANIFEST = "manifest.json"
 TABLES: dict[str, pa.Schema] = {
@@ -83,7 +84,7 @@ class LoadedRun:
         whole = self.path / "events.parquet"
         if whole.exists():
             return _frame(_read(whole))
-        parts = [_read(path) for path in segment_paths(self.path)]
+        parts = [_read(path) for path in longest_log(self.path)]
         table = pa.concat_tables(parts) if parts else SCHEMA.empty_table()
         return _frame(table)
 

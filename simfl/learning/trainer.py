@@ -63,6 +63,20 @@ class Future:
         self._memory = self.memory()
         self._update = None
 
+    def recall(self, updates: Mapping[str, Update], memories: Mapping[str, Memory]) -> None:
+        """Take the result, or the memory alone, from those saved earlier, if it is there."""
+        if self.key in updates:
+            self.fulfil(updates[self.key])
+        elif self.key in memories:
+            self._memory, self._job = memories[self.key], None
+
+    def save(self, updates: dict[str, Update], memories: dict[str, Memory]) -> None:
+        """Put the result, or the memory alone, where `recall` will look for it."""
+        if self._memory is not None:
+            memories[self.key] = self._memory
+        elif self._update is not None:
+            updates[self.key] = self._update
+
     @property
     def job(self) -> LocalJob:
         """The job that is still to be done."""

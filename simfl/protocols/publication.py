@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from simfl.protocols.state_ref import StateRef
 from simfl.protocols.stopping import StopRule
-from simfl.protocols.values import StateRef
 
 
 class Diverged(RuntimeError):

@@ -7,7 +7,7 @@ that happens is booked as rows of the event log, to the device that spends the t
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +22,10 @@ from simfl.protocols.clock import Clock
 from simfl.protocols.observations import Observations
 from simfl.protocols.publication import Publications
 from simfl.protocols.servers import Servers
+from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.turns import Turns
-from simfl.protocols.values import Delivered, StateRef, Values
+from simfl.protocols.values import Delivered, Values
 from simfl.streams import Streams
 from simfl.system.availability.base import Availability
 from simfl.system.world import World
@@ -58,9 +59,11 @@ class Run:
         log: EventLog,
         publications: Publications,
         clock: Clock,
+        checkpoint: Callable[[Values], None] | None = None,
     ) -> None:
         self.world = world
         self._availability = availability
+        self._checkpoint = checkpoint
         self.values = values
         self.clock = clock
         self.log = log
@@ -238,7 +241,9 @@ class Run:
                 value=evaluation["accuracy"],
                 detail={"loss": evaluation["loss"]},
             )
-        self.log.advance(self.clock.now_s)
+        self.log.advance(now_s)
+        if self._checkpoint is not None and isinstance(self.values, Values):
+            self._checkpoint(self.values)
         return self.publications.add(
             ref,
             evaluation,

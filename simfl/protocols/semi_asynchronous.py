@@ -21,7 +21,7 @@ import simpy
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Mailbox, Process
 from simfl.protocols.run import Run
-from simfl.protocols.values import StateRef
+from simfl.protocols.state_ref import StateRef
 
 
 @dataclass(frozen=True)

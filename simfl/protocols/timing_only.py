@@ -13,7 +13,8 @@ from simfl.learning.job import LocalTraining, Price
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.learning.trainer import Future
-from simfl.protocols.values import Delivered, Prices, StateRef
+from simfl.protocols.state_ref import StateRef
+from simfl.protocols.values import Delivered, Prices
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -19,8 +19,9 @@ from simfl.eventlog import KIND_INDEX, EventLog
 from simfl.eventrows import Columns, join_rows, make_rows
 from simfl.protocols.clock import Clock
 from simfl.protocols.observations import Observations
+from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Delivered, StateRef, Values
+from simfl.protocols.values import Delivered, Values
 from simfl.streams import Streams
 from simfl.system.world import TurnPlan, World
 

@@ -7,6 +7,7 @@ later than its simulated moment; the key says what it will be from the start.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,45 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Work
-from simfl.journal import Journal, make_key
+from simfl.journal import Journal, Snapshot, make_key
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import LocalJob, Memory, Price
 from simfl.learning.network import Network
 from simfl.learning.trainer import Future, Trainer
+from simfl.protocols.state_ref import StateRef
 from simfl.streams import Streams
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-
-
-class StateRef:
-    """A server's state at some version: key and version are known, the value only if asked for."""
-
-    def __init__(self, key: str, version: int, make: Callable[[], ServerState]) -> None:
-        self.key = key
-        self.version = version
-        self._make: Callable[[], ServerState] | None = make
-        self._state: ServerState | None = None
-        self._common: Any = None
-
-    @property
-    def known(self) -> bool:
-        """Whether the value is at hand without training anything."""
-        return self._state is not None
-
-    def value(self) -> ServerState:
-        """The state; computes it, and what it depends on, the first time."""
-        if self._state is None:
-            assert self._make is not None
-            self._state = replace(self._make(), version=self.version)
-            self._make = None  # lets go of the states and updates that it was made from
-        return self._state
-
-    def common(self, algorithm: Algorithm) -> Any:
-        """What all jobs of this state share: one object, made once."""
-        if self._common is None:
-            self._common = algorithm.common(self.value())
-        return self._common
 
 
 @dataclass(frozen=True)
@@ -106,6 +78,7 @@ class Values:
         clients: Mapping[int, ClientFacts],
         streams: Streams,
         journal: Journal,
+        snapshot: Snapshot | None = None,
     ) -> None:
         self.root = root
         self.algorithm = algorithm
@@ -115,16 +88,20 @@ class Values:
         self.journal = journal
         self._clients = clients
         self._streams = streams
+        self._snapshot = snapshot or Snapshot()
+        self._refs: weakref.WeakSet[StateRef] = weakref.WeakSet()
+        self._futures: weakref.WeakSet[Future] = weakref.WeakSet()
         self._latest: dict[int, tuple[float, Future, Future | None]] = {}
 
     def begin(self, clients: Sequence[int], tier: str) -> StateRef:
         """The state before training of the server that `tier` names, over its clients."""
         facts = {client: self._clients[client] for client in clients}
         seed = self._streams.seed("model")
-        return StateRef(
+        return self._ref(
             make_key("begin", self.root, tier, tuple(clients)),
             0,
             lambda: self.algorithm.start(self.network, facts, self.evaluator, seed),
+            [],
         )
 
     def players(self, ref: StateRef, clients: IntArray) -> IntArray:
@@ -159,7 +136,7 @@ class Values:
         latest = self._latest.get(client)
         previous = latest[1] if latest else None
         chain = previous.key if previous else None
-        return self.trainer.submit(
+        future = self.trainer.submit(
             LocalJob(
                 key=make_key("job", ref.key, client, turn, held, chain),
                 client=client,
@@ -171,6 +148,9 @@ class Values:
                 make_common=lambda: ref.common(self.algorithm),
             )
         )
+        future.recall(self._snapshot.updates, self._snapshot.memories)
+        self._futures.add(future)
+        return future
 
     def computed(self, clients: IntArray, futures: Sequence[Future], time_s: FloatArray) -> None:
         """Clients end the computation of their jobs at `time_s`: the jobs join their chains."""
@@ -236,24 +216,44 @@ class Values:
             return state
 
         lineage = tuple((future.key, late) for _, future, late in jobs)
-        return StateRef(make_key("aggregate", ref.key, lineage), ref.version + 1, make)
+        return self._ref(make_key("aggregate", ref.key, lineage), ref.version + 1, make, [ref])
 
     def merge(self, ref: StateRef, lower: Sequence[StateRef], shares: Sequence[float]) -> StateRef:
         """A higher tier's next state, after mixing in lower ones with these shares."""
         key = make_key("merge", ref.key, tuple(one.key for one in lower), tuple(shares))
-        return StateRef(
+        return self._ref(
             key,
             ref.version + 1,
             lambda: self.algorithm.merge(ref.value(), [one.value() for one in lower], shares),
+            [ref, *lower],
         )
 
     def adopt(self, ref: StateRef, upper: StateRef) -> StateRef:
         """A lower tier's state after it took over the higher tier's; its own version stays."""
-        return StateRef(
+        return self._ref(
             make_key("adopt", ref.key, upper.key),
             ref.version,
             lambda: self.algorithm.adopt(ref.value(), upper.value()),
+            [ref, upper],
         )
+
+    def _ref(
+        self,
+        key: str,
+        version: int,
+        make: Callable[[], ServerState],
+        parents: Sequence[StateRef],
+    ) -> StateRef:
+        ref = StateRef(key, version, make, parents, self._snapshot.states.get(key))
+        self._refs.add(ref)
+        return ref
+
+    def snapshot(self) -> Snapshot:
+        """All learned values that the rest of the run may still read, as far as they are known."""
+        taken = Snapshot({ref.key: ref.value() for ref in self._refs if ref.known})
+        for future in self._futures:
+            future.save(taken.updates, taken.memories)
+        return taken
 
     def evaluate(self, ref: StateRef, now_s: float) -> dict[str, Any]:
         """Loss and accuracy on the test set of what clients are served at `now_s`.

@@ -55,15 +55,18 @@ ROOMS = {
     "streams": _room("", "numpy"),
     **dict.fromkeys(_FRAME.split(), _room(_FRAME, "pydantic pydantic_core typing_extensions yaml")),
     "registry": _room(_FRAME, "pydantic"),
-    "runfolder": _room("eventlog", "pyarrow pandas"),
+    "runfolder": _room("eventlog replay", "pyarrow pandas"),
     # Parts of assembly, each in its own file: the data as dealt, what learned values depend on,
     # what must fit together.
     "dealing": _room(f"learning {_FRAME}", "numpy torch"),
     "lineage": _room(f"learning algorithms journal {_FRAME}", "torch"),
     "checks": _room(f"learning algorithms protocols registry {_FRAME}", "torch"),
     "assembly": _room(f"{_BELOW_ASSEMBLY} checks dealing lineage", "torch numpy simpy"),
+    "replay": _room("eventlog", "pyarrow"),
+    "snapshots": _room("algorithms learning journal protocols", "torch numpy"),
+    "outcome": _room(f"{_BELOW_ASSEMBLY} assembly", "numpy pyarrow safetensors"),
     "execution": _room(
-        f"{_BELOW_ASSEMBLY} assembly dealing", "torch numpy pandas pyarrow safetensors"
+        f"{_BELOW_ASSEMBLY} assembly outcome replay snapshots", "torch numpy pandas pyarrow"
     ),
     "study": _room("execution assembly eventlog runfolder measures", "pandas scipy ray"),
     # The command line in three files: commands, what a run shows, what there is to name.

@@ -1,0 +1,107 @@
+"""What a run leaves behind beside its events: tables, the final model, the manifest's figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from safetensors.torch import save_file
+
+from simfl.assembly import Simulation
+from simfl.eventlog import KINDS, STATES, write_parquet
+from simfl.protocols.run import Run
+from simfl.protocols.values import Values, client_set
+from simfl.runfolder import write_table
+
+
+def leave(one: Run, folder: Path) -> None:
+    """Write what there is of a run that did not come to its end."""
+    one.log.flush(one.clock.now_s)
+    write_rounds(one, folder)
+
+
+def write_rounds(one: Run, folder: Path) -> None:
+    """Write the tables of versions and evaluations so far."""
+    write_table(folder, "rounds", one.publications.rounds)
+    write_table(folder, "evaluations", one.publications.evaluations)
+
+
+def finish(simulation: Simulation, one: Run, folder: Path) -> None:
+    """End a run: complete its log and write all tables and the final model."""
+    one.close()
+    write_rounds(one, folder)
+    write_parquet(_clients_table(simulation, one), folder / "clients.parquet")
+    ref = one.publications.latest
+    if isinstance(one.values, Values) and ref is not None:
+        weights = {name: tensor.contiguous() for name, tensor in ref.value().weights.items()}
+        save_file(weights, folder / "model.safetensors")
+
+
+def _clients_table(simulation: Simulation, one: Run) -> pa.Table:
+    """One row per client: who it is, what it did, what it spent, what it got."""
+    world, accounts, shards = simulation.world, one.accounts, simulation.shards
+    clients = slice(0, world.num_clients)
+    columns: dict[str, Any] = {
+        "client": np.arange(world.num_clients),
+        "device": [world.devices[index].name for index in world.device_index],
+        "device_class": [world.devices[index].device_class for index in world.device_index],
+        "link": [world.link_names[index] for index in world.link_index],
+        "edge": simulation.edge,
+        "num_examples": shards.num_examples,
+        "label_counts": list(shards.label_counts),
+        "participations": one.observations.participations,
+    }
+    kinds = list(KINDS)
+    for state in ("download", "compute", "upload", "idle"):
+        columns[f"{state}_s"] = accounts.seconds[clients, kinds.index(state)]
+        columns[f"{state}_j"] = accounts.joules[clients, kinds.index(state)]
+    columns["energy_j"] = accounts.joules[clients].sum(axis=1)
+    for name, kind in (("bytes_received", "download"), ("bytes_sent", "upload")):
+        columns[name] = accounts.bytes[clients, kinds.index(kind)].astype(np.int64)
+    columns.update(_final_scores(simulation, one))
+    return pa.table(columns)
+
+
+def _final_scores(simulation: Simulation, one: Run) -> dict[str, list[float]]:
+    """Loss and accuracy of the final global and served models on each client's own data."""
+    ref, values = one.publications.latest, one.values
+    if not isinstance(values, Values) or ref is None:
+        return {}
+    state, scores = ref.value(), []
+    for client in range(simulation.world.num_clients):
+        metrics = values.evaluator.metrics([state.weights], on=client_set(client))
+        scores.append([metrics.loss, metrics.accuracy])
+    served = values.evaluate_at_clients(ref, one.clock.now_s)
+    return {
+        f"{model}_{figure}": [row[column] for row in rows]
+        for model, rows in (("global", scores), ("served", served))
+        for column, figure in enumerate(("loss", "accuracy"))
+    }
+
+
+def figures(one: Run) -> dict[str, Any]:
+    """What the manifest says about how the run went."""
+    now_s, accounts = one.clock.now_s, one.accounts
+    values = one.values if isinstance(one.values, Values) else None
+    return {
+        "horizon_s": now_s,
+        "energy_j": accounts.energy_j(now_s),
+        "bytes": accounts.bytes_moved(now_s),
+        "energy_by_state_j": {
+            kind: float(accounts.joules[:, index].sum())
+            for index, kind in enumerate(accounts.kinds)
+            if kind in STATES or kind == "network"
+        },
+        "counts": {
+            "versions": one.publications.latest.version if one.publications.latest else 0,
+            "events": one.log.rows_written,
+            "jobs_asked": values.trainer.jobs_asked if values else 0,
+            "jobs_trained": values.trainer.trained if values else 0,
+            "facts_recalled": values.journal.recalled if values else 0,
+        },
+        "fingerprint": one.log.fingerprint,
+        "invariants": one.laws,
+        "violations": accounts.violations,
+    }
