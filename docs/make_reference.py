@@ -26,6 +26,7 @@ from simfl.scenario import (
     Log,
     Part,
     Plateau,
+    PopulationSection,
     Scenario,
     Stop,
 )
@@ -63,7 +64,11 @@ def scenario_reference() -> str:
     lines += ["## data", "", _text(DataSection), "", *_table(_frame_rows(DataSection)), ""]
     lines += [*_parts("datasets", "data"), *_parts("partitions", "data.partition")]
     for key, (kind, what) in PARTS.items():
-        lines += [f"## {key}", "", what, "", *_parts(kind, key)]
+        lines += [f"## {key}", "", what, ""]
+        if key == "population":
+            lines += [*_table(_frame_rows(PopulationSection)), ""]
+            lines += _parts("availability", "population.availability")
+        lines += _parts(kind, key)
     lines += ["## decisions", "", _text(Decisions), "", *_table(_frame_rows(Decisions)), ""]
     for kind in Decisions.model_fields:
         lines += _parts(kind, f"decisions.{kind}")
@@ -72,6 +77,8 @@ def scenario_reference() -> str:
         if model is Stop:
             rows += [("plateau." + row[0], *row[1:]) for row in _frame_rows(Plateau)]
         lines += [f"## {key}", "", _text(model), "", *_table(rows), ""]
+        if model is Evaluate:
+            lines += _parts("measures", "evaluate.measures")
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -22,8 +22,9 @@ from simfl.accounts import Accounts
 from simfl.algorithms.base import Algorithm, ClientFacts
 from simfl.checks import check_model, check_pair, check_stop, check_trainer, torch_device
 from simfl.dealing import Shards, deal
+from simfl.decisions.divergence import mean_js
 from simfl.eventlog import KINDS, STATES, Actors, EventLog
-from simfl.journal import Journal, Snapshot
+from simfl.journal import Journal, Snapshot, make_key
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.datasets.base import Data
 from simfl.learning.evaluate import Evaluator
@@ -43,6 +44,7 @@ from simfl.protocols.run import Deciders, Run
 from simfl.protocols.stopping import StopRule
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values, client_set
+from simfl.results import ResultStore
 from simfl.scenario import Keys, Scenario
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
@@ -62,7 +64,8 @@ class Options:
 
     `trainer` "sequential" is the plain reference; `cohort_cap` limits how many jobs are trained
     together; `facts` are an earlier run's journal; a snapshot to resume from is kept every
-    `snapshot_seconds` of wall time; `any_platform` resumes a run that was begun elsewhere.
+    `snapshot_seconds` of wall time; `any_platform` resumes a run that was begun elsewhere; `store`
+    keeps results for other runs and looks theirs up.
     """
 
     data_root: Path | None = None
@@ -74,14 +77,15 @@ class Options:
     watch: Callable[[Progress], None] | None = None
     snapshot_seconds: float = 60.0
     any_platform: bool = False
+    store: ResultStore | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
     """A scenario made ready to run: every part built, the data dealt, nothing trained yet.
 
-    `resolved` is the scenario with every default filled in; `edge` each client's edge server;
-    `root` the key under every learned value.
+    `resolved` is the scenario with every default filled in; `edge` each client's edge server,
+    `association` how it was chosen, for the log; `root` the key under every learned value.
     """
 
     scenario: Scenario
@@ -94,6 +98,7 @@ class Simulation:
     network: Network
     augment: Callable[[Tensor], Tensor] | None
     edge: IntArray
+    association: Mapping[str, Any]
     platform: Mapping[str, Any]
     root: str
 
@@ -108,6 +113,14 @@ class Simulation:
         """The protocol."""
         protocol: Protocol = self.parts[("protocol",)]
         return protocol
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal simulations: the resolved scenario, and its machines' own figures."""
+        world = self.world
+        servers = (world.edge_server, world.cloud_server, world.backhaul)
+        machines = [repr(machine) for machine in (*world.devices, *world.links, *servers)]
+        return make_key(self.resolved.digest, machines)
 
     @property
     def measures(self) -> list[Measure]:
@@ -151,6 +164,7 @@ class Simulation:
             deciders,
             self.shards.num_examples,
             self.edge,
+            self.association,
             self.streams,
             self._log(folder, check),
             Publications(
@@ -189,6 +203,7 @@ class Simulation:
             algorithm.loss,
             augmentation=self.augment,
             cohort_cap=options.cohort_cap,
+            store=options.store,
         )
         facts = {
             client: ClientFacts(int(size), tuple(counts))
@@ -206,6 +221,7 @@ class Simulation:
             self.streams,
             journal,
             snapshot,
+            options.store,
         )
 
 
@@ -243,6 +259,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     with blame(scenario.where("population")):
         _check_costs(world, network)
     platform = {**numeric_platform(network), "trainer": options.trainer}
+    edge, association = _associate(scenario, parts, world, shards, streams)
     return Simulation(
         scenario=scenario,
         resolved=resolved,
@@ -253,7 +270,8 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         shards=shards.cast(network.dtype, network.device),
         network=network,
         augment=augment,
-        edge=_associate(scenario, parts, world, shards, streams),
+        edge=edge,
+        association=association,
         platform=platform,
         root=root_key(resolved, algorithm, parts[("model",)], shards.digest(), platform),
     )
@@ -265,20 +283,26 @@ def _associate(
     world: World,
     shards: Shards,
     streams: Streams,
-) -> IntArray:
-    """Each client's edge server; a flat protocol leaves clients where the population put them."""
+) -> tuple[IntArray, dict[str, Any]]:
+    """Each client's edge server, and what the log says about how it was chosen.
+
+    A flat protocol leaves clients where the population put them.
+    """
     if not parts[("protocol",)].hierarchical:
-        return world.home_edge
+        return world.home_edge, {}
     with blame(scenario.where("decisions", "association")):
         view = association_view(world, shards.num_examples, shards.label_counts)
         rng = streams.generator("association")
-        edge: IntArray = parts[("decisions", "association")].decide(view, rng)
+        edge: IntArray
+        edge, detail = parts[("decisions", "association")].decide(view, rng)
         if edge.shape != (world.num_clients,) or edge.min() < 0 or edge.max() >= world.num_edges:
             raise ValueError(
                 f"an association gives each of {world.num_clients} clients an edge server from 0"
                 f" to {world.num_edges - 1}"
             )
-    return edge
+    js_home = mean_js(view.label_counts, view.home_edge)
+    js = mean_js(view.label_counts, edge)
+    return edge, {"edges": edge.tolist(), "js_home": js_home, "js": js, **detail}
 
 
 def _check_costs(world: World, network: Network) -> None:

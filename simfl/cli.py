@@ -44,6 +44,9 @@ def run(
     any_platform: Annotated[
         bool, typer.Option(help="Resume a run that was begun on another numeric platform.")
     ] = False,
+    reuse: Annotated[
+        Path | None, typer.Option(help="Folder of results to share between runs.")
+    ] = None,
     data_root: DataRoot = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     trainer: Annotated[str, typer.Option(help="batched or sequential.")] = "batched",
@@ -55,6 +58,7 @@ def run(
     with _exit_codes():
         from simfl.assembly import Options
         from simfl.execution import run as run_scenario
+        from simfl.results import FolderStore
         from simfl.scenario import Scenario
 
         loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
@@ -65,6 +69,7 @@ def run(
                 trainer=trainer,
                 watch=watcher.update,
                 any_platform=any_platform,
+                store=FolderStore(reuse) if reuse is not None else None,
             )
             result = run_scenario(loaded, out, options, overwrite=overwrite, resume=resume)
         if not quiet:
@@ -109,7 +114,7 @@ def list_names(
         str,
         typer.Argument(
             help="devices, servers, links, algorithms, protocols, decisions, datasets,"
-            " partitions, models, populations, scenarios or events."
+            " partitions, models, populations, availability, measures, scenarios or events."
         ),
     ],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Figures and sources.")] = False,

@@ -88,7 +88,8 @@ def print_summary(run: LoadedRun, figure: Path) -> None:
     """The table at the end of a run."""
     manifest, rounds = run.manifest, run.rounds
     console = Console()
-    table = Table(title=f"{manifest['name']} (seed {manifest['seed']}): {manifest['reason']}")
+    console.print(f"{manifest['name']} (seed {manifest['seed']}): {manifest['reason']}")
+    table = Table()
     table.add_column("figure")
     table.add_column("value", justify="right")
     scored = rounds.dropna(subset="accuracy")

@@ -70,13 +70,13 @@ def run(
     simulation = assemble(scenario, options)
     _make_folder(folder, overwrite)
     (folder / "scenario.yaml").write_text(simulation.resolved.to_yaml(), encoding="utf-8")
-    execute(simulation, folder, Journal(folder / JOURNAL, dict(options.facts or {})))
+    execute(simulation, folder, Journal(folder / JOURNAL, dict(options.facts or {}), options.store))
     return load_run(folder)
 
 
 def _go_on(simulation: Simulation, folder: Path) -> None:
     """Replay a run that was cut off, from time zero, and carry on from where it was."""
-    journal = Journal.resume(folder / JOURNAL)
+    journal = Journal.resume(folder / JOURNAL, simulation.options.store)
     snapshot = read_snapshot(folder, simulation.network.device)
     execute(simulation, folder, journal, snapshot, set_aside(folder).check)
 
@@ -104,7 +104,7 @@ def execute(
         "status": "running",
         "reason": None,
         "name": simulation.scenario.name,
-        "digest": simulation.resolved.digest,
+        "digest": simulation.digest,
         "seed": simulation.scenario.seed,
         "versions": {"simfl": version("simfl"), "torch": torch.__version__},
         "numeric_platform": simulation.platform,
@@ -162,19 +162,19 @@ def simulate(simulation: Simulation, one: Run) -> str:
         simulation.edge if protocol.hierarchical else None,
         f"the paper's protocol is {algorithm.paper_protocol}" if departs else None,
     )
-    process: Any = one.env.process(protocol.process(one))
+    process = one.env.process(protocol.process(one))
     limit_s = simulation.scenario.stop.time_s
-    if limit_s is not None:
-        process = process | one.clock.until(limit_s)
-    one.clock.run(process)
-    return one.publications.reason or f"time_s reached {limit_s:g}"
+    one.clock.run(process if limit_s is None else process | one.clock.until(limit_s))
+    if one.publications.reason is not None:
+        return one.publications.reason
+    return "the protocol ended by itself" if process.triggered else f"time_s reached {limit_s:g}"
 
 
 def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> None:
     """Raises `FolderInUse` unless the folder's run is this scenario's, on this numeric platform."""
     if earlier["status"] == "diverged":
         raise FolderInUse(f"{folder}: this run diverged ({earlier['reason']}); nothing to resume")
-    if earlier["digest"] != simulation.resolved.digest:
+    if earlier["digest"] != simulation.digest:
         raise FolderInUse(f"{folder}: holds another scenario's run; resume it with its own")
     there, here = earlier["numeric_platform"], dict(simulation.platform)
     if there != here and not simulation.options.any_platform:

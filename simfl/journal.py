@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 Fact = Any
 """What can be known: JSON's numbers, strings, lists and objects."""
@@ -22,6 +22,16 @@ Fact = Any
 def make_key(*parts: object) -> str:
     """A key from the keys and plain values that something is computed from."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+class FactStore(Protocol):
+    """Facts that several runs share."""
+
+    def get_fact(self, key: str) -> Fact | None:
+        """The fact of a key; None where there is none."""
+
+    def put_fact(self, key: str, fact: Fact) -> None:
+        """Keep a fact."""
 
 
 @dataclass
@@ -40,12 +50,20 @@ class Snapshot:
 class Journal:
     """Facts by key; with a path each new one is appended to that file, one JSON line each.
 
+    `shared` keeps facts of other runs, which are looked up before anything is made.
     Floats survive the file bit for bit. A last line that was cut off by a crash is ignored.
     """
 
-    def __init__(self, path: Path | None = None, facts: dict[str, Fact] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        facts: dict[str, Fact] | None = None,
+        shared: FactStore | None = None,
+    ) -> None:
         self.facts: dict[str, Fact] = dict(facts or {})
         self.recalled = 0
+        self.reused = 0
+        self.shared = shared
         self._file: TextIO | None = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,12 +72,12 @@ class Journal:
                 self._append(key, fact)
 
     @classmethod
-    def resume(cls, path: Path) -> Journal:
+    def resume(cls, path: Path, shared: FactStore | None = None) -> Journal:
         """Go on with a journal that was cut off; raises `OSError` where it cannot be read."""
         whole = path.read_bytes() if path.exists() else b""
         with path.open("ab") as file:
             file.truncate(whole.rfind(b"\n") + 1)  # a line that was not ended was cut off
-        journal = cls(facts=cls.read(path))
+        journal = cls(facts=cls.read(path), shared=shared)
         journal._file = path.open("a", encoding="utf-8")
         return journal
 
@@ -80,7 +98,13 @@ class Journal:
         if key in self.facts:
             self.recalled += 1
             return self.facts[key]
-        fact = json.loads(json.dumps(make()))
+        fact = None if self.shared is None else self.shared.get_fact(key)
+        if fact is None:
+            fact = json.loads(json.dumps(make()))
+            if self.shared is not None:
+                self.shared.put_fact(key, fact)
+        else:
+            self.reused += 1
         self.facts[key] = fact
         self._append(key, fact)
         return fact

@@ -12,7 +12,16 @@ from rich.table import Table
 from simfl.suggestion import nearest
 
 DECISIONS = ("selection", "association", "scheduling", "allocation", "staleness")
-PARTS = ("algorithms", "protocols", "datasets", "partitions", "models", "populations")
+PARTS = (
+    "algorithms",
+    "protocols",
+    "datasets",
+    "partitions",
+    "models",
+    "populations",
+    "availability",
+    "measures",
+)
 PROFILES = {"devices": "device", "servers": "server", "links": "link"}
 KINDS = (*PROFILES, *PARTS, "decisions", *DECISIONS, "scenarios", "events")
 

@@ -99,6 +99,8 @@ def figures(one: Run) -> dict[str, Any]:
             "events": one.log.rows_written,
             "jobs_asked": values.trainer.jobs_asked if values else 0,
             "jobs_trained": values.trainer.trained if values else 0,
+            "jobs_reused": values.trainer.reused if values else 0,
+            "facts_reused": values.journal.reused if values else 0,
             "facts_recalled": values.journal.recalled if values else 0,
         },
         "fingerprint": one.log.fingerprint,

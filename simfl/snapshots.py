@@ -1,52 +1,25 @@
-"""Snapshots on disk: written whole or not at all, read without running code."""
+"""Snapshots on disk: written whole or not at all."""
 
 from __future__ import annotations
 
 import pickle
 import time
-from collections import OrderedDict
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from numpy._core import multiarray
 
-from simfl.algorithms.base import ServerState
 from simfl.journal import Snapshot
-from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
+from simfl.serialization import loaded, saved
 
 SNAPSHOT = "snapshot.pt"
-# What a snapshot may be made of beside tensors and plain containers: no code in it is run.
-_KNOWN_TYPES: list[Any] = [
-    Brief,
-    LocalTraining,
-    Memory,
-    Price,
-    Recipe,
-    ServerState,
-    Snapshot,
-    Update,
-    OrderedDict,
-    frozenset,
-    set,
-    np.ndarray,
-    np.dtype,
-    np.dtypes.Float64DType,
-    np.dtypes.Float32DType,
-    np.dtypes.Int64DType,
-    np.dtypes.BoolDType,
-    (multiarray._reconstruct, "numpy._core.multiarray._reconstruct"),
-    (multiarray.scalar, "numpy._core.multiarray.scalar"),
-]
 
 
 def write_snapshot(snapshot: Snapshot, folder: Path) -> None:
     """Replace the folder's snapshot; a crash leaves the old one. Raises `OSError`."""
     partial = folder / "snapshot.partial"
-    torch.save(snapshot, partial)
+    partial.write_bytes(saved(snapshot))
     partial.replace(folder / SNAPSHOT)
 
 
@@ -60,9 +33,8 @@ def read_snapshot(folder: Path, device: torch.device) -> Snapshot:
     if not path.exists():
         return Snapshot()
     try:
-        with torch.serialization.safe_globals(_KNOWN_TYPES):
-            snapshot: Snapshot = torch.load(path, map_location=device, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError):
+        snapshot: Snapshot = loaded(path.read_bytes(), device)
+    except pickle.UnpicklingError:
         return Snapshot()
     return snapshot
 

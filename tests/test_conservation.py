@@ -46,8 +46,8 @@ def test_states_partition_each_devices_time(finished):
     """A device is in one state at a time: its rows follow each other without gap or overlap."""
     rows = finished.events[finished.events["kind"].isin(STATES)]
 
-    for actor, own in rows.groupby("actor"):
-        own = own.sort_values(["start_s", "time_s"])
+    for actor, unsorted in rows.groupby("actor"):
+        own = unsorted.sort_values(["start_s", "time_s"])
         assert own["start_s"].iloc[0] == 0.0, actor
         np.testing.assert_allclose(own["start_s"].iloc[1:], own["time_s"].iloc[:-1], atol=1e-12)
         assert own["time_s"].iloc[-1] == finished.manifest["horizon_s"], actor
@@ -113,6 +113,6 @@ def test_missing_cost_data_is_an_error(tmp_path):
     )
     scenario = small(population={"cloud_server": "bare", "profiles": [str(tmp_path)]})
 
-    with pytest.raises(ValueError, match="bare.*flops_per_s"):
+    with pytest.raises(ValueError, match=r"bare.*flops_per_s"):
         simfl.run(scenario, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -83,7 +83,7 @@ def test_the_table_of_what_is_implemented_is_complete() -> None:
     told = set(
         re.findall(r"`([a-z0-9_]+)`", "".join(re.findall(r"^\|[^|]*\|([^|]*)\|", table, re.M)))
     )
-    kinds = set(registry.KINDS) - {"processors", "links", "availability", "measures"}
+    kinds = set(registry.KINDS) - {"processors", "links"}
 
     assert told == {name for kind in kinds for name in registry.names(kind)}
 

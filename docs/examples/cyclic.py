@@ -19,7 +19,8 @@ class Cyclic(Protocol):
         """What takes simulated time is driven with `yield from`."""
         ref, cycle = run.begin("cloud"), 0
         while True:
-            for client in run.select(ref, run.all_clients, cycle):
+            chosen = yield from run.select(ref, run.all_clients, cycle)
+            for client in chosen:
                 delivered = yield from run.turns(np.array([client]), ref, cycle)
                 ref = yield from run.aggregate(ref, delivered, cycle)
                 if run.publish(ref, cycle, participants=1, staleness=0):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
 
 from torch import Tensor
 
@@ -27,6 +29,38 @@ Augmentation = Callable[[Tensor], Tensor]
 """Changes inputs (rows, ...), each on its own draw from torch's global generator."""
 
 
+class UpdateStore(Protocol):
+    """Updates by key, kept for this run and others."""
+
+    def get(self, key: str) -> Update | None:
+        """The update of a key, if it is (still) there; its brief has no tensors."""
+
+    def put(self, key: str, value: Update) -> None:
+        """Keep an update."""
+
+    def __contains__(self, key: str) -> bool:
+        """Whether the key is there."""
+
+
+class NoStore:
+    """Keeps nothing."""
+
+    def get(self, key: str) -> Update | None:
+        """Nothing."""
+        return None
+
+    def put(self, key: str, value: Update) -> None:
+        """Not kept."""
+
+    def __contains__(self, key: str) -> bool:
+        return False
+
+
+def without_start(update: Update) -> Update:
+    """An update without the tensors that its job started from."""
+    return replace(update, brief=replace(update.brief, start={}, own={}))
+
+
 class Future:
     """The handle of a submitted job. While nothing refers to it, the job counts as withdrawn."""
 
@@ -42,8 +76,12 @@ class Future:
     @property
     def done(self) -> bool:
         """Whether the job needs no training any more."""
-        trained = self._update is not None or self._memory is not None
-        return trained or self.key in self._trainer.store
+        return not self.unfulfilled or self.key in self._trainer.store
+
+    @property
+    def unfulfilled(self) -> bool:
+        """Whether neither the update nor, after its release, the memory is here."""
+        return self._update is None and self._memory is None
 
     def result(self) -> Update:
         """The update, trained now if need be, with everything else that can be."""
@@ -106,17 +144,18 @@ class Trainer(ABC):
         loss: Loss,
         *,
         augmentation: Augmentation | None = None,
-        store: Mapping[str, Update] | None = None,
+        store: UpdateStore | None = None,
         cohort_cap: int | None = None,
     ) -> None:
         self.network = network
         self.shards = shards
         self.loss = loss
         self.augmentation = augmentation
-        self.store = {} if store is None else store
+        self.store: UpdateStore = NoStore() if store is None else store
         self.cohort_cap = cohort_cap
         self.jobs_asked = 0
         self.trained = 0
+        self.reused = 0
         self.cohorts: list[int] = []
         self._pending: weakref.WeakValueDictionary[int, Future] = weakref.WeakValueDictionary()
 
@@ -141,10 +180,20 @@ class Trainer(ABC):
         while not chain[-1].done and (previous := chain[-1].job.previous) is not None:
             chain.append(previous)
         for future in reversed(chain):
-            if future.key in self.store:
-                future.fulfil(self.store[future.key])
-            elif not future.done:
+            if not self._recalled(future):
                 self._train_with_company(future)
+
+    def _recalled(self, future: Future) -> bool:
+        """Whether the future is fulfilled, from the store if it has to be."""
+        if not future.unfulfilled:
+            return True
+        kept = self.store.get(future.key)
+        if kept is None:
+            return False
+        # The store keeps what training made; what it started from, the job says again.
+        future.fulfil(replace(kept, brief=future.job.make_brief()))
+        self.reused += 1
+        return True
 
     def _train_with_company(self, wanted: Future) -> None:
         first = self._task(wanted)
@@ -164,6 +213,7 @@ class Trainer(ABC):
                 updates = self.train([tasks.pop(future) for future in cohort])
                 for future, update in zip(cohort, updates, strict=True):
                     future.fulfil(update)
+                    self.store.put(future.key, without_start(update))
         self._forget_done()
 
     def _ready(self) -> list[Future]:

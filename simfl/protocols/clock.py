@@ -14,9 +14,9 @@ from simpy.events import EventPriority
 Process = Generator[simpy.Event, Any, Any]
 
 
-_LAST = EventPriority(
-    1_000_000
-)  # SimPy orders simultaneous events by priority, its own are 0 and 1
+# SimPy orders simultaneous events by priority; its own are 0 and 1.
+_LAST = EventPriority(1_000_000)
+_END_OF_RUN = EventPriority(2_000_000)
 
 
 class Stalled(RuntimeError):
@@ -40,8 +40,11 @@ class Clock:
         """An event at exactly `time_s`, not a rounding error beside it.
 
         SimPy adds a delay to now; the delay is nudged until the sum is the wanted time, so that
-        rows computed ahead and the clock agree bit for bit.
+        rows computed ahead and the clock agree bit for bit. Raises ValueError for a time that is no
+        finite number, such as the end of a turn whose cost is NaN.
         """
+        if not math.isfinite(time_s):
+            raise ValueError(f"an appointment needs a finite time, found {time_s} s")
         now = self.now_s
         delay = max(time_s - now, 0.0)
         while now + delay < time_s:
@@ -52,9 +55,12 @@ class Clock:
 
     def settled(self) -> simpy.Event:
         """An event now, after everything else that happens at this moment."""
+        return self._now(_LAST)
+
+    def _now(self, priority: EventPriority) -> simpy.Event:
         event = self.env.event()
         event._ok, event._value = True, None
-        self.env.schedule(event, priority=_LAST)
+        self.env.schedule(event, priority=priority)
         return event
 
     @contextmanager
@@ -68,9 +74,18 @@ class Clock:
             del self._waits[ticket]
 
     def run(self, finished: simpy.Event) -> Any:
-        """Run until `finished`; raises `Stalled`, naming every wait, if that cannot happen."""
+        """Run until `finished` and all else that happens at that moment; the value of `finished`.
+
+        Raises `Stalled`, naming every wait, if that cannot happen.
+        """
+
+        def to_the_end_of_the_moment() -> Process:
+            value = yield finished
+            yield self._now(_END_OF_RUN)
+            return value
+
         try:
-            return self.env.run(until=finished)
+            return self.env.run(until=self.env.process(to_the_end_of_the_moment()))
         except RuntimeError as error:
             if "No scheduled events left" not in str(error):
                 raise

@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from simfl.protocols.clock import Stalled
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.stopping import StopRule
 
 
 class Diverged(RuntimeError):
     """The evaluated loss is no longer a finite number."""
+
+
+MOST_VERSIONS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Publications:
         self.at_clients = at_clients
         self._every = evaluate_every
         self._watch = watch
+        self._same_moment = 0
         self._last: tuple[float | None, float | None] = (None, None)
 
     def due(self, version: int) -> bool:
@@ -81,6 +86,12 @@ class Publications:
             "participants": participants,
             "staleness": staleness,
         }
+        self._same_moment = self._same_moment + 1 if row["latency_s"] == 0.0 else 0
+        if self._same_moment >= MOST_VERSIONS_AT_ONCE:
+            raise Stalled(
+                f"time stands still at {time_s:g} s: {self._same_moment} versions since then; does"
+                " the protocol drive the run's methods with `yield from`?"
+            )
         self.rounds.append(row)
         self.latest = ref
         if evaluation is not None:

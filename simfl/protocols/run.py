@@ -55,6 +55,7 @@ class Run:
         deciders: Deciders,
         num_examples: IntArray,
         edge: IntArray,
+        association: Mapping[str, Any],
         streams: Streams,
         log: EventLog,
         publications: Publications,
@@ -69,6 +70,7 @@ class Run:
         self.log = log
         self.publications = publications
         self.edge = edge
+        self._association = association
         self.observations = Observations(world, num_examples, edge)
         self.all_clients: IntArray = np.arange(world.num_clients)
         self.edges: Sequence[int] = [int(index) for index in np.unique(edge)]
@@ -125,11 +127,8 @@ class Run:
         self._selections[tier] = count + 1
         rng = self._streams.generator("selection", tier + 1, count)
         view = self.observations.clients(players, self.clock.now_s, round_number)
-        self._selection_memory[tier], chosen = selection.decide(memory, view, rng)
-        if not chosen.size or not np.isin(chosen, players).all():
-            raise ValueError(
-                f"{type(selection).__name__} must choose among the clients it is given"
-            )
+        self._selection_memory[tier], decision = selection.decide(memory, view, rng)
+        chosen = _numbers_among(players, decision, type(selection).__name__)
         self._note(
             "select",
             tier,
@@ -148,12 +147,13 @@ class Run:
             there = self._availability.available(players, now_s, self._streams)
             if there.any():
                 return players[there]
-            next_s = float(self._availability.next_s(players, now_s, self._streams).min())
+            later_s = self._availability.next_s(players, now_s, self._streams)
+            next_s = float(later_s.min(initial=np.inf))
             with self.clock.waiting(who, f"one of {players.size} clients to become available"):
-                if next_s > now_s and next_s < np.inf:
-                    yield self.clock.until(next_s)
-                else:
+                if next_s == np.inf:
                     yield self.env.event()
+                # A model may round at its boundary: time moves on by at least the last bit.
+                yield self.clock.until(max(next_s, float(np.nextafter(now_s, np.inf))))
 
     def turns(
         self, clients: IntArray, ref: StateRef, round_number: int, edge: int | None = None
@@ -173,10 +173,13 @@ class Run:
         return self.values.aggregate(ref, delivered)
 
     def merge(
-        self, ref: StateRef, edge: int, lower: StateRef, staleness: int
+        self, ref: StateRef, edge: int, lower: StateRef, staleness: int, round_number: int
     ) -> Generator[simpy.Event, Any, StateRef]:
         """The cloud mixes in an edge server's state, the less the staler it is."""
-        share = float(self._deciders.staleness.share(staleness))
+        rule = self._deciders.staleness
+        share = float(rule.share(staleness))
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"{type(rule).__name__} gives the share {share}, not in [0, 1]")
         up_bytes = np.array([self.values.tier_price(ref).up_bytes])
         arrived = Delivered(np.array([edge]), np.array([ref.version - staleness]), up_bytes, [])
         work = self.values.server_work(ref, arrived)
@@ -184,6 +187,7 @@ class Run:
             None,
             work,
             version=ref.version + 1,
+            round=round_number,
             edge=edge,
             staleness=staleness,
             value=share,
@@ -199,13 +203,14 @@ class Run:
 
     def schedule(self, idle: NDArray[np.bool_], round_number: int) -> int:
         """Which idle edge server the cloud dispatches now."""
-        view = self.observations.edges(self.clock.now_s, round_number, idle)
+        view = self.observations.edges(self.clock.now_s, round_number, idle.copy())
         rng = self._streams.generator("scheduling", 0, round_number)
         scheduling = self._deciders.scheduling
-        self._scheduling_memory, edge, detail = scheduling.decide(
+        self._scheduling_memory, picked, detail = scheduling.decide(
             self._scheduling_memory, view, rng
         )
-        if not idle[edge]:
+        edge = int(picked)
+        if edge not in np.flatnonzero(idle):
             raise ValueError(f"{type(scheduling).__name__} picked edge server {edge}, not idle")
         self._note(
             "schedule",
@@ -259,7 +264,7 @@ class Run:
     def note_start(self, edge: IntArray | None, departure: str | None) -> None:
         """Log the association, and how the run departs from its algorithm's paper."""
         if edge is not None:
-            self._note("associate", -1, detail={"edges": edge.tolist()})
+            self._note("associate", -1, detail=self._association)
         if departure is not None:
             self._note("departure", -1, detail={"reason": departure})
 
@@ -283,4 +288,30 @@ class Run:
         """A row that takes no time, by an edge server or (edge -1) the cloud."""
         actor = self.actors.cloud if edge < 0 else self.actors.edge(edge)
         columns["edge"] = edge if about_edge is None else about_edge
-        self.log.row(kind, actor, self.clock.now_s, detail=json.dumps(detail), **columns)
+        text = json.dumps(detail, default=_plain)
+        self.log.row(kind, actor, self.clock.now_s, detail=text, **columns)
+
+
+def _numbers_among(players: IntArray, decision: Any, who: str) -> IntArray:
+    """The clients that a selection chose, if they are what it may choose; raises ValueError."""
+    chosen = np.asarray(decision)
+    distinct = np.unique(chosen)
+    if (
+        chosen.ndim != 1
+        or not chosen.size
+        or not np.issubdtype(chosen.dtype, np.integer)
+        or distinct.size != chosen.size
+        or not np.isin(distinct, players).all()
+    ):
+        raise ValueError(
+            f"{who} must choose among the clients it is given: at least one of their numbers, each"
+            f" once; found {chosen[:10].tolist() if chosen.ndim else decision}"
+        )
+    return chosen.astype(np.int64)
+
+
+def _plain(value: Any) -> Any:
+    """What a decision put into its details, as JSON knows it."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"details for the log are numbers, strings, lists and arrays; found {value!r}")

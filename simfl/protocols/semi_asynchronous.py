@@ -31,6 +31,7 @@ class Arrival:
     edge: int
     state: StateRef
     downloaded_version: int
+    round_number: int
     latency_s: float
     participants: int
 
@@ -66,9 +67,15 @@ class SemiAsynchronous(Protocol):
             idle[arrival.edge] = True
             run.observations.arrived(arrival.edge, arrival.latency_s)
             staleness = cloud.version - arrival.downloaded_version
-            cloud = yield from run.merge(cloud, arrival.edge, arrival.state, staleness)
+            cloud = yield from run.merge(
+                cloud, arrival.edge, arrival.state, staleness, arrival.round_number
+            )
             if run.publish(
-                cloud, dispatches, arrival.participants, staleness=staleness, edge=arrival.edge
+                cloud,
+                arrival.round_number,
+                arrival.participants,
+                staleness=staleness,
+                edge=arrival.edge,
             ):
                 return cloud
             in_flight = len(run.edges) - int(idle[list(run.edges)].sum())
@@ -86,14 +93,15 @@ class SemiAsynchronous(Protocol):
         inbox: Mailbox,
     ) -> Generator[simpy.Event, Any, None]:
         """One dispatch of an edge server: download, edge rounds, upload."""
-        dispatched_s, participants = run.clock.now_s, 0
+        dispatched_s, participants = run.clock.now_s, np.zeros(0, dtype=np.int64)
         yield from run.backhaul(edge, cloud, round_number, uplink=False)
         state = run.values.adopt(kept, cloud)
         for _ in range(self.edge_rounds):
             chosen = yield from run.select(state, run.members(edge), round_number, edge)
             delivered = yield from run.turns(chosen, state, round_number, edge)
             state = yield from run.aggregate(state, delivered, round_number, edge)
-            participants = max(participants, delivered.clients.size)
+            participants = np.union1d(participants, delivered.clients)
         yield from run.backhaul(edge, cloud, round_number, uplink=True)
         latency_s = run.clock.now_s - dispatched_s
-        inbox.put(edge, Arrival(edge, state, cloud.version, latency_s, participants))
+        arrival = Arrival(edge, state, cloud.version, round_number, latency_s, participants.size)
+        inbox.put(edge, arrival)

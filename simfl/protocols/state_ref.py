@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from simfl.algorithms.base import Algorithm, ServerState
+
+
+class StateStore(Protocol):
+    """States by key, kept for this run and others."""
+
+    def get(self, key: str) -> ServerState | None:
+        """The state of a key, if it is (still) there."""
+
+    def put(self, key: str, value: ServerState) -> None:
+        """Keep a state."""
+
+    def __contains__(self, key: str) -> bool:
+        """Whether the key is there."""
 
 
 class StateRef:
     """A server's state at some version: key and version are known, the value only if asked for.
 
     `parents` are the states that it is made from, and `make` makes it once they are known. A
-    `state` that is at hand already (from a snapshot) needs neither.
+    `state` that is at hand already (from a snapshot) needs neither; nor does one in the `store`.
     """
 
     def __init__(
@@ -23,10 +36,12 @@ class StateRef:
         make: Callable[[], ServerState],
         parents: Sequence[StateRef] = (),
         state: ServerState | None = None,
+        store: StateStore | None = None,
     ) -> None:
         self.key = key
         self.version = version
         self._state = state
+        self._store = store
         # What a known state was made from is let go of, and with it all older states.
         self._make: Callable[[], ServerState] | None = make if state is None else None
         self._parents: Sequence[StateRef] = parents if state is None else ()
@@ -35,7 +50,8 @@ class StateRef:
     @property
     def known(self) -> bool:
         """Whether the value is at hand without training anything."""
-        return self._state is not None
+        kept = self._store is not None and self.key in self._store
+        return self._state is not None or kept
 
     def value(self) -> ServerState:
         """The state; computes it, and what it depends on, the first time.
@@ -55,9 +71,15 @@ class StateRef:
         return self._state
 
     def _compute(self) -> None:
-        if self._make is not None:
-            self._state = replace(self._make(), version=self.version)
-            self._make, self._parents = None, ()
+        if self._make is None:
+            return
+        state = None if self._store is None else self._store.get(self.key)
+        if state is None:
+            state = replace(self._make(), version=self.version)
+            if self._store is not None:
+                self._store.put(self.key, state)
+        self._state = state
+        self._make, self._parents = None, ()
 
     def common(self, algorithm: Algorithm) -> Any:
         """What all jobs of this state share: one object, made once."""

@@ -23,6 +23,6 @@ class Synchronous(Protocol):
             chosen = yield from run.select(ref, run.all_clients, round_number)
             delivered = yield from run.turns(chosen, ref, round_number)
             ref = yield from run.aggregate(ref, delivered, round_number)
-            round_number += 1
             if run.publish(ref, round_number, delivered.clients.size, staleness=0):
                 return ref
+            round_number += 1

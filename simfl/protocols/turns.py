@@ -28,6 +28,9 @@ from simfl.system.world import TurnPlan, World
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
+Reports = tuple[IntArray, FloatArray, FloatArray, FloatArray]
+"""Of a cohort: clients, when their uploads arrive, after how long, for how many joules."""
+
 
 class Turns:
     """Books the turns of clients and hands in their jobs."""
@@ -55,12 +58,21 @@ class Turns:
         self._held: IntArray = np.full(world.num_clients, -1, dtype=np.int64)
         self._free_s: FloatArray = np.zeros(world.num_clients)
         self._allocations: dict[int, int] = {}
+        self._under_way: dict[int, Reports] = {}
+        self._cohorts = 0
 
     def together(
         self, clients: IntArray, ref: StateRef, round_number: int, edge: int | None
     ) -> Generator[simpy.Event, Any, Delivered]:
-        """Dispatch clients now; ends when the last of their uploads has arrived."""
+        """Dispatch clients now; ends when the last of their uploads has arrived.
+
+        Raises ValueError for a client that is still under way.
+        """
         now_s = self._clock.now_s
+        busy = clients[self._free_s[clients] > now_s]
+        if busy.size:
+            raise ValueError(f"client {busy[0]} is dispatched while an earlier turn is under way")
+        self._log.advance(now_s)
         turns, held = self._count[clients], self._held[clients]
         self._count[clients] += 1
         self._held[clients] = ref.version
@@ -91,17 +103,25 @@ class Turns:
             )
         )
         self._free_s[clients] = uploaded_s
+        active_j = plan.download_j + plan.upload_j + plan.dynamic_j + plan.static_j
+        idle_j = self._world.power_idle_w[clients] * (uploaded_s - now_s)
+        cohort, self._cohorts = self._cohorts, self._cohorts + 1
+        self._under_way[cohort] = (clients, uploaded_s, uploaded_s - now_s, active_j + idle_j)
         who = "the server" if edge is None else f"edge-{edge}"
         with self._clock.waiting(who, f"{clients.size} clients' uploads"):
             yield self._clock.until(float(uploaded_s.max()))
-        active_j = plan.download_j + plan.upload_j + plan.dynamic_j + plan.static_j
-        idle_j = self._world.power_idle_w[clients] * (uploaded_s - now_s)
-        self._observations.turns(clients, uploaded_s, uploaded_s - now_s, active_j + idle_j)
+        self._observations.turns(*self._under_way.pop(cohort))
         versions = np.full(clients.size, ref.version, dtype=np.int64)
         return Delivered(clients, versions, prices.up_bytes, futures)
 
     def close(self, now_s: float) -> None:
-        """Book the waiting of every client that is free at the end of the run."""
+        """The run ends: count turns of cohorts not yet complete, and book who waits."""
+        for clients, uploaded_s, duration_s, energy_j in self._under_way.values():
+            done = uploaded_s <= now_s
+            self._observations.turns(
+                clients[done], uploaded_s[done], duration_s[done], energy_j[done]
+            )
+        self._under_way.clear()
         clients = np.flatnonzero(self._free_s < now_s)
         self._log.add(self._idle_rows(clients, now_s))
         self._free_s[clients] = now_s

@@ -22,7 +22,7 @@ from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import LocalJob, Memory, Price
 from simfl.learning.network import Network
 from simfl.learning.trainer import Future, Trainer
-from simfl.protocols.state_ref import StateRef
+from simfl.protocols.state_ref import StateRef, StateStore
 from simfl.streams import Streams
 
 IntArray = NDArray[np.int64]
@@ -79,6 +79,7 @@ class Values:
         streams: Streams,
         journal: Journal,
         snapshot: Snapshot | None = None,
+        store: StateStore | None = None,
     ) -> None:
         self.root = root
         self.algorithm = algorithm
@@ -89,6 +90,7 @@ class Values:
         self._clients = clients
         self._streams = streams
         self._snapshot = snapshot or Snapshot()
+        self._store = store
         self._refs: weakref.WeakSet[StateRef] = weakref.WeakSet()
         self._futures: weakref.WeakSet[Future] = weakref.WeakSet()
         self._latest: dict[int, tuple[float, Future, Future | None]] = {}
@@ -185,7 +187,7 @@ class Values:
 
     def _price(self, ref: StateRef, client: int, held: int) -> tuple[int, int, float]:
         price = self.algorithm.brief(self.network, ref.value(), client, held).price
-        return price.down_bytes, price.up_bytes, price.work
+        return int(price.down_bytes), int(price.up_bytes), float(price.work)
 
     def know(self, what: tuple[object, ...], make: Callable[[], Any]) -> Any:
         """A learned number that time or a decision needs: the one door from values to the clock."""
@@ -244,7 +246,8 @@ class Values:
         make: Callable[[], ServerState],
         parents: Sequence[StateRef],
     ) -> StateRef:
-        ref = StateRef(key, version, make, parents, self._snapshot.states.get(key))
+        held = self._snapshot.states.get(key)
+        ref = StateRef(key, version, make, parents, held, self._store)
         self._refs.add(ref)
         return ref
 

@@ -2,7 +2,8 @@
 
 A file names its `kind` (device, server or link); its other keys are the fields of `Device` or
 `Server`, with the processor's fields under `processor:`, or a link's fields under `link:`. A
-processor or link is a part with a `name`: one of this room's, or an import path to one's own class.
+processor or link is a part with a `name`: one of this room's, or an import path to one's own class,
+a file being relative to the profile's own folder.
 `sources` maps field paths ("processor.kappa") to where the figure comes from; `unverified` lists
 those without a source.
 """
@@ -138,18 +139,23 @@ class Catalogue:
             raise CatalogueError(f"{where}: missing or not a mapping with a name")
         name = values["name"]
         if ":" in name:
-            return self._imported(base, key, values, where)
+            return self._imported(base, key, values, profile.path.parent, where)
         known = _parts(base)
         if name not in known:
             raise CatalogueError(f"{where}.name: unknown {key} '{name}'{suggestion(name, known)}")
         arguments = {field: value for field, value in values.items() if field != "name"}
         return _guarded(where, lambda: build(known[name], arguments), separator=".")
 
-    def _imported(self, base: type[Part], key: str, values: Mapping[str, Any], where: str) -> Part:
+    def _imported(
+        self, base: type[Part], key: str, values: Mapping[str, Any], folder: Path, where: str
+    ) -> Part:
         if self._resolve is None:
             raise CatalogueError(f"{where}.name: import paths need a scenario that resolves them")
         resolve = self._resolve
-        part: object = _guarded(where, lambda: resolve(f"{key}s", values))
+        module, _, class_name = values["name"].rpartition(":")
+        # A file is looked for beside the profile, so that it is found from any scenario's folder.
+        path = f"{(folder / module).absolute() if module.endswith('.py') else module}:{class_name}"
+        part: object = _guarded(where, lambda: resolve(f"{key}s", {**values, "name": path}))
         if not isinstance(part, base):
             raise CatalogueError(f"{where}.name: {values['name']} is not a {base.__name__}")
         return part

@@ -32,7 +32,7 @@ _FRAME = "scenario accepted plugins suggestion validation yaml_source"
 
 _BELOW_ASSEMBLY = (
     "system learning decisions algorithms protocols measures pictures "
-    f"accounts eventlog journal registry runfolder {_FRAME}"
+    f"accounts eventlog journal registry results runfolder {_FRAME}"
 )
 
 ROOMS = {
@@ -63,7 +63,9 @@ ROOMS = {
     "checks": _room(f"learning algorithms protocols registry {_FRAME}", "torch"),
     "assembly": _room(f"{_BELOW_ASSEMBLY} checks dealing lineage", "torch numpy simpy"),
     "replay": _room("eventlog", "pyarrow"),
-    "snapshots": _room("algorithms learning journal protocols", "torch numpy"),
+    "serialization": _room("algorithms.base learning journal", "torch numpy"),
+    "results": _room("serialization", "torch"),
+    "snapshots": _room("serialization journal protocols", "torch"),
     "outcome": _room(f"{_BELOW_ASSEMBLY} assembly", "numpy pyarrow safetensors"),
     "execution": _room(
         f"{_BELOW_ASSEMBLY} assembly outcome replay snapshots", "torch numpy pandas pyarrow"

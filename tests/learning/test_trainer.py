@@ -11,6 +11,7 @@ from simfl.learning.batched import BatchedTrainer
 from simfl.learning.job import Brief, LocalJob, LocalTraining, Price, Recipe
 from simfl.learning.sequential import SequentialTrainer
 from simfl.learning.trainer import Future, Trainer
+from simfl.results import MemoryStore
 from tests.learning.training import assert_same_bits, network, plain_loss, shards, submit
 
 RECIPE = Recipe(LocalTraining(epochs=1, batch_size=8, learning_rate=0.1))
@@ -94,15 +95,18 @@ def test_links_are_dropped_after_training(trainer: Trainer) -> None:
 
 def test_a_stored_result_is_not_trained_again(trainer: Trainer) -> None:
     """A key in the store is answered from it, also as an earlier job of a chain."""
-    done = submit(trainer, 0, RECIPE).result()
-    replay = type(trainer)(trainer.network, shards(), plain_loss, store={"0/0": done})
+    store = MemoryStore()
+    keeping = type(trainer)(trainer.network, shards(), plain_loss, store=store)
+    done = submit(keeping, 0, RECIPE).result()
+    replay = type(trainer)(trainer.network, shards(), plain_loss, store=store)
     first = submit(replay, 0, RECIPE)
     second = submit(replay, 0, RECIPE, previous=first, turn=1)
 
     second.result()
 
-    assert first.result() is done
-    assert replay.trained == 1
+    assert first.result().payload is done.payload
+    assert first.result().brief.start.keys() == done.brief.start.keys()
+    assert (replay.trained, replay.reused) == (1, 1)
 
 
 def test_reading_a_brief_may_read_other_futures(trainer: Trainer) -> None:
