@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,17 @@ from simfl.journal import Journal, Snapshot, make_key
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.datasets.base import Data
 from simfl.learning.evaluate import Evaluator
+from simfl.learning.minibatch import plain_loss
 from simfl.learning.models.base import as_module
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
+from simfl.learning.parallel import ParallelTrainer
 from simfl.learning.sequential import SequentialTrainer
 from simfl.learning.trainer import Trainer
 from simfl.learning.vision import augmentation, check_augmentation
 from simfl.lineage import numeric_platform, root_key
 from simfl.measures.base import Measure
+from simfl.plugins import load_file, loaded_files
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Clock
 from simfl.protocols.observations import association_view
@@ -63,7 +67,7 @@ class Options:
     """How to run, as opposed to what: nothing here changes a result on one numeric platform.
 
     `trainer` "sequential" is the plain reference; `cohort_cap` limits how many jobs are trained
-    together; `facts` are an earlier run's journal; a snapshot to resume from is kept every
+    together; `workers` processes train side by side (0: in this one); `facts` are an earlier run's journal; a snapshot to resume from is kept every
     `snapshot_seconds` of wall time; `any_platform` resumes a run that was begun elsewhere; `store`
     keeps results for other runs and looks theirs up.
     """
@@ -72,6 +76,7 @@ class Options:
     device: str = "auto"
     trainer: str = "batched"
     cohort_cap: int | None = None
+    workers: int = 0
     facts: Mapping[str, Any] | None = None
     clock: Clock | None = None
     watch: Callable[[Progress], None] | None = None
@@ -156,6 +161,7 @@ class Simulation:
             scheduling=self.parts[("decisions", "scheduling")],
             allocation=self.parts[("decisions", "allocation")],
             staleness=self.parts[("decisions", "staleness")],
+            estimator=self.parts[("decisions", "estimator")],
         )
         return Run(
             self.world,
@@ -197,13 +203,18 @@ class Simulation:
         sets["test"] = shards.data.test
         if shards.validation is not None:
             sets["validation"] = shards.validation
-        trainer = TRAINERS[options.trainer](
+        make_trainer: Callable[..., Trainer] = TRAINERS[options.trainer]
+        if options.workers and options.trainer == "batched":
+            prepare = [partial(load_file, file) for file in loaded_files()]
+            make_trainer = partial(ParallelTrainer, workers=options.workers, prepare=prepare)
+        trainer = make_trainer(
             self.network,
             shards.clients,
-            algorithm.loss,
+            plain_loss if type(algorithm).loss is Algorithm.loss else algorithm.loss,
             augmentation=self.augment,
             cohort_cap=options.cohort_cap,
             store=options.store,
+            forget_non_finite=self.scenario.algorithm.non_finite == "reset",
         )
         facts = {
             client: ClientFacts(int(size), tuple(counts))
@@ -222,6 +233,7 @@ class Simulation:
             journal,
             snapshot,
             options.store,
+            self.scenario.algorithm.non_finite,
         )
 
 
@@ -334,7 +346,7 @@ def _world(scenario: Scenario, population: Any, streams: Streams) -> World:
 def _network(scenario: Scenario, model: Any, data: Data, device: str) -> Network:
     with blame(scenario.where("model"), model):
         network = Network(
-            lambda: as_module(model, data.input_shape, data.outputs),
+            partial(as_module, model, data.input_shape, data.outputs),
             data.input_shape,
             Objective(data.task),
             torch.float64 if scenario.dtype == "float64" else torch.float32,

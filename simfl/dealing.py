@@ -32,9 +32,10 @@ class Shards:
     label_counts: IntArray
 
     def digest(self) -> str:
-        """A hash of all examples and of how they were dealt."""
+        """A hash of the examples as dealt, and of the server's."""
         digest = hashlib.blake2b()
-        for examples in (self.data.train, self.data.test, *self.clients):
+        held = [self.validation] if self.validation is not None else []
+        for examples in (self.data.test, *held, *self.clients):
             digest.update(str(tuple(examples.inputs.shape)).encode())
             for tensor in (examples.inputs, examples.targets):
                 values = np.ascontiguousarray(tensor.numpy()).reshape(-1)

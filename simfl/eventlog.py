@@ -35,11 +35,20 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "edge_aggregate": ("an edge server aggregates its clients' updates", "", "updates"),
     "cloud_aggregate": ("the cloud aggregates, or merges an edge's model", "share", "updates"),
     "evaluate": ("a global version is evaluated; takes no simulated time", "accuracy", "loss"),
-    "associate": ("clients are associated with edge servers", "", "edges"),
+    "associate": ("clients are associated with edge servers", "", "edges, js_home, js, switches"),
     "select": ("clients are selected for a round", "number selected", "selected, eligible"),
-    "schedule": ("the cloud picks an edge server to dispatch", "edge picked", "idle, scores"),
+    "schedule": (
+        "the cloud picks an edge server to dispatch",
+        "edge picked",
+        "idle, estimated_latency_s, kn, an, bn (posterior), scores, queues, normaliser_s",
+    ),
     "departure": ("the run departs from the algorithm's paper", "", "reason"),
     "idle": ("a device waits", "", ""),
+    "feasibility": (
+        "whether the scheduling rule can give every edge server what it owes",
+        "edge servers that it cannot",
+        "unattainable, owed_share, attainable_share, latency_s (nominal)",
+    ),
 }
 KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
 
@@ -89,6 +98,8 @@ SCHEMA = pa.schema(
 CANONICAL_ORDER = ("time_s", "kind", "actor", "start_s", "edge", "round", "version")
 ROW_GROUP_ROWS = 100_000
 SEGMENT_SECONDS = 60.0
+MOST_BLOCKS = 1000
+"""Blocks of pending rows that are kept apart: a row alone takes ten times a row among others."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +162,7 @@ class EventLog:
         self._check = check
         self._rows_per_segment = rows_per_segment
         self._pending: list[Columns] = []
+        self._recent: list[Columns] = []
         self._pending_rows = 0
         self._segments: list[Path] = []
         self._segment_opened = time.monotonic()
@@ -163,8 +175,10 @@ class EventLog:
     def add(self, rows: Columns) -> None:
         """Book rows, some or all of which may end in the future."""
         if len(rows["time_s"]):
-            self._pending.append(rows)
+            self._recent.append(rows)
             self._pending_rows += len(rows["time_s"])
+            if len(self._recent) >= MOST_BLOCKS:
+                self._gather()
             self.accounts.expect(rows)
 
     def row(self, kind: str, actor: int, time_s: float, **columns: Any) -> None:
@@ -185,6 +199,7 @@ class EventLog:
 
     def finish(self, horizon_s: float) -> None:
         """Cut what is under way at `horizon_s`, write everything, merge the segments."""
+        self._gather()
         self._pending = [cut_rows(rows, horizon_s) for rows in self._pending]
         self._write(horizon_s, include_now=True)
         if self.write_rows and self._folder is not None:
@@ -195,7 +210,13 @@ class EventLog:
         """Hash of time, kind, actor, bytes and version of every row written so far."""
         return self._hash.hexdigest()
 
+    def _gather(self) -> None:
+        if self._recent:
+            self._pending.append(join_rows(self._recent))
+            self._recent = []
+
     def _write(self, now_s: float, *, include_now: bool) -> None:
+        self._gather()
         if not self._pending:
             return
         rows = join_rows(self._pending)

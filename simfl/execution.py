@@ -143,9 +143,10 @@ def execute(
         close("diverged", str(error))
         raise
     except Exception as error:  # a user's part may raise anything
-        with suppress(OSError):  # the disk may be what failed
+        with suppress(OSError):  # the disk may be what failed: what is there stays as it is
             leave(one, folder)
-        close("failed", f"{type(error).__name__}: {error}")
+            checkpoints.take(one.values)
+            close("failed", f"{type(error).__name__}: {error}")
         raise
     broken = "; ".join(one.accounts.violations)
     close("failed" if broken else "completed", broken or reason)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from simfl.suggestion import nearest
 
-DECISIONS = ("selection", "association", "scheduling", "allocation", "staleness")
+DECISIONS = ("selection", "association", "scheduling", "allocation", "staleness", "estimator")
 PARTS = (
     "algorithms",
     "protocols",

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from simfl.assembly import Simulation
 from simfl.eventlog import KINDS, STATES, write_parquet
 from simfl.protocols.run import Run
-from simfl.protocols.values import Values, client_set
+from simfl.protocols.values import Values
 from simfl.runfolder import write_table
 
 
@@ -60,23 +60,19 @@ def _clients_table(simulation: Simulation, one: Run) -> pa.Table:
     columns["energy_j"] = accounts.joules[clients].sum(axis=1)
     for name, kind in (("bytes_received", "download"), ("bytes_sent", "upload")):
         columns[name] = accounts.bytes[clients, kinds.index(kind)].astype(np.int64)
-    columns.update(_final_scores(simulation, one))
+    columns.update(_final_scores(one))
     return pa.table(columns)
 
 
-def _final_scores(simulation: Simulation, one: Run) -> dict[str, list[float]]:
+def _final_scores(one: Run) -> dict[str, list[float]]:
     """Loss and accuracy of the final global and served models on each client's own data."""
     ref, values = one.publications.latest, one.values
     if not isinstance(values, Values) or ref is None:
         return {}
-    state, scores = ref.value(), []
-    for client in range(simulation.world.num_clients):
-        metrics = values.evaluator.metrics([state.weights], on=client_set(client))
-        scores.append([metrics.loss, metrics.accuracy])
-    served = values.evaluate_at_clients(ref, one.clock.now_s)
+    of_all, served = values.global_at_clients(ref), values.evaluate_at_clients(ref, one.clock.now_s)
     return {
         f"{model}_{figure}": [row[column] for row in rows]
-        for model, rows in (("global", scores), ("served", served))
+        for model, rows in (("global", of_all), ("served", served))
         for column, figure in enumerate(("loss", "accuracy"))
     }
 

@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from simfl.plugins import PluginError, import_class, is_import_path
-from simfl.scenario import DataSection, Decisions, Part, PopulationSection, frame_schema
+from simfl.scenario import (
+    AlgorithmSection,
+    DataSection,
+    Decisions,
+    Part,
+    PopulationSection,
+    frame_schema,
+)
 from simfl.suggestion import nearest
 from simfl.validation import adapter, json_schema, plain, validate
 from simfl.yaml_source import KeyPath, Source, show
@@ -64,10 +71,17 @@ KINDS = {
     "measures": Kind("simfl.measures", "simfl.measures.base:Measure"),
     "processors": Kind("simfl.system", "simfl.system.cpu:Processor"),
     "links": Kind("simfl.system", "simfl.system.link:Link"),
-    "algorithms": Kind("simfl.algorithms", "simfl.algorithms.base:Algorithm"),
+    "algorithms": Kind(
+        "simfl.algorithms",
+        "simfl.algorithms.base:Algorithm",
+        beside=tuple(AlgorithmSection.model_fields),
+    ),
     "protocols": Kind("simfl.protocols", "simfl.protocols.base:Protocol"),
     **{
-        kind: Kind(f"simfl.decisions.{kind}", f"simfl.decisions.base:{kind.capitalize()}")
+        kind: Kind(
+            f"simfl.decisions.{'estimation' if kind == 'estimator' else kind}",
+            f"simfl.decisions.base:{kind.capitalize()}",
+        )
         for kind in Decisions.model_fields
     },
 }
@@ -189,12 +203,7 @@ def scenario_schema() -> dict[str, Any]:
     """JSON Schema of a whole scenario file, for an editor's completion."""
     result = frame_schema()
     frame = result["properties"]
-    for key, kind in {
-        "model": "models",
-        "algorithm": "algorithms",
-        "protocol": "protocols",
-    }.items():
-        frame[key] = schema(kind)
+    frame["model"], frame["protocol"] = schema("models"), schema("protocols")
     definitions = result["$defs"]
     for kind in definitions["Decisions"]["properties"]:
         definitions["Decisions"]["properties"][kind] = schema(kind)
@@ -203,6 +212,8 @@ def scenario_schema() -> dict[str, Any]:
     population = definitions["PopulationSection"]["properties"]
     population["availability"] = schema("availability")
     definitions["Evaluate"]["properties"]["measures"]["items"] = schema("measures")
+    algorithm = definitions["AlgorithmSection"]["properties"]
+    frame["algorithm"] = _beside(algorithm, "algorithms")
     frame["data"] = _beside(data, "datasets")
     frame["population"] = _beside(population, "populations")
     return result
@@ -210,12 +221,12 @@ def scenario_schema() -> dict[str, Any]:
 
 def _beside(section: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Schema of a section in which a part's own keys stand beside those of the frame."""
-    alternatives = schema(kind)["oneOf"]
     return {
         "oneOf": [
             {**one, "properties": {**section, **one["properties"]}}
-            for one in alternatives
             if one["type"] == "object"
+            else one
+            for one in schema(kind)["oneOf"]
         ]
     }
 

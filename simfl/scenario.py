@@ -102,6 +102,16 @@ class PopulationSection(_Named):
     availability: AnyPart = Field(default_factory=_part("always"))
 
 
+class AlgorithmSection(_Named):
+    """The algorithm, whose own parameters stand beside these keys."""
+
+    non_finite: Literal["stop", "drop", "reset"] = Field(
+        default="stop",
+        description="what a NaN or infinite update does: end the run, be dropped, or be dropped"
+        " and have its client forget what it kept",
+    )
+
+
 class Decisions(_Section):
     """Who, with whom, how fast: one policy per kind of decision."""
 
@@ -110,6 +120,7 @@ class Decisions(_Section):
     scheduling: AnyPart = Field(default_factory=_part("round_robin"))
     allocation: AnyPart = Field(default_factory=_part("max"))
     staleness: AnyPart = Field(default_factory=_part("exponential"))
+    estimator: AnyPart = Field(default_factory=_part("nig"))
 
 
 class Plateau(_Section):
@@ -168,7 +179,7 @@ class Scenario(_Section):
     data: DataSection
     model: AnyPart
     population: Annotated[PopulationSection, BeforeValidator(_from_name)]
-    algorithm: AnyPart
+    algorithm: Annotated[AlgorithmSection, BeforeValidator(_from_name)]
     protocol: AnyPart
     decisions: Decisions = Field(default_factory=Decisions)
     stop: Stop
@@ -231,7 +242,7 @@ class Scenario(_Section):
             ("model",): ("models", self.model),
             ("population",): ("populations", self.population.part),
             ("population", "availability"): ("availability", self.population.availability),
-            ("algorithm",): ("algorithms", self.algorithm),
+            ("algorithm",): ("algorithms", self.algorithm.part),
             ("protocol",): ("protocols", self.protocol),
             **decisions,
             **{
@@ -263,6 +274,12 @@ class Scenario(_Section):
         self._rename_files(content, lambda file: str(file.absolute()))
         return dump(content)
 
+    def portable(self) -> dict[str, Any]:
+        """The content, with parts in files of the user's by the files' content, not their place."""
+        content = self.as_mapping()
+        self._rename_files(content, _content_hash)
+        return content
+
     @property
     def digest(self) -> str:
         """SHA-256 of the content but for the scenario's name: equal for equal simulations.
@@ -270,9 +287,8 @@ class Scenario(_Section):
         Numbers count by value (1 is 1.0), and a part in a file of the user's by the file's
         content, wherever it lies.
         """
-        content = self.as_mapping()
+        content = self.portable()
         del content["name"]
-        self._rename_files(content, _content_hash)
         text = json.dumps(_canonical(content), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -55,7 +55,7 @@ from simfl.decisions.base import Association
 @dataclass(frozen=True)
 class Far(Association):
     def decide(self, view, rng):
-        return np.full(4, 9)
+        return np.full(4, 9), {}
 @dataclass(frozen=True)
 class Idle(Association):
     pass
@@ -216,6 +216,12 @@ BAD: list[Bad] = [
         {"algorithm.name": "fedsgd", "algorithm.local.optimizer": "adam"},
         "algorithm.local.optimizer",
         "found 'adam', but fedsgd .* accepted: sgd",
+    ),
+    Bad(
+        "fedsgd with weight decay",
+        {"algorithm.name": "fedsgd", "algorithm.local.weight_decay": 0.5},
+        "algorithm.local.weight_decay",
+        "found 0.5, but fedsgd .* accepted: 0",
     ),
     Bad("edges", {"population.edges": 5}, "population.edges", "found 5, accepted: at most 4"),
     Bad("shares", {"population.groups.0.share": 0.5}, "population.groups", "add up to 0.5"),
@@ -416,7 +422,7 @@ BAD: list[Bad] = [
         "plug-in of a device",
         OWN,
         "population.groups.0.device",
-        "own/mine.yaml: processor: name: found 'abacus.py:Abacus', a file that is not there",
+        "own/mine.yaml: processor: name: found '.*abacus.py:Abacus', a file that is not there",
         {"own/mine.yaml": DEVICE.partition("  name")[0] + "  name: abacus.py:Abacus\n"},
     ),
 ]

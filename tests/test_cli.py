@@ -333,6 +333,9 @@ def test_list(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "scheduling": "greedy",
         "allocation": "capped",
         "staleness": "exponential",
+        "estimator": "nig",
+        "availability": "periodic",
+        "measures": "participation",
         "scenarios": "quickstart",
         "events": "cloud_aggregate",
     }

@@ -1,11 +1,21 @@
 """The event log: order, segments, cutting at the horizon, and the books kept of it."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from simfl.accounts import Accounts
-from simfl.eventlog import KIND_INDEX, KINDS, STATES, Actors, EventLog, segment_paths
+from simfl.eventlog import (
+    KIND_INDEX,
+    KINDS,
+    MOST_BLOCKS,
+    STATES,
+    Actors,
+    EventLog,
+    segment_paths,
+)
 from simfl.eventrows import cut_rows, make_rows
 
 ACTORS = Actors(clients=2, edges=1)
@@ -52,6 +62,23 @@ def test_rows_booked_ahead_are_written_in_order_of_their_end(tmp_path):
     ]
     assert events["seq"].tolist() == [0, 1, 2, 3, 4]
     assert events["client"].isna().tolist() == [True, False, False, False, True]
+
+
+def test_many_small_blocks_of_rows_are_gathered(tmp_path):
+    """Rows booked one by one are held as few blocks, and written as if nothing had happened."""
+    log, alone = new_log(tmp_path / "many", rows_per_segment=10**6), 2 * MOST_BLOCKS + 5
+
+    tracemalloc.start()
+    for number in range(alone):
+        log.row("select", ACTORS.cloud, float(alone - number), value=float(number))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    log.finish(float(alone))
+
+    assert held / alone < 1000  # bytes; a row in a block of its own takes 2000
+    events = pd.read_parquet(tmp_path / "many" / "events.parquet")
+    assert events["time_s"].tolist() == [float(number) for number in range(1, alone + 1)]
+    assert events["value"].tolist() == [float(alone - number) for number in range(1, alone + 1)]
 
 
 def test_a_segment_holds_only_what_has_ended(tmp_path):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
-from simfl.learning.minibatch import Minibatch
+from simfl.learning.minibatch import Minibatch, plain_loss
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, weighted_sum
 
@@ -116,7 +116,7 @@ class Algorithm:
         Every tensor has a leading job axis (of length 1 in the sequential reference); reduce over
         trailing axes only, or jobs trained together would mix.
         """
-        return batch.mean_loss(batch.forward(parameters, batch.inputs))
+        return plain_loss(parameters, batch)
 
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator

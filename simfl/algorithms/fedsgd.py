@@ -37,6 +37,8 @@ class FedSGD(Algorithm):
     def __post_init__(self) -> None:
         if self.local.optimizer != "sgd" or self.local.momentum:
             raise ValueError("local.optimizer: fedsgd takes one plain server step; accepted: sgd")
+        if self.local.weight_decay:
+            raise ValueError("local.weight_decay: fedsgd takes one plain server step; accepted: 0")
         if self.local.epochs not in (None, 1):
             raise ValueError("local.epochs: fedsgd computes one gradient; accepted: 1, or steps")
 

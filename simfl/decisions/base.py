@@ -33,8 +33,10 @@ class Association(ABC):
     """Assigns every client to an edge server, before training."""
 
     @abstractmethod
-    def decide(self, view: AssociationView, rng: np.random.Generator) -> IntArray:
-        """The edge server of each client of the view, shape (clients,)."""
+    def decide(
+        self, view: AssociationView, rng: np.random.Generator
+    ) -> tuple[IntArray, dict[str, Any]]:
+        """The edge server of each client of the view, shape (clients,), and details for the log."""
 
 
 class Scheduling(ABC):
@@ -44,11 +46,42 @@ class Scheduling(ABC):
         """Memory before the first decision."""
         return None
 
+    def owed_share(self, data_share: FloatArray) -> FloatArray:
+        """The least share of all dispatches that the rule owes each edge server: none."""
+        return np.zeros(data_share.size)
+
     @abstractmethod
     def decide(
         self, memory: Any, view: EdgeView, rng: np.random.Generator
     ) -> tuple[Any, int, dict[str, Any]]:
         """New memory, the edge server picked (one with `view.idle`), and details for the log."""
+
+
+class Estimator(ABC):
+    """Estimates how long something takes: an edge server's dispatch, a client's turn.
+
+    Its memory is a row of numbers per entity; all methods take the rows of some entities, shape
+    (entities, numbers), and columns over the same entities. `prior_s` is what the server expects
+    of an entity that it has not observed (NaN: nothing).
+    """
+
+    @abstractmethod
+    def initial(self) -> tuple[float, ...]:
+        """The row of an entity before its first observation."""
+
+    @abstractmethod
+    def observe(
+        self, memory: FloatArray, duration_s: FloatArray, prior_s: FloatArray
+    ) -> FloatArray:
+        """The rows after one more observation of each entity."""
+
+    @abstractmethod
+    def estimate(self, memory: FloatArray, prior_s: FloatArray) -> FloatArray:
+        """Seconds that the next one will take, per entity."""
+
+    def posterior(self, memory: FloatArray, prior_s: FloatArray) -> dict[str, FloatArray]:
+        """What else is believed, by name, for the log: nothing."""
+        return {}
 
 
 class Allocation(ABC):

@@ -24,8 +24,17 @@ class ClientView:
     `frequency_min_hz`, `frequency_max_hz` of their CPUs as registered; `battery_level` as last
     reported, 0 to 1 (NaN for mains power); `participations` so far; `last_seen_s` when their last
     upload arrived; `last_duration_s` and `last_energy_j` of their last turn, `past_seconds` and
-    `past_energy_j` summed over their turns, as reported with the upload; `estimated_duration_s` of
-    a turn by the run's latency estimator.
+    `past_energy_j` summed over their turns, as reported with the upload; `last_loss`, where the
+    selection asks for it, the mean loss on their data of the model that they received last;
+    `estimated_duration_s` of a turn by the run's estimator (of a client that was not seen yet: what
+    its hardware promises).
+
+    Of the dispatch that a client would be part of, nominal, without noise: `cycles` of all its
+    computation, so that its seconds are cycles / frequency; `transfer_s` of all its messages, and
+    its edge server's to and from the cloud; `edge_latency_s` estimated from dispatch to arrival, of
+    its edge server (of the server, where there are no edge servers). Of a busy CPU core as
+    registered: `kappa` (W/Hz^3) and `power_static_w`, power being static + kappa f^3 (NaN: another
+    law).
     """
 
     time_s: float
@@ -44,7 +53,13 @@ class ClientView:
     last_energy_j: FloatArray
     past_seconds: FloatArray
     past_energy_j: FloatArray
+    last_loss: FloatArray
     estimated_duration_s: FloatArray
+    cycles: FloatArray
+    transfer_s: FloatArray
+    edge_latency_s: FloatArray
+    kappa: FloatArray
+    power_static_w: FloatArray
 
 
 @dataclass(frozen=True)
@@ -67,7 +82,8 @@ class EdgeView:
 
     Fields: `time_s`; `round` number of this dispatch; `idle` (edges,) whether it may be picked;
     `data_share` (edges,) of all training examples; `dispatches` so far; `last_dispatch_round`
-    (-1: never); `last_latency_s` dispatch to arrival; `estimated_latency_s` by the estimator.
+    (-1: never); `last_latency_s` dispatch to arrival; `estimated_latency_s` by the estimator, NaN
+    for an edge server without clients.
     """
 
     time_s: float

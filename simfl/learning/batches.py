@@ -17,7 +17,19 @@ def plan_batches(
     kind: RecipeKind = "train",
     smallest: int = 1,
 ) -> list[Tensor]:
-    """Row indices (int64, on the CPU) of each step of a job with this seed.
+    """Row indices (int64, on the CPU) of each step of a job: see `plan_order`."""
+    order, sizes = plan_order(seed, num_examples, local, kind, smallest)
+    return list(torch.split(order, sizes))
+
+
+def plan_order(
+    seed: int,
+    num_examples: int,
+    local: LocalTraining,
+    kind: RecipeKind = "train",
+    smallest: int = 1,
+) -> tuple[Tensor, list[int]]:
+    """Row indices (int64, on the CPU) of a job with this seed, step after step, and step sizes.
 
     Training goes through the shard in passes; a pass is a fresh permutation cut into batches, of
     which the last may be short. `local.epochs` counts passes, `local.steps` batches (passes go on
@@ -34,24 +46,21 @@ def plan_batches(
             f"batch_size: {num_examples} examples in batches of {rows} give no batch of at least "
             f"{smallest} (one for any model, two for one with BatchNorm)"
         )
-    generator = torch.Generator().manual_seed(seed)
-    shuffled = local.batch_size is not None and (kind == "train" or local.steps is not None)
-
-    def one_pass() -> list[Tensor]:
-        order = (
-            torch.randperm(num_examples, generator=generator)
-            if shuffled
-            else torch.arange(num_examples)
-        )
-        return [batch for batch in torch.split(order, rows) if len(batch) >= smallest]
-
+    full, rest = divmod(num_examples, rows)
+    sizes = [rows] * full + ([rest] if rest >= max(smallest, 1) else [])
     if local.steps is not None:
-        batches: list[Tensor] = []
-        while len(batches) < local.steps:
-            batches += one_pass()
-        return batches[: local.steps]
-    passes = 1 if kind == "gradient" else local.epochs or 1
-    return [batch for _ in range(passes) for batch in one_pass()]
+        passes = -(-local.steps // len(sizes))
+    else:
+        passes = 1 if kind == "gradient" else local.epochs or 1
+    taken = (sizes * passes)[: local.steps]
+    generator = torch.Generator().manual_seed(seed)
+    if local.batch_size is not None and (kind == "train" or local.steps is not None):
+        orders = [torch.randperm(num_examples, generator=generator) for _ in range(passes)]
+    else:
+        orders = [torch.arange(num_examples)] * passes
+    used = sum(sizes)
+    order = torch.cat(orders if used == num_examples else [one[:used] for one in orders])
+    return order[: sum(taken)], taken
 
 
 def padded_rows(num_examples: int, batch_size: int | None) -> int:

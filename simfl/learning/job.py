@@ -167,7 +167,17 @@ class Update:
         start = self.brief.start
         return {name: tensor - start[name] for name, tensor in self.payload.items()}
 
-    def rebased(self, weights: Parameters) -> Update:
-        """This update as if its training had started from `weights`: payload = weights + delta."""
-        payload = {name: weights[name] + step for name, step in self.delta.items()}
+    def rebased(self, weights: Parameters, share: float = 1.0) -> Update:
+        """This update as if it had been made from `weights`: payload = weights + share * delta.
+
+        A gradient is scaled by `share`; what cannot be scaled (step counters) is taken as it is.
+        """
+        payload = dict(self.payload)
+        for name, tensor in self.payload.items():
+            if not tensor.is_floating_point():
+                continue
+            if self.brief.recipe.kind == "gradient":
+                payload[name] = share * tensor
+            else:
+                payload[name] = weights[name] + share * (tensor - self.brief.start[name])
         return replace(self, payload=payload, brief=replace(self.brief, start=weights))

@@ -35,3 +35,11 @@ class Minibatch:
         """Mean loss of `outputs` over each job's valid rows: shape (jobs,)."""
         losses = self.objective.per_example(outputs, self.targets)
         return (losses * self.valid).sum(-1) / self.valid.sum(-1).clamp(min=1)
+
+
+def plain_loss(parameters: Parameters, batch: Minibatch) -> Tensor:
+    """The mean loss of the model over each job's valid rows: what is minimised by default.
+
+    A trainer knows this very function, and may compute its gradient without autograd.
+    """
+    return batch.mean_loss(batch.forward(parameters, batch.inputs))

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -32,10 +32,18 @@ on 8x8 images and loses on 28x28, where one job fills the machine."""
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Run a block on torch's generators seeded with `seed`; they are put back afterwards."""
-    forked = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=forked):
-        torch.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.random.fork_rng(devices=[device]):
+            torch.manual_seed(seed)
+            yield
+        return
+    # As above, but `torch.manual_seed` takes a millisecond to prepare devices that may come.
+    state = torch.default_generator.get_state()
+    torch.default_generator.manual_seed(seed)
+    try:
         yield
+    finally:
+        torch.default_generator.set_state(state)
 
 
 class Network:
@@ -68,6 +76,11 @@ class Network:
         self.buffer_names: tuple[str, ...] = tuple(
             name for name, _ in self._module.named_buffers() if name in state
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is made anew from the factory, which must be picklable for that."""
+        settings = (self._factory, self.input_shape, self.objective, self.dtype, str(self.device))
+        return Network, settings
 
     def initial(self, seed: int) -> Parameters:
         """Freshly initialised parameters and buffers, a pure function of `seed`."""

@@ -56,45 +56,43 @@ class StackedOptimizer:
         }
         # Reused from step to step: fresh memory of this size costs more than the arithmetic.
         self._changes = {name: torch.empty_like(parameters[name].detach()) for name in trainable}
+        self._adam_rates = self._adam_scales = self.rates
 
-    def step(
-        self, number: int, gradients: Parameters, live: Tensor | None, masks: Parameters
-    ) -> None:
-        """Take step `number` (from 0) in place. `live`: which jobs take it (None: all)."""
-        with torch.no_grad():
-            for name, gradient in gradients.items():
-                parameter = self.parameters[name]
-                decay = self.local.weight_decay
-                slope = gradient + decay * parameter if decay else gradient
-                change = self._change(number, name, slope, live)
-                if live is not None:
-                    change.masked_fill_(~per_job_view(live, change), 0.0)
-                if name in masks:
-                    change.masked_fill_(~masks[name], 0.0)
-                parameter -= change
-
-    def _change(self, number: int, name: str, gradient: Tensor, live: Tensor | None) -> Tensor:
-        """What to take off the parameter: the learning rate times the optimizer's direction."""
+    def step(self, number: int, live: int, gradients: Parameters, masks: Parameters) -> None:
+        """The first `live` jobs take step `number` (from 0), in place."""
         if self.local.optimizer == "adam":
-            first, second = ADAM_BETAS
-            mean = self._moved(f"exp_avg/{name}", first, (1 - first) * gradient, live)
-            squared = (1 - second) * (gradient * gradient)
-            variance = self._moved(f"exp_avg_sq/{name}", second, squared, live)
             # Powers are taken by Python per job: a vector kernel's could depend on the position.
             counts = [before + number + 1 for before in self.steps_before]
-            rates = self.rates / self.rates.new_tensor([1 - first**count for count in counts])
-            scale = self.rates.new_tensor([(1 - second**count) ** 0.5 for count in counts])
-            root = variance.sqrt() / per_job_view(scale, variance) + ADAM_EPSILON
-            change = torch.div(mean, root, out=self._changes[name])
-            return change.mul_(per_job_view(rates, mean))
-        if self.local.momentum:
-            gradient = self._moved(f"momentum_buffer/{name}", self.local.momentum, gradient, live)
-        return torch.mul(per_job_view(self.rates, gradient), gradient, out=self._changes[name])
+            first, second = ADAM_BETAS
+            corrections = [1 - first**count for count in counts]
+            self._adam_rates = self.rates / self.rates.new_tensor(corrections)
+            roots = [(1 - second**count) ** 0.5 for count in counts]
+            self._adam_scales = self.rates.new_tensor(roots)
+        with torch.no_grad():
+            for name, gradient in gradients.items():
+                parameter = self.parameters[name][:live]
+                decay = self.local.weight_decay
+                slope = gradient + decay * parameter if decay else gradient
+                change = self._change(name, slope, live)
+                if name in masks:
+                    change.masked_fill_(~masks[name][:live], 0.0)
+                parameter -= change
 
-    def _moved(self, key: str, share: float, addend: Tensor, live: Tensor | None) -> Tensor:
-        """`share * buffer + addend`, kept for the jobs that take this step."""
-        held = self.buffers[key]
-        if live is None:
-            return held.mul_(share).add_(addend)
-        moved = share * held + addend
-        return held.copy_(torch.where(per_job_view(live, moved), moved, held))
+    def _change(self, name: str, gradient: Tensor, live: int) -> Tensor:
+        """What to take off the parameter: the learning rate times the optimizer's direction."""
+        out = self._changes[name][:live]
+        if self.local.optimizer == "adam":
+            first, second = ADAM_BETAS
+            mean = self._moved(f"exp_avg/{name}", first, (1 - first) * gradient)
+            squared = (1 - second) * (gradient * gradient)
+            variance = self._moved(f"exp_avg_sq/{name}", second, squared)
+            root = variance.sqrt().div_(per_job_view(self._adam_scales[:live], variance))
+            torch.div(mean, root.add_(ADAM_EPSILON), out=out)
+            return out.mul_(per_job_view(self._adam_rates[:live], mean))
+        if self.local.momentum:
+            gradient = self._moved(f"momentum_buffer/{name}", self.local.momentum, gradient)
+        return torch.mul(per_job_view(self.rates[:live], gradient), gradient, out=out)
+
+    def _moved(self, key: str, share: float, addend: Tensor) -> Tensor:
+        """`share * buffer + addend`, kept."""
+        return self.buffers[key][: len(addend)].mul_(share).add_(addend)

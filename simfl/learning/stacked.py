@@ -22,6 +22,7 @@ from torch import Tensor, fx, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from simfl.learning.dense import dense_chain
 from simfl.learning.parameters import Parameters
 from simfl.learning.stacked_product import stacked_linear
 
@@ -98,6 +99,7 @@ class StackedForward:
 
     `needs_company` says that a stack of one goes to other kernels than a stack of several, so
     that a lone job must be computed twice, side by side, to get the bits it gets in company.
+    `dense` is the hand-written form of a multi-layer perceptron, None for other modules.
 
     Raises NotStackable where the module has no batched form, or where its batched form does not
     reproduce the module on random rows (a module that lets rows of a batch meet).
@@ -115,6 +117,7 @@ class StackedForward:
         modules = dict(module.named_modules())
         self.needs_company = any(_lone_kernel(part) for part in modules.values())
         self._layers = {node: _layer(node, modules) for node in self._graph.nodes}
+        self.dense = dense_chain(_chain(self._graph, modules))
         _verify(self, module, input_shape)
 
     def __call__(
@@ -138,6 +141,19 @@ class StackedForward:
                 settings = fx.node.map_arg(node.kwargs, values.__getitem__)
                 values[node] = layer(current, *arguments, **settings)
         raise AssertionError("a traced graph ends with its output")
+
+
+def _chain(graph: fx.Graph, modules: dict[str, nn.Module]) -> list[tuple[str, nn.Module]]:
+    """The modules of a graph that calls one after the other and nothing else; else none."""
+    first, *middle, last = graph.nodes
+    names = [str(node.target) for node in middle]
+    links = zip([first, *middle], [*middle, last], strict=True)
+    straight = all(after.all_input_nodes == [before] for before, after in links)
+    if not straight or len(set(names)) < len(names):
+        return []
+    if any(node.op != "call_module" for node in middle):
+        return []
+    return [(name, modules[name]) for name in names]
 
 
 def _layer(node: fx.Node, modules: dict[str, nn.Module]) -> Layer:

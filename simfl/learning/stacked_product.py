@@ -33,30 +33,35 @@ class _StackedProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor) -> Tensor:
-        inputs, weight = _aligned(inputs), _aligned(weight)
+        inputs, weight = aligned(inputs), aligned(weight)
         ctx.save_for_backward(inputs, weight)
-        return _product(inputs, weight.transpose(1, 2))
+        return product(inputs, weight.transpose(1, 2))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
         inputs, weight = ctx.saved_tensors
-        gradient = _aligned(gradient)
+        gradient = aligned(gradient)
         to_inputs, to_weight = ctx.needs_input_grad
         return (
-            _product(gradient, weight) if to_inputs else None,
-            _product(gradient.transpose(1, 2), inputs) if to_weight else None,
+            product(gradient, weight) if to_inputs else None,
+            product(gradient.transpose(1, 2), inputs) if to_weight else None,
         )
 
 
-def _product(left: Tensor, right: Tensor) -> Tensor:
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """Each job's matrix product of aligned operands: (jobs, n, m) and (jobs, m, k)."""
     out = _aligned_empty(left, len(left), left.shape[1], right.shape[2])
     return torch.bmm(left, right, out=out)
 
 
-def _aligned(stacked: Tensor) -> Tensor:
+def aligned(stacked: Tensor) -> Tensor:
     """The same values, each job's contiguous and starting on a cache line."""
-    if stacked[0].numel() % CACHE_LINE == 0:
+    _, rows, columns = stacked.shape
+    size, (job, row, column) = rows * columns, stacked.stride()
+    if job >= size and job % CACHE_LINE == 0 and (row, column) == (columns, 1):
+        return stacked
+    if size % CACHE_LINE == 0:
         return stacked.contiguous()
     return _aligned_empty(stacked, *stacked.shape).copy_(stacked)
 

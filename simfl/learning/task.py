@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from simfl.learning.batches import padded_rows, plan_batches
+from simfl.learning.batches import padded_rows, plan_order
 from simfl.learning.datasets.base import Examples
 from simfl.learning.evaluate import mean_loss
-from simfl.learning.job import Brief, Memory, Update
+from simfl.learning.job import Brief, Memory, Recipe, Update
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
 
@@ -39,24 +40,25 @@ class Task:
 
     def cohort(self) -> Hashable:
         """Tasks with equal values here can be trained as one stack of tensors."""
-        recipe = self.brief.recipe
-        local = replace(recipe.local, learning_rate=1.0)
-        shapes = tuple(
-            (name, tensor.shape, tensor.dtype)
-            for tensors in (self.start, self.brief.own)
-            for name, tensor in sorted(tensors.items())
-        )
+        recipe, own = self.brief.recipe, self.brief.own
         inputs = self.examples.inputs.shape[1:]
-        rows = padded_rows(len(self.examples), local.batch_size)
-        return replace(recipe, local=local), shapes, inputs, rows, id(self.common)
+        rows = padded_rows(len(self.examples), recipe.local.batch_size)
+        shapes = tuple([(name, one.shape, one.dtype) for name, one in self.start.items()])
+        owned = tuple([(name, one.shape, one.dtype) for name, one in own.items()]) if own else ()
+        return _shape(recipe), shapes, owned, inputs, rows, id(self.common)
+
+    def order(self, network: Network) -> tuple[Tensor, list[int]]:
+        """Row indices of all steps, one after the other, and how many each step takes."""
+        recipe = self.brief.recipe
+        smallest = 2 if network.normalisation else 1
+        return plan_order(
+            self.seed, len(self.examples), recipe.local, recipe.kind, smallest=smallest
+        )
 
     def batches(self, network: Network) -> list[Tensor]:
         """Row indices of each step of this job."""
-        recipe = self.brief.recipe
-        smallest = 2 if network.normalisation else 1
-        return plan_batches(
-            self.seed, len(self.examples), recipe.local, recipe.kind, smallest=smallest
-        )
+        order, sizes = self.order(network)
+        return list(torch.split(order, sizes))
 
     def trainable(self, network: Network) -> list[str]:
         """Names of the parameters that this job changes, in the model's order."""
@@ -66,6 +68,10 @@ class Task:
             for name in network.parameter_names
             if name in network.trainable_names and (wanted is None or name in wanted)
         ]
+
+    def trains_all(self, network: Network) -> bool:
+        """Whether this job changes every parameter of the model."""
+        return len(self.trainable(network)) == len(network.parameter_names)
 
     def masks(self) -> Parameters:
         """For masked parameters, by name: True where the parameter may change."""
@@ -107,8 +113,10 @@ class Task:
         """
         recipe = self.brief.recipe
         sent = {*self.trainable(network), *network.buffer_names} - recipe.private
-        kept = {name: tensor for name, tensor in tensors.items() if name in recipe.private}
-        memory = replace(self.memory, private={**self.memory.private, **kept})
+        memory = self.memory
+        if recipe.private:
+            kept = {name: tensor for name, tensor in tensors.items() if name in recipe.private}
+            memory = replace(memory, private={**memory.private, **kept})
         if recipe.local.keep_optimizer:
             memory = replace(
                 memory,
@@ -134,3 +142,9 @@ class Task:
             version=self.version,
             measures=measures,
         )
+
+
+@lru_cache(maxsize=64)
+def _shape(recipe: Recipe) -> Recipe:
+    """The recipe without its learning rate, which is a value of each job."""
+    return replace(recipe, local=replace(recipe.local, learning_rate=1.0))

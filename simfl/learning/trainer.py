@@ -19,7 +19,7 @@ from simfl.learning.datasets.base import Examples
 from simfl.learning.job import LocalJob, Memory, Update
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
-from simfl.learning.parameters import Parameters
+from simfl.learning.parameters import Parameters, all_finite
 from simfl.learning.task import Task
 
 Loss = Callable[[Parameters, Minibatch], Tensor]
@@ -131,7 +131,7 @@ class Trainer(ABC):
     """Trains submitted jobs, in cohorts. A subclass says how one cohort is computed.
 
     `shards` are the clients' data by client number. `store` maps keys to updates that need no
-    training (results of an earlier run); it is read, never written. `cohort_cap` limits how many
+    training, and is given those of every job trained here. `cohort_cap` limits how many
     jobs are trained together (None: the trainer chooses); it changes no bit of any result.
 
     Counters, for reports: `jobs_asked` (submitted), `trained` (jobs), `cohorts` (their sizes).
@@ -146,6 +146,7 @@ class Trainer(ABC):
         augmentation: Augmentation | None = None,
         store: UpdateStore | None = None,
         cohort_cap: int | None = None,
+        forget_non_finite: bool = False,
     ) -> None:
         self.network = network
         self.shards = shards
@@ -153,6 +154,7 @@ class Trainer(ABC):
         self.augmentation = augmentation
         self.store: UpdateStore = NoStore() if store is None else store
         self.cohort_cap = cohort_cap
+        self._forget_non_finite = forget_non_finite
         self.jobs_asked = 0
         self.trained = 0
         self.reused = 0
@@ -163,9 +165,18 @@ class Trainer(ABC):
     def train(self, tasks: Sequence[Task]) -> list[Update]:
         """The updates of tasks of one cohort, in their order."""
 
+    def train_each(self, cohorts: Sequence[Sequence[Task]]) -> Iterator[list[Update]]:
+        """The updates of cohorts that do not depend on one another, in their order."""
+        for tasks in cohorts:
+            yield self.train(tasks)
+
     def largest_cohort(self) -> int | None:
         """How many jobs to train together at most, where `cohort_cap` leaves it open."""
         return None
+
+    def pieces(self, jobs: int) -> int:
+        """Into how many cohorts to cut `jobs` jobs that could be trained together."""
+        return -(-jobs // (self.cohort_cap or self.largest_cohort() or jobs))
 
     def submit(self, job: LocalJob) -> Future:
         """Accept a job. It is done when its future is read, or with another; or never."""
@@ -206,15 +217,22 @@ class Trainer(ABC):
         groups: dict[Hashable, list[Future]] = {}
         for future, task in tasks.items():
             groups.setdefault(task.cohort(), []).append(future)
-        for group in groups.values():
-            for cohort in self._pieces(group):
-                self.trained += len(cohort)
-                self.cohorts.append(len(cohort))
-                updates = self.train([tasks.pop(future) for future in cohort])
-                for future, update in zip(cohort, updates, strict=True):
-                    future.fulfil(update)
-                    self.store.put(future.key, without_start(update))
+        cohorts = [cohort for group in groups.values() for cohort in self._cut(group)]
+        work = [[tasks[future] for future in cohort] for cohort in cohorts]
+        for cohort, updates in zip(cohorts, self.train_each(work), strict=True):
+            self.trained += len(cohort)
+            self.cohorts.append(len(cohort))
+            for future, trained in zip(cohort, updates, strict=True):
+                update = self._sound(trained)
+                future.fulfil(update)
+                self.store.put(future.key, without_start(update))
         self._forget_done()
+
+    def _sound(self, update: Update) -> Update:
+        """The update, without the memory that a client would carry a NaN on in."""
+        if self._forget_non_finite and not all_finite(update.payload):
+            return replace(update, memory=Memory())
+        return update
 
     def _ready(self) -> list[Future]:
         """Pending futures that can be trained without training anything else first."""
@@ -226,9 +244,9 @@ class Trainer(ABC):
             and future.job.ready()
         ]
 
-    def _pieces(self, group: list[Future]) -> Iterator[list[Future]]:
-        """A cohort cut to size, jobs of similar length together: less waiting for the longest."""
-        size = self.cohort_cap or self.largest_cohort() or len(group)
+    def _cut(self, group: list[Future]) -> Iterator[list[Future]]:
+        """Cohorts of equal size, jobs of similar length together: less waiting for the longest."""
+        size = -(-len(group) // self.pieces(len(group)))
         ordered = sorted(group, key=lambda future: len(self.shards[future.client]), reverse=True)
         for start in range(0, len(ordered), size):
             yield ordered[start : start + size]

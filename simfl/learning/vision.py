@@ -58,13 +58,22 @@ def augmentation(calls: Sequence[Mapping[str, Any]]) -> Callable[[Tensor], Tenso
     """
     if not calls:
         return None
-    transforms = [_transform(place, dict(call)) for place, call in enumerate(calls)]
-    pipeline = torchvision().transforms.v2.Compose(transforms)
+    return _Augmentation(calls)
 
-    def augment(images: Tensor) -> Tensor:
-        return torch.stack([pipeline(image) for image in images])
 
-    return augment
+class _Augmentation:
+    """See `augmentation`. Can be pickled, by its calls."""
+
+    def __init__(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        transforms = [_transform(place, dict(call)) for place, call in enumerate(calls)]
+        self._calls = calls
+        self._pipeline = torchvision().transforms.v2.Compose(transforms)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return torch.stack([self._pipeline(image) for image in images])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Augmentation, (self._calls,)
 
 
 def _transform(place: int, arguments: dict[str, Any]) -> Callable[[Tensor], Tensor]:

@@ -28,7 +28,8 @@ class Clock:
 
     def __init__(self, env: simpy.Environment | None = None) -> None:
         self.env = env or simpy.Environment()
-        self._waits: dict[int, str] = {}
+        # With the process that waits: nobody else may refer to one that waits for nothing to come.
+        self._waits: dict[int, tuple[str, simpy.Process | None]] = {}
         self._next = 0
 
     @property
@@ -67,7 +68,7 @@ class Clock:
     def waiting(self, who: str, what: str) -> Iterator[None]:
         """Note, for the report of a stall, that `who` waits for `what`."""
         ticket, self._next = self._next, self._next + 1
-        self._waits[ticket] = f"{who} waits for {what}"
+        self._waits[ticket] = f"{who} waits for {what}", self.env.active_process
         try:
             yield
         finally:
@@ -89,7 +90,7 @@ class Clock:
         except RuntimeError as error:
             if "No scheduled events left" not in str(error):
                 raise
-            waits = "; ".join(self._waits.values()) or "nothing is waited for"
+            waits = "; ".join(text for text, _ in self._waits.values()) or "nothing is waited for"
             raise Stalled(f"stalled at {self.now_s:g} s: {waits}") from None
 
 
@@ -106,6 +107,11 @@ class Mailbox:
         heapq.heappush(self._messages, (self._clock.now_s, order, message))
         if self._bell is not None and not self._bell.triggered:
             self._bell.succeed()
+
+    @property
+    def waiting(self) -> int:
+        """How many messages have arrived and were not taken."""
+        return len(self._messages)
 
     def get(self) -> Process:
         """The first message, once there is one."""

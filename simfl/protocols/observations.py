@@ -5,18 +5,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.decisions.estimation import RunningMean
+from simfl.decisions.base import Estimator
+from simfl.decisions.latencies import Latencies
 from simfl.decisions.views import AssociationView, ClientView, EdgeView
+from simfl.protocols.expectations import Expectations, unknown
 from simfl.system.world import World
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 
+FLAT = -1
+"""The number under which a server that is no edge server keeps the latencies of its rounds."""
+
+
 class Observations:
     """Columns over clients and edge servers, filled as uploads arrive."""
 
-    def __init__(self, world: World, num_examples: IntArray, edge: IntArray) -> None:
+    def __init__(
+        self, world: World, num_examples: IntArray, edge: IntArray, estimator: Estimator
+    ) -> None:
         clients, edges = world.num_clients, world.num_edges
         self._world = world
         self._num_examples = num_examples
@@ -27,30 +35,46 @@ class Observations:
         self._last_seen_s = np.full(clients, np.nan)
         self._last_duration_s = np.full(clients, np.nan)
         self._last_energy_j = np.full(clients, np.nan)
-        self._turn_estimate = RunningMean(clients)
+        self._last_loss = np.full(clients, np.nan)
+        self._expected = unknown(clients, edges)
+        self._turns = Latencies(estimator, clients)
         totals = np.bincount(edge, weights=num_examples, minlength=edges)
         self._data_share: FloatArray = totals / totals.sum()
         self._dispatches = np.zeros(edges, dtype=np.int64)
         self._last_dispatch_round = np.full(edges, -1, dtype=np.int64)
-        self._last_latency_s = np.full(edges, np.nan)
-        self._latency_estimate = RunningMean(edges)
+        # The last entry is the flat server's.
+        self._last_latency_s = np.full(edges + 1, np.nan)
+        self._latencies = Latencies(estimator, edges + 1)
 
     @property
     def participations(self) -> IntArray:
         """Finished turns per client."""
         return self._participations
 
+    @property
+    def data_share(self) -> FloatArray:
+        """Each edge server's share of all training examples."""
+        return self._data_share
+
+    def expect(self, expected: Expectations) -> None:
+        """Take in what can be expected before anything is observed."""
+        self._expected = expected
+
     def turns(
         self, clients: IntArray, now_s: FloatArray, duration_s: FloatArray, energy_j: FloatArray
     ) -> None:
         """Uploads of distinct clients arrived: when, after how long, for how many joules."""
+        self._turns.observe(clients, duration_s, self._turn_prior_s(clients))
         self._participations[clients] += 1
         self._past_seconds[clients] += duration_s
         self._past_energy_j[clients] += energy_j
         self._last_seen_s[clients] = now_s
         self._last_duration_s[clients] = duration_s
         self._last_energy_j[clients] = energy_j
-        self._turn_estimate.observe(clients, duration_s)
+
+    def losses(self, clients: IntArray, loss: FloatArray) -> None:
+        """Clients reported the mean loss on their data of the model that they received."""
+        self._last_loss[clients] = loss
 
     def dispatched(self, edge: int, round_number: int) -> None:
         """The cloud has dispatched an edge server."""
@@ -58,13 +82,20 @@ class Observations:
         self._last_dispatch_round[edge] = round_number
 
     def arrived(self, edge: int, latency_s: float) -> None:
-        """An edge server's model reached the cloud, so long after its dispatch."""
+        """The model of an edge server (or `FLAT`) is there, so long after its dispatch."""
+        which = np.array([edge])
+        self._latencies.observe(which, np.array([latency_s]), self._latency_prior_s(which))
         self._last_latency_s[edge] = latency_s
-        self._latency_estimate.observe(edge, latency_s)
 
-    def clients(self, clients: IntArray, time_s: float, round_number: int) -> ClientView:
-        """The view of some clients."""
-        world = self._world
+    def clients(
+        self, clients: IntArray, time_s: float, round_number: int, server: int
+    ) -> ClientView:
+        """The view of some clients, by the edge server (or `FLAT`) that would dispatch them."""
+        world, expected = self._world, self._expected
+        kappa, power_static_w = world.power_law
+        transfer_s = expected.edge_rounds * expected.transfer_s[clients]
+        which = np.array([server])
+        latency_s = self._latencies.estimate_s(which, self._latency_prior_s(which))
         return ClientView(
             time_s=time_s,
             round=round_number,
@@ -82,11 +113,19 @@ class Observations:
             last_energy_j=self._last_energy_j[clients],
             past_seconds=self._past_seconds[clients],
             past_energy_j=self._past_energy_j[clients],
-            estimated_duration_s=self._turn_estimate.estimate_s()[clients],
+            last_loss=self._last_loss[clients],
+            estimated_duration_s=self._turns.estimate_s(clients, self._turn_prior_s(clients)),
+            cycles=expected.edge_rounds * expected.cycles[clients],
+            transfer_s=transfer_s + expected.backhaul_s[server],
+            edge_latency_s=np.repeat(latency_s, clients.size),
+            kappa=kappa[clients],
+            power_static_w=power_static_w[clients],
         )
 
     def edges(self, time_s: float, round_number: int, idle: NDArray[np.bool_]) -> EdgeView:
         """The view of all edge servers."""
+        which = np.arange(idle.size)
+        estimate_s = self._latencies.estimate_s(which, self._latency_prior_s(which))
         return EdgeView(
             time_s=time_s,
             round=round_number,
@@ -94,9 +133,24 @@ class Observations:
             data_share=self._data_share,
             dispatches=self._dispatches.copy(),
             last_dispatch_round=self._last_dispatch_round.copy(),
-            last_latency_s=self._last_latency_s.copy(),
-            estimated_latency_s=self._latency_estimate.estimate_s(),
+            last_latency_s=self._last_latency_s[:-1].copy(),
+            estimated_latency_s=np.where(self._data_share > 0, estimate_s, np.nan),
         )
+
+    def posterior(self) -> dict[str, FloatArray]:
+        """What the estimator believes of the edge servers' latencies beyond its estimate."""
+        which = np.arange(self._data_share.size)
+        return self._latencies.posterior(which, self._latency_prior_s(which))
+
+    def _turn_prior_s(self, clients: IntArray) -> FloatArray:
+        """Of a client never seen: what its hardware promises, else the mean of all turns."""
+        promised_s = self._expected.turn_s[clients]
+        return np.where(np.isnan(promised_s), self._turns.mean_s, promised_s)
+
+    def _latency_prior_s(self, servers: IntArray) -> FloatArray:
+        """Of a server never observed: the mean of all others, else what the hardware promises."""
+        mean_s = self._latencies.mean_s
+        return np.where(np.isnan(mean_s), self._expected.latency_s[servers], mean_s)
 
 
 def association_view(

@@ -6,7 +6,6 @@ that happens is booked as rows of the event log, to the device that spends the t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,16 +15,21 @@ import simpy
 from numpy.typing import NDArray
 
 from simfl.accounts import Accounts
-from simfl.decisions.base import Allocation, Scheduling, Selection, Staleness
+from simfl.decisions.base import Allocation, Estimator, Scheduling, Selection, Staleness
+from simfl.decisions.feasibility import attainable_share
 from simfl.eventlog import Actors, EventLog
+from simfl.protocols.aggregation import Aggregation
 from simfl.protocols.clock import Clock
+from simfl.protocols.deliveries import Delivered
+from simfl.protocols.details import as_json, known
+from simfl.protocols.expectations import expectations
 from simfl.protocols.observations import Observations
 from simfl.protocols.publication import Publications
 from simfl.protocols.servers import Servers
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.turns import Turns
-from simfl.protocols.values import Delivered, Values
+from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.availability.base import Availability
 from simfl.system.world import World
@@ -42,6 +46,7 @@ class Deciders:
     scheduling: Scheduling
     allocation: Allocation
     staleness: Staleness
+    estimator: Estimator
 
 
 class Run:
@@ -71,7 +76,8 @@ class Run:
         self.publications = publications
         self.edge = edge
         self._association = association
-        self.observations = Observations(world, num_examples, edge)
+        self.observations = Observations(world, num_examples, edge, deciders.estimator)
+        self._num_examples = num_examples
         self.all_clients: IntArray = np.arange(world.num_clients)
         self.edges: Sequence[int] = [int(index) for index in np.unique(edge)]
         self._members = {index: np.flatnonzero(edge == index) for index in self.edges}
@@ -81,6 +87,8 @@ class Run:
         self._scheduling_memory = deciders.scheduling.initial()
         self._selections: dict[int, int] = {}
         self._servers = Servers(world, log, clock)
+        examples = np.bincount(edge, num_examples.astype(float), minlength=world.num_edges)
+        self.aggregation = Aggregation(values, self._servers, deciders.staleness, examples)
         self.laws: dict[str, bool] = {}
         self._turns = Turns(
             world, values, deciders.allocation, self.observations, num_examples, streams, log, clock
@@ -113,6 +121,35 @@ class Run:
         """The state of an edge server over its members, before training."""
         return self.values.begin(self._members[edge].tolist(), f"edge-{edge}")
 
+    def expect(
+        self, ref: StateRef, *, edge_rounds: int = 1, concurrency: int | None = None
+    ) -> None:
+        """Tell the servers before the start what a dispatch of `edge_rounds` turns will take.
+
+        With `concurrency`, the edge servers in flight, the log says whether each of them can get
+        the participation that the scheduling rule owes it.
+        """
+        expected = expectations(
+            self.world, self.values, self._num_examples, self.edge, ref, edge_rounds
+        )
+        self.observations.expect(expected)
+        owed = self._deciders.scheduling.owed_share(self.observations.data_share)
+        if concurrency is None or not owed.any():
+            return
+        attainable = attainable_share(expected.latency_s[:-1], concurrency)
+        short = np.flatnonzero(owed > attainable)
+        self._note(
+            "feasibility",
+            -1,
+            value=float(short.size),
+            detail={
+                "unattainable": short,
+                "owed_share": owed,
+                "attainable_share": known(attainable),
+                "latency_s": known(expected.latency_s[:-1]),
+            },
+        )
+
     def select(
         self, ref: StateRef, clients: IntArray, round_number: int, edge: int | None = None
     ) -> Generator[simpy.Event, Any, IntArray]:
@@ -126,7 +163,7 @@ class Run:
         count = self._selections.get(tier, 0)
         self._selections[tier] = count + 1
         rng = self._streams.generator("selection", tier + 1, count)
-        view = self.observations.clients(players, self.clock.now_s, round_number)
+        view = self.observations.clients(players, self.clock.now_s, round_number, tier)
         self._selection_memory[tier], decision = selection.decide(memory, view, rng)
         chosen = _numbers_among(players, decision, type(selection).__name__)
         self._note(
@@ -164,36 +201,14 @@ class Run:
     def aggregate(
         self, ref: StateRef, delivered: Delivered, round_number: int, edge: int | None = None
     ) -> Generator[simpy.Event, Any, StateRef]:
-        """The server works on what was delivered; its next state."""
-        work = self.values.server_work(ref, delivered)
-        updates = {"updates": int(delivered.clients.size)}
-        yield from self._servers.work(
-            edge, work, version=ref.version + 1, round=round_number, detail=updates
-        )
-        return self.values.aggregate(ref, delivered)
+        """The server works on what was delivered; its next state (`Aggregation.aggregate`)."""
+        return self.aggregation.aggregate(ref, delivered, round_number, edge)
 
     def merge(
         self, ref: StateRef, edge: int, lower: StateRef, staleness: int, round_number: int
     ) -> Generator[simpy.Event, Any, StateRef]:
-        """The cloud mixes in an edge server's state, the less the staler it is."""
-        rule = self._deciders.staleness
-        share = float(rule.share(staleness))
-        if not 0.0 <= share <= 1.0:
-            raise ValueError(f"{type(rule).__name__} gives the share {share}, not in [0, 1]")
-        up_bytes = np.array([self.values.tier_price(ref).up_bytes])
-        arrived = Delivered(np.array([edge]), np.array([ref.version - staleness]), up_bytes, [])
-        work = self.values.server_work(ref, arrived)
-        yield from self._servers.work(
-            None,
-            work,
-            version=ref.version + 1,
-            round=round_number,
-            edge=edge,
-            staleness=staleness,
-            value=share,
-            detail={"updates": 1},
-        )
-        return self.values.merge(ref, [lower], [share])
+        """The cloud mixes in an edge server's state (`Aggregation.merge`)."""
+        return self.aggregation.merge(ref, edge, lower, staleness, round_number)
 
     def backhaul(self, edge: int, ref: StateRef, round_number: int, *, uplink: bool) -> Waiting:
         """A model crosses between an edge server and the cloud."""
@@ -218,7 +233,12 @@ class Run:
             round=round_number,
             value=float(edge),
             about_edge=edge,
-            detail={"idle": np.flatnonzero(idle).tolist(), **detail},
+            detail={
+                "idle": np.flatnonzero(idle),
+                "estimated_latency_s": known(view.estimated_latency_s),
+                **{name: known(column) for name, column in self.observations.posterior().items()},
+                **detail,
+            },
         )
         return edge
 
@@ -288,8 +308,7 @@ class Run:
         """A row that takes no time, by an edge server or (edge -1) the cloud."""
         actor = self.actors.cloud if edge < 0 else self.actors.edge(edge)
         columns["edge"] = edge if about_edge is None else about_edge
-        text = json.dumps(detail, default=_plain)
-        self.log.row(kind, actor, self.clock.now_s, detail=text, **columns)
+        self.log.row(kind, actor, self.clock.now_s, detail=as_json(detail), **columns)
 
 
 def _numbers_among(players: IntArray, decision: Any, who: str) -> IntArray:
@@ -308,10 +327,3 @@ def _numbers_among(players: IntArray, decision: Any, who: str) -> IntArray:
             f" once; found {chosen[:10].tolist() if chosen.ndim else decision}"
         )
     return chosen.astype(np.int64)
-
-
-def _plain(value: Any) -> Any:
-    """What a decision put into its details, as JSON knows it."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    raise TypeError(f"details for the log are numbers, strings, lists and arrays; found {value!r}")

@@ -49,6 +49,7 @@ class SemiAsynchronous(Protocol):
     def process(self, run: Run) -> Process:
         """The cloud: merge what arrives, publish, dispatch the next."""
         cloud = run.begin("cloud")
+        run.expect(cloud, edge_rounds=self.edge_rounds, concurrency=self.concurrency)
         kept = {edge: run.begin_edge(edge) for edge in run.edges}
         inbox = Mailbox(run.clock)
         idle, dispatches = np.zeros(run.world.num_edges, dtype=bool), 0

@@ -19,6 +19,7 @@ class Synchronous(Protocol):
     def process(self, run: Run) -> Process:
         """Select, train, wait for all, aggregate, publish; again."""
         ref, round_number = run.begin("cloud"), 0
+        run.expect(ref)
         while True:
             chosen = yield from run.select(ref, run.all_clients, round_number)
             delivered = yield from run.turns(chosen, ref, round_number)

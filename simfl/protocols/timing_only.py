@@ -13,8 +13,8 @@ from simfl.learning.job import LocalTraining, Price
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.learning.trainer import Future
+from simfl.protocols.deliveries import Delivered, Prices
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.values import Delivered, Prices
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -73,7 +73,9 @@ class TimingOnly:
         received = float(delivered.up_bytes.sum())
         return Work(2.0 * received / BYTES_PER_VALUE, received + self._network.size_bytes)
 
-    def aggregate(self, ref: StateRef, delivered: Delivered) -> StateRef:
+    def aggregate(
+        self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
+    ) -> StateRef:
         """The next version."""
         return _empty(ref.version + 1)
 

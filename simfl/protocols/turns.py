@@ -8,6 +8,7 @@ for one appointment, so that a client that takes part costs rows and no process.
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from simfl.decisions.base import Allocation
 from simfl.eventlog import KIND_INDEX, EventLog
 from simfl.eventrows import Columns, join_rows, make_rows
 from simfl.protocols.clock import Clock
-from simfl.protocols.observations import Observations
+from simfl.protocols.deliveries import Delivered
+from simfl.protocols.observations import FLAT, Observations
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Delivered, Values
+from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.world import TurnPlan, World
 
@@ -86,7 +88,7 @@ class Turns:
             self._values.forward_flops,
             prices.down_bytes,
             prices.up_bytes,
-            self._frequency_hz(clients, round_number, -1 if edge is None else edge),
+            self._frequency_hz(clients, prices.work, round_number, -1 if edge is None else edge),
         )
         downloaded_s = now_s + plan.download_s
         computed_s = downloaded_s + plan.compute_s
@@ -111,6 +113,8 @@ class Turns:
         with self._clock.waiting(who, f"{clients.size} clients' uploads"):
             yield self._clock.until(float(uploaded_s.max()))
         self._observations.turns(*self._under_way.pop(cohort))
+        if edge is None:
+            self._observations.arrived(FLAT, self._clock.now_s - now_s)
         versions = np.full(clients.size, ref.version, dtype=np.int64)
         return Delivered(clients, versions, prices.up_bytes, futures)
 
@@ -126,8 +130,11 @@ class Turns:
         self._log.add(self._idle_rows(clients, now_s))
         self._free_s[clients] = now_s
 
-    def _frequency_hz(self, clients: IntArray, round_number: int, tier: int) -> FloatArray:
-        view = self._observations.clients(clients, self._clock.now_s, round_number)
+    def _frequency_hz(
+        self, clients: IntArray, work: FloatArray, round_number: int, tier: int
+    ) -> FloatArray:
+        view = self._observations.clients(clients, self._clock.now_s, round_number, tier)
+        view = replace(view, cycles=view.cycles * work)
         count = self._allocations.get(tier, 0)
         self._allocations[tier] = count + 1
         # Counted per tier, so that simultaneous edge servers draw the same in any order.

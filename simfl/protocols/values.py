@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,46 +19,18 @@ from numpy.typing import NDArray
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Work
 from simfl.journal import Journal, Snapshot, make_key
 from simfl.learning.evaluate import Evaluator
-from simfl.learning.job import LocalJob, Memory, Price
+from simfl.learning.job import LocalJob, Memory, Price, Update
 from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters, all_finite
 from simfl.learning.trainer import Future, Trainer
+from simfl.protocols.deliveries import Delivered, Prices
+from simfl.protocols.publication import Diverged
 from simfl.protocols.state_ref import StateRef, StateStore
 from simfl.streams import Streams
 
+NonFinite = Literal["stop", "drop", "reset"]
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Delivered:
-    """Updates that have arrived, one column entry each.
-
-    `versions`: the server version that each job started from; `up_bytes`: the message size before
-    the codec; `futures`: the updates themselves, empty in a timing-only run.
-    """
-
-    clients: NDArray[np.int64]
-    versions: NDArray[np.int64]
-    up_bytes: NDArray[np.int64]
-    futures: Sequence[Future]
-
-
-@dataclass(frozen=True)
-class Prices:
-    """What the turns of some clients cost, one column entry each (see `Price`)."""
-
-    down_bytes: NDArray[np.int64]
-    up_bytes: NDArray[np.int64]
-    work: NDArray[np.float64]
-
-    @staticmethod
-    def of(prices: Sequence[Price]) -> Prices:
-        """Columns from single prices."""
-        return Prices(
-            np.array([price.down_bytes for price in prices], dtype=np.int64),
-            np.array([price.up_bytes for price in prices], dtype=np.int64),
-            np.array([price.work for price in prices], dtype=float),
-        )
 
 
 class Values:
@@ -80,6 +52,7 @@ class Values:
         journal: Journal,
         snapshot: Snapshot | None = None,
         store: StateStore | None = None,
+        non_finite: NonFinite = "stop",
     ) -> None:
         self.root = root
         self.algorithm = algorithm
@@ -91,6 +64,7 @@ class Values:
         self._streams = streams
         self._snapshot = snapshot or Snapshot()
         self._store = store
+        self._non_finite = non_finite
         self._refs: weakref.WeakSet[StateRef] = weakref.WeakSet()
         self._futures: weakref.WeakSet[Future] = weakref.WeakSet()
         self._latest: dict[int, tuple[float, Future, Future | None]] = {}
@@ -197,28 +171,49 @@ class Values:
         """What aggregating these updates costs the server."""
         return self.algorithm.server_work(self.network, ref.version, delivered.up_bytes)
 
-    def aggregate(self, ref: StateRef, delivered: Delivered) -> StateRef:
-        """The tier's next state, updates in canonical order (client, then job)."""
+    def aggregate(
+        self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
+    ) -> StateRef:
+        """The tier's next state, updates in canonical order (client, then job).
+
+        With `shares`, one per update, each counts as its change times its share, made from this
+        state's weights (`Update.rebased`).
+        """
         if delivered.clients.size < self.algorithm.min_updates:
             raise ValueError(
                 f"{type(self.algorithm).__name__} aggregates at least"
                 f" {self.algorithm.min_updates} updates, found {delivered.clients.size}"
             )
         staleness = (ref.version - delivered.versions).tolist()
+        scales = [None] * len(staleness) if shares is None else list(shares)
         jobs = sorted(
-            zip(delivered.clients.tolist(), delivered.futures, staleness, strict=True),
+            zip(delivered.clients.tolist(), delivered.futures, staleness, scales, strict=True),
             key=lambda job: (job[0], job[1].key),
         )
 
         def make() -> ServerState:
-            updates = [replace(future.result(), staleness=late) for _, future, late in jobs]
-            state = self.algorithm.aggregate(ref.value(), updates, self.evaluator)
-            for _, future, _ in jobs:
+            state = ref.value()
+            updates = [
+                _counted(replace(future.result(), staleness=late), state, scale)
+                for _, future, late, scale in jobs
+            ]
+            for _, future, _, _ in jobs:
                 future.release()  # clients' chains hold futures; they need the memory alone
-            return state
+            return self._aggregated(state, updates)
 
-        lineage = tuple((future.key, late) for _, future, late in jobs)
+        lineage = tuple((future.key, late, scale) for _, future, late, scale in jobs)
         return self._ref(make_key("aggregate", ref.key, lineage), ref.version + 1, make, [ref])
+
+    def _aggregated(self, state: ServerState, updates: list[Update]) -> ServerState:
+        """The algorithm's aggregation of finite updates; raises `Diverged` as the scenario says."""
+        if self._non_finite != "stop":
+            updates = [update for update in updates if all_finite(update.payload)]
+            if len(updates) < self.algorithm.min_updates:
+                return state
+        aggregated = self.algorithm.aggregate(state, updates, self.evaluator)
+        if not all_finite(aggregated.weights):
+            raise Diverged(f"the weights of version {state.version + 1} are not finite")
+        return aggregated
 
     def merge(self, ref: StateRef, lower: Sequence[StateRef], shares: Sequence[float]) -> StateRef:
         """A higher tier's next state, after mixing in lower ones with these shares."""
@@ -288,22 +283,38 @@ class Values:
 
     def evaluate_at_clients(self, ref: StateRef, now_s: float) -> list[list[float]]:
         """[loss, accuracy] of what each client is served at `now_s`, on that client's own data."""
-        clients = sorted(self._clients)
-        jobs = {client: self.last_job(client, now_s) for client in clients}
+        jobs = {client: self.last_job(client, now_s) for client in sorted(self._clients)}
         lineage = tuple((client, job.key if job else None) for client, job in jobs.items())
 
-        def make() -> list[list[float]]:
-            state, rows = ref.value(), []
-            for client, job in jobs.items():
-                memory = job.memory() if job and self.algorithm.personal else Memory()
-                models = self.algorithm.served(state, client, memory)
-                metrics = self.evaluator.metrics(models, on=client_set(client))
-                rows.append([metrics.loss, metrics.accuracy])
-            return rows
+        def served(client: int) -> list[Parameters]:
+            job = jobs[client] if self.algorithm.personal else None
+            memory = job.memory() if job else Memory()
+            return self.algorithm.served(ref.value(), client, memory)
 
         key = ("at clients", ref.key, lineage if self.algorithm.personal else ())
+        return self._at_clients(key, served)
+
+    def global_at_clients(self, ref: StateRef) -> list[list[float]]:
+        """[loss, accuracy] of the global weights on each client's own data."""
+        key = ("global at clients", ref.key)
+        return self._at_clients(key, lambda client: [ref.value().weights])
+
+    def _at_clients(
+        self, key: tuple[object, ...], models: Callable[[int], list[Parameters]]
+    ) -> list[list[float]]:
+        def make() -> list[list[float]]:
+            found = [
+                self.evaluator.metrics(models(client), on=client_set(client))
+                for client in sorted(self._clients)
+            ]
+            return [[metrics.loss, metrics.accuracy] for metrics in found]
+
         scores: list[list[float]] = self.know(key, make)
         return scores
+
+
+def _counted(update: Update, state: ServerState, share: float | None) -> Update:
+    return update if share is None else update.rebased(state.weights, share)
 
 
 def client_set(client: int) -> str:

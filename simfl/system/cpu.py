@@ -51,6 +51,13 @@ class Processor(ABC):
         flops = TRAINING_FLOPS_PER_FORWARD * forward_flops * np.asarray(examples, dtype=float)
         return self.flops_cycles(flops)
 
+    def power_law(self) -> tuple[float, float] | None:
+        """(kappa, static power) of a busy core that draws static + kappa f^3 watts at clock f.
+
+        Units W/Hz^3 and W. None, which is the default: no such law holds.
+        """
+        return None
+
     def levels(self) -> FloatArray | None:
         """The clock frequencies that exist in Hz, ascending; None where any in the range does."""
         levels = self.frequency_levels_hz
@@ -158,6 +165,15 @@ class Cpu(Processor):
         if self.cycles_per_example is None:
             return super().cycles(examples, forward_flops)
         return self.cycles_per_example * np.asarray(examples, dtype=float)
+
+    def power_law(self) -> tuple[float, float] | None:
+        """As configured; the least-squares fit to a measured table."""
+        if self.power_table is not None:
+            frequency, power_w = np.asarray(self.power_table, dtype=float).T
+            fitted = float((power_w - self.power_static_w) @ frequency**3 / (frequency**6).sum())
+            return fitted, self.power_static_w
+        assert self.kappa is not None, "checked on construction"
+        return (self.kappa, self.power_static_w) if self.exponent == 3.0 else None
 
     def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
         """t = W / (n f), E_dyn = kappa W f^(exponent - 1), E_static = P_static W / f."""

@@ -8,7 +8,7 @@ who else takes part nor on what the other components drew.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -52,7 +52,8 @@ class World:
     Columns have one row per client (`edge_position_m`: per edge); `device_index` and `link_index`
     point into `devices` and `links`. `speed_factor` divides a client's compute times, `work_factor`
     multiplies its work, `rate_factor` its link's rates. `compute_noise` and `transfer_noise` are
-    the sigmas of lognormal factors with mean 1 on each computation's and each transfer's duration.
+    the sigmas of lognormal factors with mean 1 on each computation's and each transfer's duration;
+    `jitter` multiplies the links' own sigmas of the factor on their latency.
     """
 
     streams: Streams
@@ -74,6 +75,7 @@ class World:
     backhaul: Link
     compute_noise: float = 0.0
     transfer_noise: float = 0.0
+    jitter: float = 1.0
     uplink_codec: Codec = field(default_factory=Float32)
     downlink_codec: Codec = field(default_factory=Float32)
 
@@ -103,7 +105,22 @@ class World:
     @cached_property
     def _jitter_sigma(self) -> FloatArray:
         """Each link's sigma of the factor on its latency."""
-        return np.array([link.jitter_sigma for link in self.links])
+        return self.jitter * np.array([link.jitter_sigma for link in self.links])
+
+    @cached_property
+    def power_law(self) -> tuple[FloatArray, FloatArray]:
+        """Per client kappa (W/Hz^3) and static power (W) of a busy core, as `Processor.power_law`.
+
+        NaN for devices that have no such law.
+        """
+        laws = [device.processor.power_law() or (np.nan, np.nan) for device in self.devices]
+        kappa, static_w = np.array(laws, dtype=float)[self.device_index].T
+        return kappa, static_w
+
+    @property
+    def without_noise(self) -> World:
+        """The same hardware with every duration at its mean: what it is registered with."""
+        return replace(self, compute_noise=0.0, transfer_noise=0.0, jitter=0.0)
 
     @property
     def edge_power_idle_w(self) -> float:
@@ -213,7 +230,8 @@ class World:
         """
         wire_bytes = self._encoded(np.asarray(raw_bytes), uplink)
         component = "backhaul.up" if uplink else "backhaul.down"
-        noise, jitter = self._transfer_noise(component, edge, counter, self.backhaul.jitter_sigma)
+        sigma = self.jitter * self.backhaul.jitter_sigma
+        noise, jitter = self._transfer_noise(component, edge, counter, sigma)
         cost = self.backhaul.transmit(8.0 * wire_bytes, uplink, 1.0 / noise, jitter)
         return WireTransfer(cost.duration_s, cost.active_j, cost.network_j, wire_bytes)
 

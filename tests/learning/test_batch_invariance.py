@@ -17,7 +17,8 @@ from simfl.learning.datasets.base import Examples
 from simfl.learning.job import LocalTraining, Recipe, Update
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
-from tests.learning.training import assert_same_bits, plain_loss, submit
+from simfl.learning.trainer import Loss
+from tests.learning.training import assert_same_bits, plain_loss, submit, traced_loss
 
 JOBS = 9
 
@@ -31,6 +32,7 @@ SHAPES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
     "matrices off the cache line": (lambda: perceptron(20, 33, nn.ReLU(), 10), (20,), 10),
     "scalar tail of an activation": (lambda: perceptron(64, 33, nn.Sigmoid(), 2), (64,), 3),
     "scalar tail of an exponential": (lambda: perceptron(123, 3, nn.ELU(), 10), (123,), 5),
+    "one of many classes": (lambda: perceptron(63, 30, nn.ReLU(), 11), (63,), 30),
     "product with a vector": (lambda: perceptron(1000, 100, nn.ReLU(), 1), (1000,), 16),
     "one input channel": (
         lambda: nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(32, 3)),
@@ -45,8 +47,9 @@ SHAPES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
 }
 
 
+@pytest.mark.parametrize("loss", [plain_loss, traced_loss])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_company_and_place_change_no_bit(shape: str) -> None:
+def test_company_and_place_change_no_bit(shape: str, loss: Loss) -> None:
     """In float32 a job's result is the same to the last bit alone, in company, and at any place."""
     factory, input_shape, rows = SHAPES[shape]
     network = Network(factory, input_shape, Objective("regression"))
@@ -62,7 +65,7 @@ def test_company_and_place_change_no_bit(shape: str) -> None:
     recipe = Recipe(LocalTraining(steps=4, batch_size=rows, learning_rate=0.01))
 
     def results(cap: int, order: int) -> list[Update]:
-        trainer = BatchedTrainer(network, data, plain_loss, cohort_cap=cap)
+        trainer = BatchedTrainer(network, data, loss, cohort_cap=cap)
         futures = {client: submit(trainer, client, recipe) for client in range(JOBS)[::order]}
         return [futures[client].result() for client in range(JOBS)]
 

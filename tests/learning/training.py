@@ -9,11 +9,13 @@ from torch import Tensor, nn
 
 from simfl.learning.datasets.base import Examples
 from simfl.learning.job import Brief, LocalJob, Memory, Price, Recipe, Update
-from simfl.learning.minibatch import Minibatch
+from simfl.learning.minibatch import Minibatch, plain_loss
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters
 from simfl.learning.trainer import Future, Trainer
+
+__all__ = ["plain_loss"]
 
 IMAGE = (1, 8, 8)
 SIZES = (3, 5, 17, 16, 40, 23, 2, 33)
@@ -57,6 +59,9 @@ class Viewing(nn.Module):
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 3)),
     "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 13), nn.ELU(), nn.Linear(13, 3)),
+    "relu_mlp": lambda: nn.Sequential(
+        nn.Flatten(), nn.Linear(64, 13), nn.ReLU(), nn.Linear(13, 8, bias=False), nn.Linear(8, 3)
+    ),
     "viewing": Viewing,
     "cnn": lambda: nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)
@@ -88,8 +93,8 @@ def shards(sizes: Sequence[int] = SIZES) -> list[Examples]:
     ]
 
 
-def plain_loss(parameters: Parameters, batch: Minibatch) -> Tensor:
-    """The mean loss over each job's valid rows."""
+def traced_loss(parameters: Parameters, batch: Minibatch) -> Tensor:
+    """The plain loss, but a function of its own: the trainer must use autograd."""
     return batch.mean_loss(batch.forward(parameters, batch.inputs))
 
 

@@ -1,5 +1,7 @@
 """Exact appointments, named waits, canonical messages."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,7 @@ def test_a_stall_names_who_waits_for_what():
 
     def cloud():
         yield clock.until(2.0)
+        gc.collect()  # nobody but the clock knows of edge-3's process any more
         with clock.waiting("the cloud", "edge-3"):
             yield clock.env.event()
 
@@ -61,3 +64,33 @@ def test_simultaneous_messages_are_handed_out_in_order():
     clock.run(finished)
 
     assert taken == [(1.0, 1), (1.0, 2), (1.0, 3), (2.0, 0)]
+
+
+@pytest.mark.parametrize("time_s", [float("nan"), float("inf")])
+def test_an_appointment_at_no_time_is_an_error(time_s):
+    """A cost that is no number must not silently stop the clock."""
+    with pytest.raises(ValueError, match="finite time, found"):
+        Clock().until(time_s)
+
+
+def test_a_run_ends_after_all_that_happens_at_its_last_moment():
+    """What is due at the same moment, and what follows from it at once, still comes."""
+    clock, done = Clock(), []
+
+    def ends():
+        yield clock.until(1.0)
+        return "value"
+
+    def others():
+        yield clock.until(1.0)
+        yield clock.settled()
+        done.append("now")
+        yield clock.until(1.5)
+        done.append("later")
+
+    finished = clock.env.process(ends())
+    clock.env.process(others())
+
+    assert clock.run(finished) == "value"
+    assert done == ["now"]
+    assert clock.now_s == 1.0

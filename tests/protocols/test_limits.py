@@ -5,6 +5,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 
+from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 
 
@@ -133,3 +134,69 @@ def test_a_late_model_counts_less(tmp_path):
     assert [row["staleness"] for row in run.publications.rounds] == [0, 1]
     assert merges["staleness"].tolist() == [0, 1]
     assert merges["value"].tolist() == [0.5, 0.25]
+
+
+EQUAL = {
+    "name": "paper",
+    "clients": 6,
+    "edges": 2,
+    "cycles_per_example": [1e7, 1e7],
+    "frequency_max_hz": [1e9, 1e9],
+    "access_bps": [1e7, 1e7],
+    "noise": 0.0,
+}
+EQUAL_DATA = {"name": "synthetic", "examples": 60, "partition": "iid"}
+FRESH = {"staleness": {"name": "constant", "value": 1.0}}
+
+
+def test_hierarchical_with_one_edge_round_is_fedavg():
+    """HierFAVG with kappa_2 = 1 averages averages weighted by data: FedAvg."""
+    flat = simulated(small())[1]
+    hierarchical = simulated(small(protocol={"name": "hierarchical", "edge_rounds": 1}))[1]
+
+    assert largest_difference(final_weights(flat), final_weights(hierarchical)) < 1e-12
+
+
+def test_a_full_buffer_of_equal_clients_is_synchronous():
+    """Equal devices and shards, a buffer for all, step 1, no staleness weight: FedAvg."""
+    common = {"population": EQUAL, "data": EQUAL_DATA}
+    buffer = {"name": "buffered", "buffer": 6}
+
+    synchronous = simulated(small(**common))[1]
+    buffered = simulated(small(**common, protocol=buffer, decisions=FRESH))[1]
+
+    assert [row["staleness"] for row in buffered.publications.rounds] == [0, 0, 0]
+    assert largest_difference(final_weights(synchronous), final_weights(buffered)) < 1e-12
+
+
+def test_a_buffer_of_one_is_delta_fedasync():
+    """FedBuff with K = 1 and FedAsync that adds changes are the same, staleness and all."""
+    common = {"stop": {"versions": 9}, "decisions": {"staleness": "exponential"}}
+
+    buffered = simulated(small(**common, protocol={"name": "buffered", "buffer": 1}))[1]
+    delta = simulated(small(**common, protocol={"name": "asynchronous", "mixing": "delta"}))[1]
+    model = simulated(small(**common, protocol={"name": "asynchronous", "mixing": "model"}))[1]
+
+    assert max(row["staleness"] for row in delta.publications.rounds) > 0
+    assert largest_difference(final_weights(buffered), final_weights(delta)) == 0.0
+    assert largest_difference(final_weights(model), final_weights(delta)) > 1e-6
+
+
+def test_without_staleness_mixing_models_or_changes_is_the_same():
+    """One client in flight is never stale: theta + a (theta_i - theta) either way."""
+    runs = [
+        simulated(small(protocol={"name": "asynchronous", "mixing": mixing, "concurrency": 1}))[1]
+        for mixing in ("model", "delta")
+    ]
+
+    assert [row["staleness"] for row in runs[0].publications.rounds] == [0, 0, 0]
+    assert largest_difference(*[final_weights(run) for run in runs]) < 1e-12
+
+
+def test_a_stale_change_is_added_to_the_current_weights():
+    """An update rebased with a share moves the weights by share times its own change."""
+    start, end, now = ({"w": torch.tensor([value])} for value in (1.0, 3.0, 10.0))
+    brief = Brief(start, Recipe(LocalTraining()), Price(0, 0))
+    update = Update(0, brief, end, Memory(), num_examples=1, version=0)
+
+    assert update.rebased(now, share=0.5).payload["w"].item() == 11.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from simfl.decisions.views import AssociationView, IntArray
 class Initial(Association):
     """The home edge of each client: contiguous blocks of equal size."""
 
-    def decide(self, view: AssociationView, rng: np.random.Generator) -> IntArray:
+    def decide(
+        self, view: AssociationView, rng: np.random.Generator
+    ) -> tuple[IntArray, dict[str, Any]]:
         """`view.home_edge`."""
-        return view.home_edge
+        return view.home_edge, {}

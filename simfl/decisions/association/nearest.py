@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,10 @@ from simfl.decisions.views import AssociationView, IntArray
 class Nearest(Association):
     """Least Euclidean distance, ties to the lowest number; an edge may stay without clients."""
 
-    def decide(self, view: AssociationView, rng: np.random.Generator) -> IntArray:
+    def decide(
+        self, view: AssociationView, rng: np.random.Generator
+    ) -> tuple[IntArray, dict[str, Any]]:
         """The argmin over edge servers of the distance in metres."""
         offsets = view.position_m[:, None, :] - view.edge_position_m[None, :, :]
         nearest: IntArray = (offsets**2).sum(axis=-1).argmin(axis=1)
-        return nearest
+        return nearest, {}

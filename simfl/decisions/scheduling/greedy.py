@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from simfl.decisions.base import Scheduling
+from simfl.decisions.ranking import highest, of_idle
 from simfl.decisions.views import EdgeView
 
 
@@ -15,15 +16,13 @@ from simfl.decisions.views import EdgeView
 class Greedy(Scheduling):
     """The idle edge server of least estimated latency (FedCure's baseline "Greedy").
 
-    Ties go to the least recently dispatched, then to the lowest number; an edge server that has
-    not been observed yet counts as the fastest.
+    Ties go to the least recently dispatched, then to the lowest number; where nothing is known of a
+    latency, it counts as 0.
     """
 
     def decide(
         self, memory: Any, view: EdgeView, rng: np.random.Generator
     ) -> tuple[Any, int, dict[str, Any]]:
         """The argmin of the estimated latency in seconds."""
-        idle = np.flatnonzero(view.idle)
-        latency = np.nan_to_num(view.estimated_latency_s[idle], nan=0.0)
-        order = np.lexsort((idle, view.last_dispatch_round[idle], latency))
-        return memory, int(idle[order[0]]), {"scores": (-latency).tolist()}
+        scores = -np.nan_to_num(view.estimated_latency_s, nan=0.0)
+        return memory, highest(view, scores), {"scores": of_idle(view, scores)}

@@ -36,7 +36,7 @@ class Examples:
             )
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return self.targets.shape[0]
 
     def take(self, rows: np.ndarray | Tensor) -> Examples:
         """The examples of `rows` (integer indices), in that order, as a copy."""

@@ -1,0 +1,53 @@
+"""FedCure's resource allocation: as fast as the coalition's estimated latency is worth.
+
+Source: FedCure (arXiv 2511.10227), Eq. 6 and 16.
+
+Symbols
+    f_n, f_max   CPU frequency of client n, and its highest             GHz
+    c_n          cycles of the whole dispatch's computation             Gcycles
+    That         estimated latency of the client's edge server          s
+    alpha, gamma, s   what delay and energy count, and the exponent     so that Z has no unit
+
+    Z(f) = alpha (1 - (c_n / f) / That) - gamma f^s                     Eq. 6
+    f*   = min(f_max, (alpha c_n / (s gamma That))^(1 / (s + 1)))       Eq. 16, the root of Z'
+
+A longer latency lowers f*, which lengthens the latency: a contraction (log-slope 1 / (s + 1)), whose
+fixed point for one client that only computes is (alpha / (s gamma))^(1 / s) GHz.
+
+Departures
+1. The paper gives none of alpha, gamma and s; the defaults make the rule bind at 1 to 3 GHz.
+2. Where no latency is estimated a client computes as fast as it can.
+3. f* is raised to the client's lowest frequency, and rounded to a level of its device.
+4. The paper's cost gamma f^s is a utility; joules are the device's own and always booked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from simfl.decisions.base import Allocation
+from simfl.decisions.views import ClientView, FloatArray
+
+GIGA = 1.0e9
+
+
+@dataclass(frozen=True)
+class FedCure(Allocation):
+    """The frequency that weighs the delay against the cost of speed, by the estimated latency."""
+
+    name: ClassVar[str] = "fedcure"
+
+    alpha: Annotated[float, "> 0", "what delay counts"] = 1.0
+    gamma: Annotated[float, "> 0", "what the cost of speed counts, per GHz^s"] = 0.25
+    s: Annotated[float, "> 0", "exponent of the cost of speed"] = 2.0
+
+    def decide(self, view: ClientView, rng: np.random.Generator) -> FloatArray:
+        """Eq. 16, in Hz."""
+        latency_s = np.where(view.edge_latency_s > 0, view.edge_latency_s, np.nan)
+        worth = self.alpha * (view.cycles / GIGA) / (self.s * self.gamma * latency_s)
+        best_hz = GIGA * worth ** (1.0 / (self.s + 1.0))
+        known_hz = np.where(np.isnan(best_hz), np.inf, best_hz)
+        return np.clip(known_hz, view.frequency_min_hz, view.frequency_max_hz)

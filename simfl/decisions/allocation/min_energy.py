@@ -1,0 +1,36 @@
+"""The CPU frequency at which a computation costs the fewest joules.
+
+A busy core draws P_s + kappa f^3 watts beyond idle power, so that W cycles cost
+
+    E(f) = W (P_s / f + kappa f^2),    least at    f* = (P_s / (2 kappa))^(1/3).
+
+Below f* racing to idle saves energy: the static power is paid for a shorter time. Symbols: P_s in W,
+kappa in W/Hz^3, f in Hz.
+
+Limits
+1. Without static power the lowest frequency is the cheapest.
+2. A device whose power follows another law (an accelerator's joules do not depend on its clock)
+   computes as fast as it can.
+3. What everybody else draws while waiting for a slow client is not counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfl.decisions.base import Allocation
+from simfl.decisions.views import ClientView, FloatArray
+
+
+@dataclass(frozen=True)
+class MinEnergy(Allocation):
+    """Each client at its own cheapest frequency, static power counted (race to idle)."""
+
+    def decide(self, view: ClientView, rng: np.random.Generator) -> FloatArray:
+        """f*, within the client's range."""
+        law = view.kappa > 0
+        cheapest_hz = np.cbrt(view.power_static_w / (2.0 * np.where(law, view.kappa, 1.0)))
+        wanted_hz = np.where(law, cheapest_hz, np.inf)
+        return np.clip(wanted_hz, view.frequency_min_hz, view.frequency_max_hz)

@@ -1,0 +1,32 @@
+"""K-Means over label distributions (a baseline of FedCure, arXiv 2511.10227, Figure 3).
+
+As many clusters as there are edge servers (K = 5 in the paper), k-means++ with `restarts`
+restarts. How clusters become coalitions: see clusters.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from sklearn.cluster import KMeans as Lloyd
+
+from simfl.decisions.clusters import ClusteredAssociation
+from simfl.decisions.views import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class KMeans(ClusteredAssociation):
+    """Clients of similar label distribution together, by K-Means."""
+
+    name: ClassVar[str] = "kmeans"
+
+    restarts: Annotated[int, ">= 1", "the best of so many starts is kept"] = 10
+
+    def clusters(self, features: FloatArray, edges: int, rng: np.random.Generator) -> IntArray:
+        """No more clusters than there are different features."""
+        count = min(edges, np.unique(features, axis=0).shape[0])
+        seed = int(rng.integers(2**31))
+        found = Lloyd(count, n_init=self.restarts, random_state=seed).fit_predict(features)
+        return np.asarray(found, dtype=np.int64)

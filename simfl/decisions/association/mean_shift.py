@@ -1,0 +1,37 @@
+"""Mean-Shift over label distributions (a baseline of FedCure, arXiv 2511.10227, Figure 3).
+
+Flat kernel, its bandwidth a share of the median positive distance between two clients' label
+distributions. How clusters become coalitions: see clusters.py. All pairs of clients are compared,
+so that some ten thousand clients are the limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from scipy.spatial.distance import pdist
+from sklearn.cluster import MeanShift as FlatKernel
+
+from simfl.decisions.clusters import ClusteredAssociation
+from simfl.decisions.views import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class MeanShift(ClusteredAssociation):
+    """Clients of similar label distribution together, by Mean-Shift."""
+
+    bandwidth: Annotated[float, "> 0", "share of the median distance between clients"] = 0.3
+
+    def clusters(self, features: FloatArray, edges: int, rng: np.random.Generator) -> IntArray:
+        """Nothing is drawn: every client's own feature is a start."""
+        distance = pdist(features)
+        apart = distance[distance > 0]
+        if not apart.size:
+            return np.zeros(features.shape[0], dtype=np.int64)
+        kernel = FlatKernel(
+            bandwidth=self.bandwidth * float(np.median(apart)),
+            seeds=np.unique(features, axis=0),
+        )
+        return np.asarray(kernel.fit_predict(features), dtype=np.int64)

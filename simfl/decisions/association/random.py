@@ -1,0 +1,23 @@
+"""Clients are dealt to edge servers at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simfl.decisions.base import Association
+from simfl.decisions.views import AssociationView, IntArray
+
+
+@dataclass(frozen=True)
+class Random(Association):
+    """A random permutation of the clients dealt out in turn: sizes differ by one at most."""
+
+    def decide(
+        self, view: AssociationView, rng: np.random.Generator
+    ) -> tuple[IntArray, dict[str, Any]]:
+        """No edge server stays empty while there are enough clients."""
+        edges = view.edge_position_m.shape[0]
+        return rng.permutation(np.arange(view.clients.size) % edges), {}

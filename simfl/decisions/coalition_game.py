@@ -1,0 +1,83 @@
+"""Coalition formation: clients switch edge servers one after the other until none wants to.
+
+Source: FedCure (arXiv 2511.10227), Algorithm 1. Which switch a client prefers is the rule's own.
+
+Departures
+1. A preference is strict (a gain above `TOLERANCE`): under the paper's weak one (its Eq. 4)
+   switches of equal worth would go on for ever.
+2. A client alone in its coalition stays: an empty coalition has no label distribution.
+3. Clients are asked in a new random order in every sweep; the paper does not say in which.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from simfl.decisions.base import Association
+from simfl.decisions.coalitions import Coalitions
+from simfl.decisions.views import AssociationView, IntArray
+
+TOLERANCE = 1e-12
+"""A gain no larger than this is rounding."""
+
+Preference = Callable[[int], int]
+"""The coalition that a client prefers; its own one if it stays."""
+
+
+@dataclass(frozen=True)
+class CoalitionGame(Association):
+    """Base of the rules by which clients choose their coalition themselves."""
+
+    proposals_per_client: Annotated[
+        int, ">= 1", "switches looked at, at most, as a multiple of the clients (L / N)"
+    ] = 100
+
+    @abstractmethod
+    def preference(
+        self, view: AssociationView, coalitions: Coalitions, rng: np.random.Generator
+    ) -> Preference:
+        """The rule over `coalitions`, which change between its calls."""
+
+    def decide(
+        self, view: AssociationView, rng: np.random.Generator
+    ) -> tuple[IntArray, dict[str, Any]]:
+        """Sweep over the clients until a complete sweep passes without a switch."""
+        coalitions = Coalitions(view.label_counts, view.home_edge)
+        preferred = self.preference(view, coalitions, rng)
+        limit = self.proposals_per_client * view.clients.size
+        proposals, switches, stable = 0, [], False
+        while not stable and proposals < limit:
+            stable = True
+            for client in rng.permutation(view.clients.size).tolist():
+                proposals += 1
+                if coalitions.sizes[coalitions.place[client]] == 1:
+                    continue
+                target = preferred(client)
+                if target != coalitions.place[client]:
+                    switches.append(_switch(coalitions, client, target))
+                    stable = False
+        return coalitions.edge, {"switches": switches, "proposals": proposals, "stable": stable}
+
+
+def _switch(coalitions: Coalitions, client: int, target: int) -> dict[str, Any]:
+    """Make a client switch; what the log says about it."""
+    source, before = int(coalitions.place[client]), coalitions.mean_js
+    coalitions.switch(client, target)
+    return {
+        "client": client,
+        "from": int(coalitions.edges[source]),
+        "to": int(coalitions.edges[target]),
+        "js_before": before,
+        "js_after": coalitions.mean_js,
+    }
+
+
+def require_labels(view: AssociationView, rule: str) -> None:
+    """Raises ValueError where clients have no labels to compare."""
+    if view.label_counts.shape[1] == 0:
+        raise ValueError(f"{rule} compares label counts, which these data do not have")

@@ -1,0 +1,1 @@
+"""How long will it take, judging by how long it took?"""

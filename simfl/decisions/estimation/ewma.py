@@ -1,0 +1,34 @@
+"""Latency estimates: an exponentially weighted moving average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from simfl.decisions.base import Estimator
+from simfl.decisions.views import FloatArray
+
+
+@dataclass(frozen=True)
+class Ewma(Estimator):
+    """estimate = weight * newest + (1 - weight) * estimate before; the first one counts whole."""
+
+    weight: Annotated[float, "> 0", "<= 1", "what the newest duration counts"] = 0.3
+
+    def initial(self) -> tuple[float, ...]:
+        """The average: there is none yet."""
+        return (np.nan,)
+
+    def observe(
+        self, memory: FloatArray, duration_s: FloatArray, prior_s: FloatArray
+    ) -> FloatArray:
+        """The average after one more."""
+        before = np.where(np.isnan(memory[:, 0]), duration_s, memory[:, 0])
+        average = self.weight * duration_s + (1.0 - self.weight) * before
+        return average[:, None]
+
+    def estimate(self, memory: FloatArray, prior_s: FloatArray) -> FloatArray:
+        """The average, or what was expected."""
+        return np.where(np.isnan(memory[:, 0]), prior_s, memory[:, 0])

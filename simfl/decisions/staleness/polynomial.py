@@ -1,0 +1,23 @@
+"""A late model counts polynomially less (FedAsync, arXiv 1903.03934)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.decisions.base import Staleness
+
+
+@dataclass(frozen=True)
+class Polynomial(Staleness):
+    """initial * (staleness + 1)^-exponent; the paper's alpha and a."""
+
+    initial: Annotated[float, "> 0", "<= 1", "share of a fresh model (alpha)"] = 0.6
+    exponent: Annotated[float, ">= 0", "0 ignores staleness (a)"] = 0.5
+
+    def share(self, staleness: NDArray[np.int64] | int) -> Any:
+        """Mixing share in [0, 1]."""
+        return self.initial * (np.asarray(staleness) + 1.0) ** -self.exponent

@@ -1,0 +1,223 @@
+"""Jobs that are trained as one stack of tensors with a leading job axis.
+
+Jobs stand in order of falling numbers of steps: the jobs that still train are the first `live`
+ones, and every tensor is used as far as they reach. Everything is either elementwise with one
+rounding per operation (a fused multiply-add or a scalar tail could differ between positions in the
+stack), or reduces over one job's own axes, or is a product of `stacked_product.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from simfl.learning.dense import DenseChain, collect, descend, output_slopes
+from simfl.learning.job import Update
+from simfl.learning.minibatch import Minibatch
+from simfl.learning.network import Network
+from simfl.learning.optimizer import StackedOptimizer
+from simfl.learning.parameters import Parameters, per_job_view
+from simfl.learning.sequential import brings_buffers, one_loss_per_job
+from simfl.learning.stacked import StackedForward
+from simfl.learning.stacked_batches import StackedBatches
+from simfl.learning.stacked_product import aligned
+from simfl.learning.trainer import Loss
+
+
+class Cohort(ABC):
+    """The stacked tensors of jobs while they are computed. A subclass knows their gradients."""
+
+    def __init__(self, network: Network, data: StackedBatches) -> None:
+        self.network = network
+        self.data = data
+        self.tasks = tasks = data.tasks
+        self.recipe = tasks[0].brief.recipe
+        self.trainable = tasks[0].trainable(network)
+        self.masks = stack([task.masks() for task in tasks])
+        starts = [task.start for task in tasks]
+        self.parameters = stack(starts, network.parameter_names)
+        self.buffers = stack(starts, network.buffer_names)
+
+    @abstractmethod
+    def gradients(self, step: int) -> Parameters:
+        """The live jobs' gradients at this step, by parameter name; absent where there is none."""
+
+    def updates(self) -> list[Update]:
+        """Compute all jobs; one update per task."""
+        measures = [task.measures(self.network) for task in self.tasks]
+        if self.recipe.kind == "gradient":
+            rows = unstack(self._mean_gradient())
+            return [
+                task.derived(gradient, **figures)
+                for task, gradient, figures in zip(self.tasks, rows, measures, strict=True)
+            ]
+        optimizer = unstack(self.train()) or [{} for _ in self.tasks]
+        rows = unstack({**self.parameters, **self.buffers})
+        return [
+            task.trained(self.network, tensors, held, steps, **figures)
+            for task, tensors, held, steps, figures in zip(
+                self.tasks, rows, optimizer, self.data.steps, measures, strict=True
+            )
+        ]
+
+    def train(self) -> Parameters:
+        """Take all steps; returns what the optimizer holds afterwards."""
+        optimizer = StackedOptimizer(self.tasks, self.parameters, self.trainable)
+        for step, live in enumerate(self.data.live):
+            optimizer.step(step, live, self._masked(self.gradients(step)), self.masks)
+        return optimizer.buffers
+
+    def _mean_gradient(self) -> Parameters:
+        total = {name: torch.zeros_like(self.parameters[name]) for name in self.trainable}
+        rows = self.data.valid.sum(2)
+        for step, live in enumerate(self.data.live):
+            for name, gradient in self._masked(self.gradients(step)).items():
+                total[name][:live] += gradient * per_job_view(rows[step, :live], gradient)
+        taken = rows.sum(0)
+        return {name: gradient / per_job_view(taken, gradient) for name, gradient in total.items()}
+
+    def _masked(self, gradients: Parameters) -> Parameters:
+        for name in self.masks.keys() & gradients.keys():
+            gradient = gradients[name]
+            gradients[name] = torch.where(self.masks[name][: len(gradient)], gradient, 0.0)
+        return gradients
+
+
+class AutogradCohort(Cohort):
+    """Any model with a batched form, any loss."""
+
+    def __init__(
+        self,
+        network: Network,
+        data: StackedBatches,
+        stacked: StackedForward,
+        loss: Loss,
+    ) -> None:
+        super().__init__(network, data)
+        self.stacked = stacked
+        self.loss = loss
+        self.start = stack([task.start for task in self.tasks], share=True)
+        self.own = stack([task.brief.own for task in self.tasks])
+        self._leaves: Parameters = {}
+        self._moving: Parameters = {}
+
+    def gradients(self, step: int) -> Parameters:
+        """The gradients of the algorithm's loss; running statistics move on."""
+        live, inputs, valid = self.data.live[step], self.data.inputs(step), self._valid(step)
+        self._leaves = {
+            name: tensor[:live].requires_grad_(name in self.trainable)
+            for name, tensor in self.parameters.items()
+        }
+        self._moving = _first(self.buffers, live)
+
+        def forward(parameters: Parameters, rows: Tensor) -> Tensor:
+            """See `sequential.py`. Row i of more models than jobs belongs to job i // share."""
+            share = len(rows) // live
+            if share == 1:
+                outputs, moved = self.stacked({**self._moving, **parameters}, rows, valid)
+            else:
+                buffers = {n: t.repeat_interleave(share, 0) for n, t in self._moving.items()}
+                outputs, moved = self.stacked(
+                    {**buffers, **parameters}, rows, valid.repeat_interleave(share, 0)
+                )
+            if moved and share == 1 and not brings_buffers(self.network, parameters):
+                self._moving = {**self._moving, **moved}
+            return outputs
+
+        batch = Minibatch(
+            inputs=inputs,
+            targets=self.data.targets[step, :live],
+            valid=valid,
+            forward=forward,
+            objective=self.network.objective,
+            start=_first(self.start, live),
+            own=_first(self.own, live),
+            common=self.tasks[0].common,
+        )
+        losses = one_loss_per_job(self.loss(self._leaves, batch), live)
+        found: Sequence[Tensor | None] = torch.autograd.grad(
+            losses.sum(), [self._leaves[name] for name in self.trainable], allow_unused=True
+        )
+        for name, tensor in self._moving.items():
+            self.buffers[name][:live] = tensor
+        return {
+            name: gradient
+            for name, gradient in zip(self.trainable, found, strict=True)
+            if gradient is not None
+        }
+
+    def _valid(self, step: int) -> Tensor:
+        return self.data.valid[step, : self.data.live[step]]
+
+
+class DenseCohort(Cohort):
+    """A multi-layer perceptron under the plain loss: gradients by hand."""
+
+    def __init__(self, network: Network, data: StackedBatches, chain: DenseChain) -> None:
+        super().__init__(network, data)
+        self.chain = chain
+        self.weights = data.valid / data.valid.sum(2, keepdim=True).clamp(min=1)
+        for layer in chain.layers:
+            self.parameters[layer.weight] = aligned(self.parameters[layer.weight])
+
+    def gradients(self, step: int) -> Parameters:
+        """The gradients of the mean loss over each job's valid rows."""
+        found: Parameters = {}
+        parameters = _first(self.parameters, self.data.live[step])
+        values, slope = self._slope(step, parameters)
+        self.chain.backward(parameters, values, slope, collect(found))
+        return {name: found[name] for name in self.trainable}
+
+    def train(self) -> Parameters:
+        """Plain SGD descends inside the products; other optimizers take the gradients."""
+        local = self.recipe.local
+        if local.optimizer != "sgd" or local.momentum or local.weight_decay or self.masks:
+            return super().train()
+        rates = [task.brief.recipe.local.learning_rate for task in self.tasks]
+        self.weights = self.weights * self.weights.new_tensor(rates).view(1, -1, 1)
+        live = 0
+        for step, now in enumerate(self.data.live):
+            if now != live:
+                live, parameters = now, _first(self.parameters, now)
+                take = descend(parameters)
+            values, slope = self._slope(step, parameters)
+            self.chain.backward(parameters, values, slope, take)
+        return {}
+
+    def _slope(self, step: int, parameters: Parameters) -> tuple[list[Tensor], Tensor]:
+        values, outputs = self.chain.forward(parameters, self.data.inputs(step))
+        live = len(outputs)
+        return values, output_slopes(
+            self.network.objective,
+            outputs,
+            self.data.targets[step, :live],
+            self.weights[step, :live],
+        )
+
+
+def stack(
+    members: Sequence[Parameters], names: Sequence[str] | None = None, *, share: bool = False
+) -> Parameters:
+    """Tensors of several jobs as one, by name. `share`: one view where all jobs have the same."""
+    stacked: Parameters = {}
+    for name in members[0] if names is None else names:
+        column = [member[name] for member in members]
+        if all(tensor is column[0] for tensor in column):
+            same = column[0].expand(len(column), *column[0].shape)
+            stacked[name] = same if share else same.clone(memory_format=torch.contiguous_format)
+        else:
+            stacked[name] = torch.stack(column)
+    return stacked
+
+
+def unstack(stacked: Parameters) -> list[Parameters]:
+    """Each job's slices, as tensors of its own: a view would keep the whole stack alive."""
+    columns = [[one.clone() for one in tensor.detach().unbind(0)] for tensor in stacked.values()]
+    return [dict(zip(stacked, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _first(tensors: Parameters, live: int) -> Parameters:
+    return {name: tensor[:live] for name, tensor in tensors.items()}

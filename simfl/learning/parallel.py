@@ -1,0 +1,94 @@
+"""The batched trainer on several cores: cohorts go to worker processes.
+
+How many workers there are changes no bit: every cohort is computed by one of them, with one
+thread, as it would be here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from simfl.learning.batched import BatchedTrainer
+from simfl.learning.datasets.base import Examples
+from simfl.learning.job import Update
+from simfl.learning.network import Network
+from simfl.learning.task import Task
+from simfl.learning.trainer import Augmentation, Loss, without_start
+from simfl.learning.workers import WorkerPool
+
+FEWEST_FLOPS = 2e7
+"""Jobs of fewer floating-point operations are trained sooner than they are sent."""
+
+NO_EXAMPLES: Any = None
+"""What stands for a client's data on the way to a worker, which has them."""
+
+
+class ParallelTrainer(BatchedTrainer):
+    """Trains cohorts in `workers` processes, which start when they are first needed.
+
+    Further arguments are the trainer's. Network, loss and augmentation must be picklable: raises
+    ValueError where they are not. `prepare` see `WorkerPool`.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        shards: Sequence[Examples],
+        loss: Loss,
+        *,
+        workers: int,
+        prepare: Sequence[Callable[[], object]] = (),
+        augmentation: Augmentation | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(network, shards, loss, augmentation=augmentation, **settings)
+        cast = [shard.cast(network.dtype, network.device) for shard in shards]
+        self.pool = WorkerPool(workers, _Setup(network, loss, augmentation), cast, prepare)
+
+    def pieces(self, jobs: int) -> int:
+        """As many cohorts as keep every worker busy."""
+        count, workers = super().pieces(jobs), self.pool.count
+        return min(jobs, -(-count // workers) * workers)
+
+    def train_each(self, cohorts: Sequence[Sequence[Task]]) -> Iterator[list[Update]]:
+        """Each cohort's updates, in the order of the cohorts."""
+        if not self._worth_sending(cohorts):
+            yield from super().train_each(cohorts)
+            return
+        requests = [[replace(task, examples=NO_EXAMPLES) for task in tasks] for tasks in cohorts]
+        for tasks, updates in zip(cohorts, self.pool.map(requests), strict=True):
+            yield [
+                replace(update, brief=task.brief)
+                for task, update in zip(tasks, updates, strict=True)
+            ]
+
+    def _worth_sending(self, cohorts: Sequence[Sequence[Task]]) -> bool:
+        flops = 0.0
+        for task in (task for tasks in cohorts for task in tasks):
+            rows, recipe = len(task.examples), task.brief.recipe
+            passes = 1.0 if recipe.kind == "gradient" else recipe.local.passes(rows)
+            flops += 3 * self.network.forward_flops * rows * passes  # a backward pass costs two
+        return len(cohorts) > 1 and flops >= FEWEST_FLOPS * sum(map(len, cohorts))
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """What a worker makes its own trainer from, beside the data."""
+
+    network: Network
+    loss: Loss
+    augmentation: Augmentation | None
+
+    def __call__(self, shards: Sequence[Examples]) -> Callable[[Sequence[Task]], list[Update]]:
+        """What trains a cohort whose tasks come without their examples."""
+        trainer = BatchedTrainer(
+            self.network, shards, self.loss, augmentation=self.augmentation
+        )
+
+        def train(tasks: Sequence[Task]) -> list[Update]:
+            updates = trainer.train([replace(one, examples=shards[one.client]) for one in tasks])
+            return [without_start(update) for update in updates]
+
+        return train

@@ -1,0 +1,122 @@
+"""How servers take in what arrives: fresh or stale, from clients or from edge servers.
+
+Every verb books the server's work and gives the next state's handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from simfl.decisions.base import Staleness
+from simfl.protocols.deliveries import Delivered
+from simfl.protocols.servers import Servers
+from simfl.protocols.state_ref import StateRef
+from simfl.protocols.timing_only import TimingOnly
+from simfl.protocols.values import Values
+
+
+class Aggregation:
+    """The aggregating side of a run; `edge_examples` are the training examples per edge server."""
+
+    def __init__(
+        self,
+        values: Values | TimingOnly,
+        servers: Servers,
+        staleness: Staleness,
+        edge_examples: NDArray[np.float64],
+    ) -> None:
+        self._values = values
+        self._servers = servers
+        self._staleness = staleness
+        self._edge_examples = edge_examples
+
+    def aggregate(
+        self, ref: StateRef, delivered: Delivered, round_number: int, edge: int | None = None
+    ) -> Generator[simpy.Event, Any, StateRef]:
+        """The server works on what was delivered; its next state."""
+        work = self._values.server_work(ref, delivered)
+        updates = {"updates": int(delivered.clients.size)}
+        yield from self._servers.work(
+            edge, work, version=ref.version + 1, round=round_number, detail=updates
+        )
+        return self._values.aggregate(ref, delivered)
+
+    def absorb(
+        self,
+        ref: StateRef,
+        delivered: Delivered,
+        round_number: int,
+        *,
+        rebase: bool,
+        server_rate: float = 1.0,
+    ) -> Generator[simpy.Event, Any, StateRef]:
+        """The cloud takes in updates that may be stale, each the less the staler it is.
+
+        With `rebase` changes are added to the current weights, each times its share; otherwise
+        the clients' models are mixed in, with the mean of their shares.
+        """
+        staleness = ref.version - delivered.versions
+        shares = np.broadcast_to(self._staleness.share(staleness), staleness.shape)
+        work = self._values.server_work(ref, delivered)
+        yield from self._servers.work(
+            None,
+            work,
+            version=ref.version + 1,
+            round=round_number,
+            staleness=int(staleness.max()),
+            value=float(shares.mean()),
+            detail={"updates": int(delivered.clients.size)},
+        )
+        if not rebase:
+            mixed = self._values.aggregate(ref, delivered)
+            return self._values.merge(ref, [mixed], [server_rate * float(shares.mean())])
+        stepped = self._values.aggregate(ref, delivered, shares.tolist())
+        return stepped if server_rate == 1.0 else self._values.merge(ref, [stepped], [server_rate])
+
+    def merge_all(
+        self, ref: StateRef, lower: Mapping[int, StateRef], round_number: int
+    ) -> Generator[simpy.Event, Any, StateRef]:
+        """The cloud's next state is the mean of edge servers', weighted by their members' data."""
+        edges = sorted(lower)
+        sizes = np.array([self._edge_examples[edge] for edge in edges])
+        up_bytes = np.full(len(edges), self._values.tier_price(ref).up_bytes)
+        arrived = Delivered(np.array(edges), np.full(len(edges), ref.version), up_bytes, [])
+        work = self._values.server_work(ref, arrived)
+        yield from self._servers.work(
+            None,
+            work,
+            version=ref.version + 1,
+            round=round_number,
+            staleness=0,
+            detail={"updates": len(edges)},
+        )
+        shares = (sizes / sizes.sum()).tolist()
+        return self._values.merge(ref, [lower[edge] for edge in edges], shares)
+
+    def merge(
+        self, ref: StateRef, edge: int, lower: StateRef, staleness: int, round_number: int
+    ) -> Generator[simpy.Event, Any, StateRef]:
+        """The cloud mixes in an edge server's state, the less the staler it is."""
+        rule = self._staleness
+        share = float(rule.share(staleness))
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"{type(rule).__name__} gives the share {share}, not in [0, 1]")
+        up_bytes = np.array([self._values.tier_price(ref).up_bytes])
+        arrived = Delivered(np.array([edge]), np.array([ref.version - staleness]), up_bytes, [])
+        work = self._values.server_work(ref, arrived)
+        yield from self._servers.work(
+            None,
+            work,
+            version=ref.version + 1,
+            round=round_number,
+            edge=edge,
+            staleness=staleness,
+            value=share,
+            detail={"updates": 1},
+        )
+        return self._values.merge(ref, [lower], [share])

@@ -1,0 +1,44 @@
+"""Asynchronous learning, one update at a time (FedAsync: Xie, Koyejo, Gupta, arXiv 1903.03934).
+
+    alpha s(t - tau)   share of an update that is t - tau versions old   `decisions.staleness`
+    theta              "(1 - alpha_t) theta + alpha_t theta_i"           `mixing: model`
+
+With `mixing: delta` the client's change is added instead, theta + alpha_t (theta_i - theta_tau):
+the same where nothing is stale. FedAsync's local proximal term is the algorithm's (fedprox).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from simfl.protocols.base import Protocol
+from simfl.protocols.clock import Process
+from simfl.protocols.in_flight import InFlight
+from simfl.protocols.run import Run
+
+
+@dataclass(frozen=True)
+class Asynchronous(Protocol):
+    """The server updates its model at every arrival and sends that client's slot on."""
+
+    name: ClassVar[str] = "asynchronous"
+
+    concurrency: Annotated[int | None, ">= 1", "clients in flight; null is all of them"] = None
+    mixing: Literal["model", "delta"] = "model"
+
+    def process(self, run: Run) -> Process:
+        """Absorb what arrives, publish, dispatch the next."""
+        ref = run.begin("cloud")
+        run.expect(ref)
+        clients = InFlight(run, ref, self.concurrency)
+        while True:
+            arrival = yield from clients.next()
+            delivered, version = arrival.delivered, clients.ref.version
+            rebase = self.mixing == "delta"
+            ref = yield from run.aggregation.absorb(clients.ref, delivered, version, rebase=rebase)
+            clients.ref = ref
+            arrival.handled.succeed()
+            staleness = version - int(delivered.versions[0])
+            if run.publish(ref, version + 1, 1, staleness=staleness):
+                return ref

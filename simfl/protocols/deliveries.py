@@ -1,0 +1,54 @@
+"""Clients' turns as columns: what they cost, and what has arrived of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.learning.job import Price
+from simfl.learning.trainer import Future
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """Updates that have arrived, one column entry each.
+
+    `versions`: the server version that each job started from; `up_bytes`: the message size before
+    the codec; `futures`: the updates themselves, empty in a timing-only run.
+    """
+
+    clients: NDArray[np.int64]
+    versions: NDArray[np.int64]
+    up_bytes: NDArray[np.int64]
+    futures: Sequence[Future]
+
+    @staticmethod
+    def join(several: Sequence[Delivered]) -> Delivered:
+        """Several deliveries as one, in their order."""
+        return Delivered(
+            np.concatenate([one.clients for one in several]),
+            np.concatenate([one.versions for one in several]),
+            np.concatenate([one.up_bytes for one in several]),
+            [future for one in several for future in one.futures],
+        )
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What the turns of some clients cost, one column entry each (see `Price`)."""
+
+    down_bytes: NDArray[np.int64]
+    up_bytes: NDArray[np.int64]
+    work: NDArray[np.float64]
+
+    @staticmethod
+    def of(prices: Sequence[Price]) -> Prices:
+        """Columns from single prices."""
+        return Prices(
+            np.array([price.down_bytes for price in prices], dtype=np.int64),
+            np.array([price.up_bytes for price in prices], dtype=np.int64),
+            np.array([price.work for price in prices], dtype=float),
+        )

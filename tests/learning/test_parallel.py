@@ -1,0 +1,253 @@
+"""Workers change no bit, are replaced when they die, and leave with who made them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from simfl.learning import parallel
+from simfl.learning.batched import BatchedTrainer
+from simfl.learning.job import LocalTraining, Recipe
+from simfl.learning.minibatch import Minibatch, plain_loss
+from simfl.learning.models.base import as_module
+from simfl.learning.models.cnn import Cnn
+from simfl.learning.models.mlp import Mlp
+from simfl.learning.network import Network
+from simfl.learning.objective import Objective
+from simfl.learning.parallel import ParallelTrainer
+from simfl.learning.parameters import Parameters
+from simfl.learning.workers import WorkerDied, WorkerPool
+from tests.learning.training import IMAGE, SIZES, assert_same_bits, shards, submit
+
+RECIPE = Recipe(
+    LocalTraining(epochs=2, batch_size=8, optimizer="adam", keep_optimizer=True),
+    measure=frozenset({"loss_before"}),
+)
+
+
+def net(model: Mlp | Cnn) -> Network:
+    """A float32 network that can be sent to workers."""
+    return Network(partial(as_module, model, IMAGE, 3), IMAGE, Objective("classification"))
+
+
+@pytest.fixture(autouse=True)
+def _send_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The jobs of these tests are small, and would not be sent."""
+    monkeypatch.setattr(parallel, "FEWEST_FLOPS", 0.0)
+
+
+def alive(process: int) -> bool:
+    """Whether a process runs."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def gone(processes: list[int], within_s: float = 10.0) -> bool:
+    """Whether none of the processes runs any more, after waiting a little."""
+    end = time.monotonic() + within_s
+    while any(map(alive, processes)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not any(map(alive, processes))
+
+
+@pytest.mark.parametrize("model", [Mlp((13,)), Cnn((4,))])
+def test_the_number_of_workers_changes_no_bit(model: Mlp | Cnn) -> None:
+    """Two chained turns of all clients come back the same from none, one and two workers."""
+    network = net(model)
+    results = []
+    for workers in (0, 1, 2):
+        trainer = (
+            ParallelTrainer(network, shards(), plain_loss, workers=workers)
+            if workers
+            else BatchedTrainer(network, shards(), plain_loss)
+        )
+        first = [submit(trainer, client, RECIPE) for client in range(len(SIZES))]
+        second = [
+            submit(trainer, client, RECIPE, previous=first[client], turn=1)
+            for client in range(len(SIZES))
+        ]
+        results.append([future.result() for future in [*first, *second]])
+
+    for result in results[1:]:
+        for update, expected in zip(result, results[0], strict=True):
+            assert_same_bits(update, expected)
+            assert update.measures == expected.measures
+            assert update.brief is not None and update.brief.start.keys() == set(
+                network.tensor_names
+            )
+
+
+def once(flag: Path, parameters: Parameters, batch: Minibatch) -> Tensor:
+    """The plain loss, but the first process to come here is killed as if for want of memory."""
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return plain_loss(parameters, batch)
+
+
+def always(parameters: Parameters, batch: Minibatch) -> Tensor:
+    """Takes every process down."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return plain_loss(parameters, batch)
+
+
+def wrong(parameters: Parameters, batch: Minibatch) -> Tensor:
+    """A loss of the wrong shape."""
+    return plain_loss(parameters, batch).sum()
+
+
+
+def test_a_killed_worker_is_replaced_and_its_jobs_are_done(tmp_path: Path) -> None:
+    """A worker that is killed in the middle of its work costs time, and no bit."""
+    network, calm = net(Mlp((13,))), tmp_path / "calm"
+    calm.touch()
+    killed = ParallelTrainer(network, shards(), partial(once, tmp_path / "flag"), workers=2)
+    undisturbed = BatchedTrainer(network, shards(), partial(once, calm))
+
+    futures = [submit(killed, client, RECIPE) for client in range(len(SIZES))]
+
+    for future in futures:
+        expected = submit(undisturbed, future.client, RECIPE).result()
+        assert_same_bits(future.result(), expected)
+    assert (tmp_path / "flag").exists()
+
+
+def test_workers_killed_while_idle_are_replaced() -> None:
+    """Whoever is gone when the next jobs come is replaced."""
+    trainer = ParallelTrainer(net(Mlp((13,))), shards(), plain_loss, workers=2)
+    before = [submit(trainer, client, RECIPE) for client in range(len(SIZES))]
+    before[0].result()
+    old = trainer.pool.processes()
+    for process in old:
+        os.kill(process, signal.SIGKILL)
+
+    again = [submit(trainer, client, RECIPE) for client in range(len(SIZES))]
+
+    for left, right in zip(before, again, strict=True):
+        assert_same_bits(left.result(), right.result())
+    assert not set(old) & set(trainer.pool.processes())
+
+
+def test_jobs_that_kill_every_worker_are_given_up() -> None:
+    """After three deaths of the same jobs there is an error, and no process is left."""
+    trainer = ParallelTrainer(net(Mlp((13,))), shards((9, 9)), always, workers=2)
+    futures = [submit(trainer, client, RECIPE) for client in range(2)]
+
+    with pytest.raises(WorkerDied, match="exit code -9"):
+        futures[0].result()
+
+    assert trainer.pool.processes() == []
+
+
+def test_an_error_in_a_worker_is_raised_here() -> None:
+    """What is wrong with a loss is said as it is without workers."""
+    trainer = ParallelTrainer(net(Mlp((13,))), shards((9, 9)), wrong, workers=2)
+    futures = [submit(trainer, client, RECIPE) for client in range(2)]
+
+    with pytest.raises(ValueError, match="one value per job"):
+        futures[0].result()
+
+
+def test_what_cannot_be_sent_is_refused() -> None:
+    """A model made by a lambda is refused at once, with the reason."""
+    network = Network(lambda: nn.Linear(64, 3), (64,), Objective("classification"))
+
+    with pytest.raises(ValueError, match="cannot be sent to worker processes"):
+        ParallelTrainer(network, shards(), plain_loss, workers=2)
+
+
+def echo(_: Any) -> Callable[[Any], Any]:
+    """A handler that returns what it is given."""
+    return lambda request: request
+
+
+def test_a_pool_that_nobody_holds_leaves_no_process() -> None:
+    """Workers end when their pool is collected."""
+    pool = WorkerPool(2, echo, [])
+    answers = list(pool.map([torch.ones(3), 2]))
+    processes = pool.processes()
+
+    del pool
+    gc.collect()
+
+    assert torch.equal(answers[0], torch.ones(3)) and answers[1] == 2
+    assert len(processes) == 2 and gone(processes)
+
+
+SCRIPT = """
+import sys, time
+sys.path.insert(0, {root!r})
+from tests.learning.test_parallel import echo, sleepy
+from simfl.learning.workers import WorkerPool
+if __name__ == "__main__":
+    pool = WorkerPool(2, sleepy, [])
+    answers = pool.map([0, 0, 60, 60])
+    next(answers)
+    print(*pool.processes(), flush=True)
+    next(answers)
+    next(answers)
+"""
+
+
+def sleepy(_: Any) -> Callable[[Any], Any]:
+    """A handler that takes as many seconds as it is asked for."""
+    return time.sleep
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """A process with two busy workers, in a session of its own; and the workers' numbers."""
+    script = tmp_path / "busy.py"
+    script.write_text(SCRIPT.format(root=str(Path(__file__).parents[2])))
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    workers = [int(number) for number in process.stdout.readline().split()]
+    yield process, workers
+    process.kill()
+    process.communicate()
+
+
+def test_an_interrupt_ends_the_workers(busy: tuple[subprocess.Popen[str], list[int]]) -> None:
+    """Ctrl-C, which the whole group gets, ends all at once, and only the parent speaks of it."""
+    process, workers = busy
+    os.killpg(process.pid, signal.SIGINT)
+
+    _, errors = process.communicate(timeout=20)
+
+    assert len(workers) == 2 and gone(workers)
+    assert errors.count("KeyboardInterrupt") == 1
+    assert errors.count("Traceback") == 1
+
+
+def test_idle_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
+    """A parent that is killed cannot say goodbye; its workers notice."""
+    script = tmp_path / "idle.py"
+    text = SCRIPT.format(root=str(Path(__file__).parents[2])).replace("0, 0, 60, 60", "0, 0")
+    script.write_text(text.replace("    next(answers)\n    next(answers)\n", "    time.sleep(60)\n"))
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    workers = [int(number) for number in process.stdout.readline().split()]
+    process.kill()
+    process.communicate()
+
+    assert len(workers) == 2 and gone(workers)

@@ -1,0 +1,129 @@
+"""The key under all learned values covers what they depend on, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from simfl.assembly import Options, assemble
+from simfl.scenario import Scenario
+from tests.small import SMALL, small
+
+EVENLY = {"name": "dirichlet", "alpha": 100.0, "min_examples": 1}
+SMALLER = {"data": {"name": "synthetic", "examples": 64, "partition": "iid"}, "model": "linear"}
+
+
+def root(scenario=None, trainer="batched", **changes):
+    """The root key of the small scenario with changes."""
+    return assemble(
+        scenario or small(**{**SMALLER, **changes}), Options(device="cpu", trainer=trainer)
+    ).root
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 4},
+        {"dtype": "float32"},
+        {"model": {"name": "mlp", "hidden": [12]}},
+        {"algorithm": {"name": "fedprox"}},
+        {"algorithm": {"local": {"learning_rate": 0.2}}},
+        {"data": {"name": "synthetic", "examples": 72, "partition": "iid"}},
+        {"data": {**SMALLER["data"], "partition": EVENLY}},
+        {"data": {**SMALLER["data"], "test_examples": 10}},
+        {"data": {**SMALLER["data"], "validation_share": 0.25}},
+        {"population": {"clients": 7}},
+        {"trainer": "sequential"},
+    ],
+    ids=str,
+)
+def test_what_values_depend_on_changes_the_key(changes):
+    """Another seed, number format, model, algorithm, data, division or trainer: another key."""
+    assert root(**changes) != root()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "another"},
+        {"population": {"groups": [{"device": "rpi_4b", "link": "wifi5_ac", "share": 1.0}]}},
+        {"protocol": "semi_asynchronous"},
+        {"decisions": {"selection": {"name": "random", "count": 2}}},
+        {"stop": {"versions": 9}},
+        {"evaluate": {"every": 2}},
+        {"log": {"level": "rounds"}},
+        {"data": {**SMALLER["data"], "root": "elsewhere"}},
+    ],
+    ids=str,
+)
+def test_what_only_time_depends_on_does_not(changes):
+    """What-if runs on other hardware, or with other decisions, find their values again."""
+    assert root(**changes) == root()
+
+
+MODEL = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, input_shape: tuple[int, ...], outputs: int):
+        super().__init__()
+        self.layer = torch.nn.Linear(input_shape[0], outputs)
+
+    def forward(self, x):
+        return self.layer(x)
+"""
+BASE = """
+from dataclasses import dataclass
+from simfl.algorithms.base import Algorithm
+
+@dataclass(frozen=True)
+class Scaled(Algorithm):
+    def loss(self, parameters, batch):
+        return SCALE * super().loss(parameters, batch)
+
+SCALE = 1.0
+"""
+DERIVED = """
+from dataclasses import dataclass
+from {module} import Scaled
+
+@dataclass(frozen=True)
+class Mine(Scaled):
+    pass
+"""
+
+
+def scenario_in(folder: Path, **changes):
+    """A scenario whose import paths are relative to `folder`."""
+    return Scenario.from_mapping({**SMALL, **SMALLER, **changes}, folder)
+
+
+def test_a_file_counts_by_its_content_not_by_its_place(tmp_path):
+    """The run folder's own scenario.yaml, with absolute paths, has the same key."""
+    (tmp_path / "net.py").write_text(MODEL)
+    scenario = scenario_in(tmp_path, model="net.py:Net")
+    resolved = assemble(scenario, Options(device="cpu")).resolved
+
+    again = Scenario.from_mapping(yaml.safe_load(resolved.to_yaml()), "/")
+    before = root(scenario)
+    assert root(again) == before
+
+    (tmp_path / "net.py").write_text(MODEL.replace("self.layer(x)", "2 * self.layer(x)"))
+    assert root(scenario_in(tmp_path, model="net.py:Net")) != before
+
+
+def test_the_source_of_base_classes_counts(tmp_path, monkeypatch):
+    """An algorithm derived from another one of the user's depends on that one's source too."""
+    monkeypatch.syspath_prepend(tmp_path)
+    keys = set()
+    for number, scale in enumerate(("1.0", "2.0")):
+        module = f"simfl_test_base_{number}"
+        (tmp_path / f"{module}.py").write_text(BASE.replace("1.0", scale))
+        (tmp_path / f"derived_{number}.py").write_text(DERIVED.format(module=module))
+        scenario = scenario_in(tmp_path, algorithm={"name": f"derived_{number}.py:Mine"})
+        simulation = assemble(scenario, Options(device="cpu"))
+        keys.add(simulation.root)
+        from simfl.lineage import _source_of
+
+        assert f"SCALE = {scale}" in _source_of(simulation.algorithm)
+    assert len(keys) == 2
