@@ -31,7 +31,7 @@ help:
 	@echo "make clean      remove caches and build output; keeps $(VENV) and runs/"
 
 demo: $(INSTALLED)
-	$(BIN)/simfl run scenarios/quickstart.yaml --out $(OUT)
+	$(BIN)/simfl run scenarios/quickstart.yaml --out $(OUT) --overwrite
 	@echo
 	@echo "The results lie in $(OUT): manifest.json says how the run ended, events.parquet holds every event."
 	@echo "In Python: import simfl; run = simfl.load_run('$(OUT)'); run.rounds"

@@ -19,10 +19,11 @@ from pathlib import Path
 
 import simpy
 
-from simfl.assembly import Simulation, assemble
+from simfl.assembly import assemble
 from simfl.execution import simulate
 from simfl.journal import Journal
 from simfl.scenario import Scenario
+from simfl.simulation import Simulation
 
 
 def scenario(clients: int, rounds: int, level: str) -> Scenario:

@@ -17,12 +17,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from simfl.assembly import Options, assemble
+from simfl.assembly import assemble
 from simfl.execution import simulate
 from simfl.journal import Journal
 from simfl.learning.task import Task
 from simfl.protocols.values import Values
 from simfl.scenario import Scenario
+from simfl.simulation import Options
 
 WORK = {
     "digits logistic": ({"name": "digits", "partition": "iid"}, "linear", 0.40),

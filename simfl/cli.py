@@ -50,16 +50,19 @@ def run(
     data_root: DataRoot = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     trainer: Annotated[str, typer.Option(help="batched or sequential.")] = "batched",
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes that train side by side; 0: in this one.")
+    ] = 0,
     quiet: Annotated[bool, typer.Option(help="No progress, no summary.")] = False,
 ) -> None:
     """Run a scenario and leave a run folder."""
     from simfl.console import Watcher, print_summary
 
     with _exit_codes():
-        from simfl.assembly import Options
         from simfl.execution import run as run_scenario
         from simfl.results import FolderStore
         from simfl.scenario import Scenario
+        from simfl.simulation import Options
 
         loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
         with Watcher(loaded, quiet=quiet) as watcher:
@@ -67,6 +70,7 @@ def run(
                 data_root=data_root,
                 device=device,
                 trainer=trainer,
+                workers=workers,
                 watch=watcher.update,
                 any_platform=any_platform,
                 store=FolderStore(reuse) if reuse is not None else None,
@@ -89,8 +93,9 @@ def validate(
 ) -> None:
     """Check a scenario completely, without running it."""
     with _exit_codes():
-        from simfl.assembly import Options, assemble
+        from simfl.assembly import assemble
         from simfl.scenario import Scenario
+        from simfl.simulation import Options
 
         loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
         simulation = assemble(loaded, Options(data_root=data_root, device="cpu"))

@@ -69,19 +69,26 @@ class Watcher:
             self._live.update(Text(line))
         elif now - self._printed >= self.PLAIN_SECONDS:
             self._printed = now
-            self._console.print(line, highlight=False)
+            self._console.print(line, highlight=False, soft_wrap=True)
 
     def _line(self, progress: Any, elapsed_s: float) -> str:
         of = f"/{self._limit}" if self._limit else ""
-        accuracy = "" if progress.accuracy is None else f"  accuracy {progress.accuracy:.3f}"
-        left = ""
+        parts = [
+            f"{self._name}: {quantity(progress.time_s, 's')} simulated",
+            f"version {progress.version}{of}",
+        ]
+        if progress.accuracy is not None:
+            parts.append(f"accuracy {progress.accuracy:.3f}")
+        parts.append(quantity(progress.energy_j, "J"))
+        if progress.jobs and elapsed_s > 0:
+            parts.append(f"{quantity(progress.jobs / elapsed_s, 'jobs/s')}")
+        if progress.wall_s and elapsed_s > 0:
+            phase, seconds = max(progress.wall_s.items(), key=lambda item: item[1])
+            parts.append(f"{seconds / elapsed_s:.0%} {phase}")
         if self._limit and progress.version:
             rest_s = elapsed_s / progress.version * (self._limit - progress.version)
-            left = f"  about {rest_s:.0f} s left"
-        return (
-            f"{self._name}: {quantity(progress.time_s, 's')} simulated  version"
-            f" {progress.version}{of}{accuracy}  {quantity(progress.energy_j, 'J')}{left}"
-        )
+            parts.append(f"about {rest_s:.0f} s left")
+        return "  ".join(parts)
 
 
 def print_summary(run: LoadedRun, figure: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from pyarrow import Table
 
-from simfl.assembly import Options, Simulation, assemble
+from simfl.assembly import assemble
 from simfl.journal import Journal, Snapshot
 from simfl.outcome import figures, finish, leave
 from simfl.protocols.publication import Diverged
@@ -24,6 +24,7 @@ from simfl.registry import part_name
 from simfl.replay import set_aside
 from simfl.runfolder import MANIFEST, LoadedRun, load_run, write_manifest
 from simfl.scenario import Scenario
+from simfl.simulation import Options, Simulation
 from simfl.snapshots import Checkpoints, read_snapshot
 
 Manifest = dict[str, Any]

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from safetensors.torch import save_file
 
-from simfl.assembly import Simulation
 from simfl.eventlog import KINDS, STATES, write_parquet
 from simfl.protocols.run import Run
 from simfl.protocols.values import Values
 from simfl.runfolder import write_table
+from simfl.simulation import Simulation
 
 
 def leave(one: Run, folder: Path) -> None:
@@ -99,7 +99,9 @@ def figures(one: Run) -> dict[str, Any]:
             "facts_reused": values.journal.reused if values else 0,
             "facts_recalled": values.journal.recalled if values else 0,
         },
+        "wall_by_phase_s": {name: round(s, 3) for name, s in one.values.wall_s().items()},
         "fingerprint": one.log.fingerprint,
+        "warnings": one.warnings,
         "invariants": one.laws,
         "violations": accounts.violations,
     }

@@ -12,6 +12,9 @@ from types import ModuleType
 
 from simfl.suggestion import nearest
 
+PREFIX = "simfl_plugin_"
+"""What the names of modules begin with that were loaded from a file."""
+
 MOST_NAMED = 20
 """Classes of a module up to which an error lists them all."""
 
@@ -67,6 +70,12 @@ def import_class(name: str, base_dir: Path) -> type:
     raise PluginError(message, f"a class of that module{few}")
 
 
+def loaded_files() -> list[Path]:
+    """The files that `load_file` has loaded in this process."""
+    ours = [module for name, module in sys.modules.items() if name.startswith(PREFIX)]
+    return [Path(module.__file__) for module in ours if module.__file__ is not None]
+
+
 def load_file(file: Path) -> ModuleType:
     """The module in `file`: the same object as long as the file's content is the same.
 
@@ -74,7 +83,7 @@ def load_file(file: Path) -> ModuleType:
     where the file lies.
     """
     code = file.read_bytes()
-    name = f"simfl_plugin_{file.stem}_{hashlib.sha256(code).hexdigest()[:12]}"
+    name = f"{PREFIX}{file.stem}_{hashlib.sha256(code).hexdigest()[:12]}"
     known = sys.modules.get(name)
     if known is not None and known.__file__ == str(file):
         return known

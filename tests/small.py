@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
-from simfl.assembly import Options, Simulation, assemble
+from simfl.assembly import assemble
 from simfl.execution import simulate
 from simfl.journal import Journal
 from simfl.protocols.run import Run
 from simfl.scenario import Scenario
+from simfl.simulation import Options, Simulation
 
 SMALL: dict[str, Any] = {
     "name": "small",

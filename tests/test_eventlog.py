@@ -16,7 +16,7 @@ from simfl.eventlog import (
     EventLog,
     segment_paths,
 )
-from simfl.eventrows import cut_rows, make_rows
+from simfl.eventrows import cut_rows, join_rows, make_rows
 
 ACTORS = Actors(clients=2, edges=1)
 
@@ -100,6 +100,19 @@ def test_a_segment_holds_only_what_has_ended(tmp_path):
     assert not (tmp_path / "events").exists()
 
 
+def test_rows_that_end_now_wait_for_others_that_do(tmp_path):
+    """What is written stays in order, though rows of the same moment are booked later."""
+    log = new_log(tmp_path)
+    log.row("edge_aggregate", ACTORS.edge(0), 5.0)
+
+    log.flush(5.0)
+    log.row("upload", 0, 5.0)
+    log.finish(6.0)
+
+    events = pd.read_parquet(tmp_path / "events.parquet")
+    assert events["kind"].tolist() == ["upload", "edge_aggregate"]
+
+
 def test_the_horizon_cuts_what_is_under_way():
     """Half of the time is half of the energy, no message has arrived, later rows are gone."""
     rows = stage("upload", 0, 2.0, 6.0, energy_j=8.0, extra_j=4.0, bytes=100)
@@ -140,6 +153,20 @@ def test_bytes_count_when_they_have_arrived():
     assert log.accounts.bytes_moved(1.0) == 0
     assert log.accounts.bytes_moved(2.0) == 100
     assert log.accounts.bytes_moved(9.0) == 100
+
+
+def test_bytes_of_a_cohort_count_one_by_one():
+    """A message counts at the moment that it arrives, whether or not its cohort is complete."""
+    log = new_log()
+    uploads = [stage("upload", client, 0.0, 1.0 + client, bytes=100) for client in range(2)]
+    log.add(join_rows(uploads))
+
+    assert [log.accounts.bytes_moved(time_s) for time_s in (0.5, 1.0, 1.5, 2.0)] == [
+        0,
+        100,
+        100,
+        200,
+    ]
 
 
 def filled(log, horizon_s, **changes):

@@ -1,12 +1,15 @@
 """The key under all learned values covers what they depend on, and nothing else."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from simfl.assembly import Options, assemble
+from simfl.assembly import assemble
+from simfl.lineage import _source_of, root_key
 from simfl.scenario import Scenario
+from simfl.simulation import Options
 from tests.small import SMALL, small
 
 EVENLY = {"name": "dirichlet", "alpha": 100.0, "min_examples": 1}
@@ -123,7 +126,43 @@ def test_the_source_of_base_classes_counts(tmp_path, monkeypatch):
         scenario = scenario_in(tmp_path, algorithm={"name": f"derived_{number}.py:Mine"})
         simulation = assemble(scenario, Options(device="cpu"))
         keys.add(simulation.root)
-        from simfl.lineage import _source_of
-
         assert f"SCALE = {scale}" in _source_of(simulation.algorithm)
     assert len(keys) == 2
+
+
+def test_each_ingredient_counts_on_its_own():
+    """Seed, platform, data and algorithm, where nothing else tells two runs apart."""
+    simulation = assemble(small(**SMALLER), Options(device="cpu"))
+    prox = assemble(small(**SMALLER, algorithm={"name": "fedprox"}), Options(device="cpu"))
+    resolved, model = simulation.resolved, simulation.parts[("model",)]
+    platform = dict(simulation.platform)
+    arguments = (resolved, simulation.algorithm, model, "data", platform)
+
+    keys = [
+        root_key(*arguments),
+        root_key(resolved.with_overrides(["seed=4"]), *arguments[1:]),
+        root_key(resolved, prox.algorithm, *arguments[2:]),
+        root_key(*arguments[:3], "other data", platform),
+        root_key(*arguments[:4], {**platform, "threads": 2}),
+    ]
+
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_data_count_by_what_they_hold_and_who_holds_them():
+    """One input, one target, another owner, another test set: another digest."""
+    shards = assemble(small(**SMALLER), Options(device="cpu")).shards
+    first, second, *others = shards.clients
+    inputs, targets = first.inputs.clone(), first.targets.clone()
+    inputs[0, 0] += 1.0
+    targets[0] += 1
+    changed = [
+        replace(shards, clients=[replace(first, inputs=inputs), second, *others]),
+        replace(shards, clients=[replace(first, targets=targets), second, *others]),
+        replace(shards, clients=[second, first, *others]),
+        replace(shards, data=replace(shards.data, test=first)),
+    ]
+
+    digests = [one.digest() for one in (shards, *changed)]
+
+    assert len(set(digests)) == len(digests)

@@ -61,6 +61,12 @@ def client_view(**columns: object) -> ClientView:
         "past_seconds": np.zeros(4),
         "past_energy_j": np.zeros(4),
         "estimated_duration_s": unseen,
+        "last_loss": unseen,
+        "cycles": unseen,
+        "transfer_s": unseen,
+        "edge_latency_s": unseen,
+        "kappa": unseen,
+        "power_static_w": unseen,
     }
     return ClientView(**{**values, **columns})  # type: ignore[arg-type]
 

@@ -11,9 +11,9 @@ import pytest
 from safetensors.torch import load_file
 
 import simfl
-from simfl.assembly import Options
 from simfl.execution import FolderInUse
 from simfl.replay import ReplayDiffers
+from simfl.simulation import Options
 from tests.small import SEMI_ASYNCHRONOUS, largest_difference, small
 
 SCENARIOS = {
@@ -141,7 +141,7 @@ def test_a_killed_process_is_resumed(tmp_path, moment):
     )
     (tmp_path / "scenario.yaml").write_text(scenario.to_yaml())
     program = (
-        "import sys, simfl; from simfl.assembly import Options;"
+        "import sys, simfl; from simfl.simulation import Options;"
         "simfl.run(sys.argv[1], sys.argv[2], Options(snapshot_seconds=0.05), resume=True)"
     )
     command = [sys.executable, "-c", program, tmp_path / "scenario.yaml", tmp_path / "killed"]

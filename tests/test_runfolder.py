@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 
 import simfl
-from simfl.assembly import Options, assemble
+from simfl.assembly import assemble
 from simfl.eventlog import KINDS, SCHEMA, UNITS
 from simfl.journal import Journal
 from simfl.protocols.run import Run
 from simfl.runfolder import LoadedRun, RunFolderError, load_run, write_manifest
+from simfl.simulation import Options
 from tests.small import SEMI_ASYNCHRONOUS, small
 
 

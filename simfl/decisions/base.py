@@ -7,7 +7,7 @@ observed; whatever it wants to remember between decisions it returns as its new 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,13 @@ from simfl.decisions.views import AssociationView, ClientView, EdgeView, FloatAr
 
 
 class Selection(ABC):
-    """Chooses the clients of a round among those that may play."""
+    """Chooses the clients of a round among those that may play.
+
+    `needs_losses` asks that clients report, with their upload, the mean loss on their data of the
+    model that they received (`ClientView.last_loss`): a by-product of training that costs nothing.
+    """
+
+    needs_losses: ClassVar[bool] = False
 
     def initial(self) -> Any:
         """Memory before the first decision."""

@@ -76,7 +76,8 @@ def dense_chain(chain: Sequence[tuple[str, nn.Module]]) -> DenseChain | None:
     layers: list[DenseLayer] = []
     for name, module in chain:
         if type(module) is nn.Linear:
-            bias = f"{name}.bias" if module.bias is not None else None
+            tensors = dict(module.named_parameters())
+            bias = f"{name}.bias" if "bias" in tensors else None
             layers.append(DenseLayer(f"{name}.weight", bias, relu=False))
         elif type(module) is nn.ReLU and layers:
             layers[-1] = DenseLayer(layers[-1].weight, layers[-1].bias, relu=True)

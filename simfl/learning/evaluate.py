@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -45,17 +46,19 @@ class Evaluator:
     """Evaluates models on named sets ("test", "validation", ...).
 
     Models are run one at a time, so that a figure never depends on what else was evaluated.
-    Asking for a set that is absent raises ValueError.
+    Asking for a set that is absent raises ValueError. `seconds` is the wall time spent so far.
     """
 
     def __init__(self, network: Network, sets: Mapping[str, Examples]) -> None:
         self._network = network
+        self.seconds = 0.0
         self._sets = {
             name: examples.cast(network.dtype, network.device) for name, examples in sets.items()
         }
 
     def metrics(self, members: Sequence[Parameters], on: str = "test") -> Metrics:
         """Loss and accuracy of the averaged outputs (logits) of `members` on the set `on`."""
+        began = time.perf_counter()
         examples = self._set(on)
         outputs = outputs_of(self._network, members[0], examples.inputs)
         for member in members[1:]:
@@ -63,10 +66,12 @@ class Evaluator:
         outputs = outputs / len(members)
         objective = self._network.objective
         losses = objective.per_example(outputs, examples.targets)
-        return Metrics(
+        metrics = Metrics(
             loss=float(losses.mean(dtype=torch.float64)),
             accuracy=objective.accuracy(outputs, examples.targets),
         )
+        self.seconds += time.perf_counter() - began
+        return metrics
 
     def loss(self, members: Sequence[Parameters], on: str = "validation") -> float:
         """Mean loss of the averaged outputs of `members`."""

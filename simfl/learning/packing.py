@@ -40,7 +40,8 @@ class _Unpacker(pickle.Unpickler):
         self.tensors = tensors
 
     def persistent_load(self, place: Any) -> Tensor:
-        return self.tensors[place]
+        found: Tensor = self.tensors[place]
+        return found
 
 
 Layout = list[tuple[torch.dtype, torch.Size, int]]

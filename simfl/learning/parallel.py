@@ -21,6 +21,9 @@ from simfl.learning.workers import WorkerPool
 FEWEST_FLOPS = 2e7
 """Jobs of fewer floating-point operations are trained sooner than they are sent."""
 
+ROUNDING = 16
+"""Values that packing a tensor may add to it."""
+
 NO_EXAMPLES: Any = None
 """What stands for a client's data on the way to a worker, which has them."""
 
@@ -29,7 +32,7 @@ class ParallelTrainer(BatchedTrainer):
     """Trains cohorts in `workers` processes, which start when they are first needed.
 
     Further arguments are the trainer's. Network, loss and augmentation must be picklable: raises
-    ValueError where they are not. `prepare` see `WorkerPool`.
+    ValueError where they are not, and off the CPU. `prepare`: see `WorkerPool`.
     """
 
     def __init__(
@@ -43,9 +46,19 @@ class ParallelTrainer(BatchedTrainer):
         augmentation: Augmentation | None = None,
         **settings: Any,
     ) -> None:
+        if network.device.type != "cpu":
+            raise ValueError("worker processes share a CPU's cores; on an accelerator use none")
         super().__init__(network, shards, loss, augmentation=augmentation, **settings)
         cast = [shard.cast(network.dtype, network.device) for shard in shards]
-        self.pool = WorkerPool(workers, _Setup(network, loss, augmentation), cast, prepare)
+        jobs = self.cohort_cap or self.largest_cohort() or 1
+        values = network.size_bytes // 4 + ROUNDING * len(network.tensor_names)
+        self.pool = WorkerPool(
+            workers,
+            _Setup(network, loss, augmentation),
+            cast,
+            prepare,
+            answer_bytes=jobs * values * network.dtype.itemsize,
+        )
 
     def pieces(self, jobs: int) -> int:
         """As many cohorts as keep every worker busy."""
@@ -83,9 +96,7 @@ class _Setup:
 
     def __call__(self, shards: Sequence[Examples]) -> Callable[[Sequence[Task]], list[Update]]:
         """What trains a cohort whose tasks come without their examples."""
-        trainer = BatchedTrainer(
-            self.network, shards, self.loss, augmentation=self.augmentation
-        )
+        trainer = BatchedTrainer(self.network, shards, self.loss, augmentation=self.augmentation)
 
         def train(tasks: Sequence[Task]) -> list[Update]:
             updates = trainer.train([replace(one, examples=shards[one.client]) for one in tasks])

@@ -13,26 +13,26 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.func import functional_call
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from simfl.learning.dense import dense_chain
 from simfl.learning.parameters import Parameters
-from simfl.learning.stacked_product import stacked_linear
-
-VECTOR = 64
-"""Elementwise kernels compute this many elements at least in one stride; a shorter tail is left to
-scalar code, whose exp or tanh can differ in the last bit."""
-
-FEWEST_CHANNELS = 4
-"""Input channels per job below which grouped convolution goes to another kernel for few groups than
-for many (seen for 1 to 3 channels); zeros make up the difference."""
+from simfl.learning.stacked_layers import (
+    FEWEST_CHANNELS,
+    Layer,
+    Pass,
+    as_product,
+    batch_norm,
+    convolution,
+    curved,
+    linear,
+    plain,
+)
 
 # Exact in every element (one rounding, or none), or computed row by row.
 PLAIN_MODULES = (
@@ -74,24 +74,6 @@ CURVED_METHODS = frozenset({"tanh", "sigmoid"})
 
 class NotStackable(ValueError):
     """A module that cannot be traced, or has a layer without a batched form."""
-
-
-@dataclass
-class Pass:
-    """One forward pass: stacked tensors (jobs, ...), and 1 for each valid row, else 0."""
-
-    tensors: Parameters
-    valid: Tensor
-    moved: Parameters = field(default_factory=dict)
-
-    @property
-    def jobs(self) -> int:
-        """How many models are computed."""
-        return len(self.valid)
-
-
-Layer = Callable[..., Any]
-"""layer(pass, activation, ...) -> activation, both folded."""
 
 
 class StackedForward:
@@ -162,16 +144,16 @@ def _layer(node: fx.Node, modules: dict[str, nn.Module]) -> Layer:
         return _module_layer(str(node.target), modules[str(node.target)])
     if node.op == "call_function":
         if node.target in PLAIN_FUNCTIONS:
-            return _plain(PLAIN_FUNCTIONS[node.target])
+            return plain(PLAIN_FUNCTIONS[node.target])
         if node.target in CURVED_FUNCTIONS:
-            return _curved(node.target)
+            return curved(node.target)
     if node.op == "call_method":
         if node.target in PLAIN_METHODS:
-            return _plain(getattr(Tensor, str(node.target)))
+            return plain(getattr(Tensor, str(node.target)))
         if node.target in CURVED_METHODS:
-            return _curved(getattr(Tensor, str(node.target)))
+            return curved(getattr(Tensor, str(node.target)))
     if node.op in ("placeholder", "output"):
-        return _plain(lambda value: value)
+        return plain(lambda value: value)
     raise NotStackable(f"{node.op} {node.target} has no batched form")
 
 
@@ -190,17 +172,18 @@ def _ordinary(module: nn.Conv2d) -> bool:
 
 def _module_layer(prefix: str, module: nn.Module) -> Layer:
     if isinstance(module, nn.Linear):
-        return _linear(prefix, module)
+        return linear(prefix, module)
     if isinstance(module, nn.Conv2d) and _ordinary(module):
-        return _convolution(prefix, module)
+        few = module.in_channels < FEWEST_CHANNELS and not isinstance(module.padding, str)
+        return as_product(prefix, module) if few else convolution(prefix, module)
     if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
-        return _batch_norm(prefix, module)
+        return batch_norm(prefix, module)
     if isinstance(module, nn.Dropout | nn.Dropout2d) and module.p == 0:
-        return _plain(lambda activation: activation)
+        return plain(lambda activation: activation)
     if type(module) in PLAIN_MODULES:
-        return _plain(_out_of_place(module))
+        return plain(_out_of_place(module))
     if type(module) in CURVED_MODULES:
-        return _curved(_out_of_place(module))
+        return curved(_out_of_place(module))
     raise NotStackable(f"{prefix} ({type(module).__name__}) has no batched form")
 
 
@@ -210,108 +193,6 @@ def _out_of_place(module: nn.Module) -> nn.Module:
         module = copy.copy(module)
         module.inplace = False  # type: ignore[assignment]
     return module
-
-
-def _plain(function: Callable[..., Any]) -> Layer:
-    def run(_: Pass, *arguments: Any, inplace: bool = False, **settings: Any) -> Any:
-        return function(*arguments, **settings)
-
-    return run
-
-
-def _curved(function: Callable[..., Tensor]) -> Layer:
-    """An elementwise function; each job's elements are padded to whole vectors."""
-
-    def run(current: Pass, activation: Tensor, *arguments: Any, **settings: Any) -> Tensor:
-        settings.pop("inplace", None)
-        rows = activation.reshape(current.jobs, -1)
-        missing = -rows.shape[1] % VECTOR
-        padded = F.pad(rows, (0, missing)) if missing else rows
-        values = function(padded, *arguments, **settings)
-        return values[:, : rows.shape[1]].reshape(activation.shape)
-
-    return run
-
-
-def _linear(prefix: str, module: nn.Linear) -> Layer:
-    def run(current: Pass, activation: Tensor) -> Tensor:
-        rows = activation.reshape(current.jobs, -1, module.in_features)
-        outputs = stacked_linear(
-            rows, current.tensors[f"{prefix}.weight"], current.tensors.get(f"{prefix}.bias")
-        )
-        return outputs.reshape(*activation.shape[:-1], module.out_features)
-
-    return run
-
-
-def _convolution(prefix: str, module: nn.Conv2d) -> Layer:
-    """All jobs as groups of one convolution: channels (rows, jobs * channels, height, width)."""
-    missing = (0, 0, 0, 0, 0, max(0, FEWEST_CHANNELS - module.in_channels))
-
-    def run(current: Pass, activation: Tensor) -> Tensor:
-        jobs = current.jobs
-        weight = F.pad(current.tensors[f"{prefix}.weight"], missing)
-        images = _split(F.pad(activation, missing), jobs).transpose(0, 1).flatten(1, 2)
-        bias = None if module.bias is None else current.tensors[f"{prefix}.bias"].flatten()
-        outputs = F.conv2d(
-            images,
-            weight.flatten(0, 1),
-            bias,
-            module.stride,
-            module.padding,
-            module.dilation,
-            groups=jobs,
-        )
-        return _split(outputs.transpose(0, 1), jobs).transpose(1, 2).flatten(0, 1)
-
-    return run
-
-
-def _batch_norm(prefix: str, module: _BatchNorm) -> Layer:
-    """Normalisation over each job's valid rows, with the job's own running statistics.
-
-    As torch does: the batch is normalised with the biased variance, the running variance takes the
-    unbiased one.
-    """
-
-    def run(current: Pass, activation: Tensor) -> Tensor:
-        # (jobs, rows, channels, positions); a fully connected layer has one position
-        values = activation.reshape(*current.valid.shape, module.num_features, -1)
-        valid = current.valid[:, :, None, None]
-        count = (current.valid.sum(1) * values.shape[3]).view(-1, 1, 1, 1)
-        mean = (values * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
-        centred = values - mean
-        variance = (centred * centred * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
-        outputs = centred / (variance + module.eps).sqrt()
-        if module.affine:
-            weight = current.tensors[f"{prefix}.weight"][:, None, :, None]
-            outputs = outputs * weight + current.tensors[f"{prefix}.bias"][:, None, :, None]
-        if module.track_running_stats:
-            unbiased = variance * (count / (count - 1).clamp(min=1))
-            _move_statistics(
-                current, prefix, module.momentum, mean[:, 0, :, 0], unbiased[:, 0, :, 0]
-            )
-        return outputs.reshape(activation.shape)
-
-    return run
-
-
-def _move_statistics(
-    current: Pass, prefix: str, momentum: float | None, mean: Tensor, variance: Tensor
-) -> None:
-    """Running statistics after one more batch (momentum None: their plain average so far)."""
-    held = {**current.tensors, **current.moved}
-    batches = held[f"{prefix}.num_batches_tracked"] + 1
-    share: Any = momentum if momentum is not None else 1.0 / batches.to(mean.dtype).unsqueeze(1)
-    for name, value in (("running_mean", mean), ("running_var", variance)):
-        before = held[f"{prefix}.{name}"]
-        current.moved[f"{prefix}.{name}"] = (1 - share) * before + share * value.detach()
-    current.moved[f"{prefix}.num_batches_tracked"] = batches
-
-
-def _split(folded: Tensor, jobs: int) -> Tensor:
-    """The leading axis of `folded` as (jobs, the rest)."""
-    return folded.reshape(jobs, -1, *folded.shape[1:])
 
 
 def _verify(stacked: StackedForward, module: nn.Module, input_shape: tuple[int, ...]) -> None:

@@ -7,6 +7,7 @@ job returns does not depend on when that happens, nor on its company.
 
 from __future__ import annotations
 
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -134,7 +135,8 @@ class Trainer(ABC):
     training, and is given those of every job trained here. `cohort_cap` limits how many
     jobs are trained together (None: the trainer chooses); it changes no bit of any result.
 
-    Counters, for reports: `jobs_asked` (submitted), `trained` (jobs), `cohorts` (their sizes).
+    Counters, for reports: `jobs_asked` (submitted), `trained` (jobs), `reused` (from the store),
+    `cohorts` (their sizes), `seconds` of wall time spent training.
     """
 
     def __init__(
@@ -158,6 +160,7 @@ class Trainer(ABC):
         self.jobs_asked = 0
         self.trained = 0
         self.reused = 0
+        self.seconds = 0.0
         self.cohorts: list[int] = []
         self._pending: weakref.WeakValueDictionary[int, Future] = weakref.WeakValueDictionary()
 
@@ -219,6 +222,7 @@ class Trainer(ABC):
             groups.setdefault(task.cohort(), []).append(future)
         cohorts = [cohort for group in groups.values() for cohort in self._cut(group)]
         work = [[tasks[future] for future in cohort] for cohort in cohorts]
+        began = time.perf_counter()
         for cohort, updates in zip(cohorts, self.train_each(work), strict=True):
             self.trained += len(cohort)
             self.cohorts.append(len(cohort))
@@ -226,6 +230,7 @@ class Trainer(ABC):
                 update = self._sound(trained)
                 future.fulfil(update)
                 self.store.put(future.key, without_start(update))
+        self.seconds += time.perf_counter() - began
         self._forget_done()
 
     def _sound(self, update: Update) -> Update:

@@ -61,7 +61,7 @@ class Aggregation:
         the clients' models are mixed in, with the mean of their shares.
         """
         staleness = ref.version - delivered.versions
-        shares = np.broadcast_to(self._staleness.share(staleness), staleness.shape)
+        shares = self._shares(staleness)
         work = self._values.server_work(ref, delivered)
         yield from self._servers.work(
             None,
@@ -102,10 +102,7 @@ class Aggregation:
         self, ref: StateRef, edge: int, lower: StateRef, staleness: int, round_number: int
     ) -> Generator[simpy.Event, Any, StateRef]:
         """The cloud mixes in an edge server's state, the less the staler it is."""
-        rule = self._staleness
-        share = float(rule.share(staleness))
-        if not 0.0 <= share <= 1.0:
-            raise ValueError(f"{type(rule).__name__} gives the share {share}, not in [0, 1]")
+        share = float(self._shares(np.array([staleness]))[0])
         up_bytes = np.array([self._values.tier_price(ref).up_bytes])
         arrived = Delivered(np.array([edge]), np.array([ref.version - staleness]), up_bytes, [])
         work = self._values.server_work(ref, arrived)
@@ -120,3 +117,12 @@ class Aggregation:
             detail={"updates": 1},
         )
         return self._values.merge(ref, [lower], [share])
+
+    def _shares(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+        """How much updates of this staleness count; raises ValueError outside [0, 1]."""
+        rule = self._staleness
+        shares = np.broadcast_to(np.asarray(rule.share(staleness), dtype=float), staleness.shape)
+        wrong = shares[~((shares >= 0.0) & (shares <= 1.0))]
+        if wrong.size:
+            raise ValueError(f"{type(rule).__name__} gives the share {wrong[0]}, not in [0, 1]")
+        return shares

@@ -21,7 +21,10 @@ MOST_VERSIONS_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Progress:
-    """What a watcher is told at each version; accuracy is the last one evaluated."""
+    """What a watcher is told at each version; accuracy is the last one evaluated.
+
+    `jobs` were trained so far; `wall_s` is the wall time by phase (training, evaluation).
+    """
 
     time_s: float
     version: int
@@ -29,6 +32,8 @@ class Progress:
     loss: float | None
     energy_j: float
     bytes: int
+    jobs: int
+    wall_s: Mapping[str, float]
 
 
 class Publications:
@@ -68,6 +73,8 @@ class Publications:
         participants: int,
         staleness: int,
         edge: int | None,
+        jobs: int = 0,
+        wall_s: Mapping[str, float] | None = None,
     ) -> bool:
         """Take in a version; True if the run ends with it. Raises `Diverged`."""
         evaluation = evaluation or None
@@ -102,7 +109,15 @@ class Publications:
                     self._score(ref.version, "test" if on == "served" else on, client, scores)
         if self._watch is not None:
             self._watch(
-                Progress(time_s, ref.version, *self._last, energy_j=energy_j, bytes=bytes_moved)
+                Progress(
+                    time_s,
+                    ref.version,
+                    *self._last,
+                    energy_j=energy_j,
+                    bytes=bytes_moved,
+                    jobs=jobs,
+                    wall_s=wall_s or {},
+                )
             )
         if loss is not None and not math.isfinite(loss):
             raise Diverged(f"the loss is {loss} at version {ref.version}, {time_s:g} s")

@@ -23,6 +23,7 @@ from simfl.protocols.clock import Clock
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.details import as_json, known
 from simfl.protocols.expectations import expectations
+from simfl.protocols.losses import reported_losses
 from simfl.protocols.observations import Observations
 from simfl.protocols.publication import Publications
 from simfl.protocols.servers import Servers
@@ -78,6 +79,7 @@ class Run:
         self._association = association
         self.observations = Observations(world, num_examples, edge, deciders.estimator)
         self._num_examples = num_examples
+        self.warnings: list[str] = []
         self.all_clients: IntArray = np.arange(world.num_clients)
         self.edges: Sequence[int] = [int(index) for index in np.unique(edge)]
         self._members = {index: np.flatnonzero(edge == index) for index in self.edges}
@@ -87,7 +89,7 @@ class Run:
         self._scheduling_memory = deciders.scheduling.initial()
         self._selections: dict[int, int] = {}
         self._servers = Servers(world, log, clock)
-        examples = np.bincount(edge, num_examples.astype(float), minlength=world.num_edges)
+        examples = np.bincount(edge, num_examples, minlength=world.num_edges).astype(float)
         self.aggregation = Aggregation(values, self._servers, deciders.staleness, examples)
         self.laws: dict[str, bool] = {}
         self._turns = Turns(
@@ -127,7 +129,7 @@ class Run:
         """Tell the servers before the start what a dispatch of `edge_rounds` turns will take.
 
         With `concurrency`, the edge servers in flight, the log says whether each of them can get
-        the participation that the scheduling rule owes it.
+        the participation that the scheduling rule owes it; if not, the manifest warns.
         """
         expected = expectations(
             self.world, self.values, self._num_examples, self.edge, ref, edge_rounds
@@ -138,6 +140,11 @@ class Run:
             return
         attainable = attainable_share(expected.latency_s[:-1], concurrency)
         short = np.flatnonzero(owed > attainable)
+        if short.size:
+            self.warnings.append(
+                f"edge servers {short.tolist()} may not get the participation that they are owed:"
+                f" {concurrency} in flight are too many, or they are too slow"
+            )
         self._note(
             "feasibility",
             -1,
@@ -196,7 +203,11 @@ class Run:
         self, clients: IntArray, ref: StateRef, round_number: int, edge: int | None = None
     ) -> Generator[simpy.Event, Any, Delivered]:
         """Clients download, train and upload side by side; ends when the last upload arrives."""
-        return (yield from self._turns.together(clients, ref, round_number, edge))
+        delivered = yield from self._turns.together(clients, ref, round_number, edge)
+        if self._deciders.selection.needs_losses and isinstance(self.values, Values):
+            loss = reported_losses(self.values, ref, clients, self.clock.now_s)
+            self.observations.losses(clients, loss)
+        return delivered
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, round_number: int, edge: int | None = None
@@ -279,6 +290,8 @@ class Run:
             participants=participants,
             staleness=staleness,
             edge=edge,
+            jobs=self.values.jobs_trained,
+            wall_s=self.values.wall_s(),
         )
 
     def note_start(self, edge: IntArray | None, departure: str | None) -> None:

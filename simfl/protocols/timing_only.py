@@ -87,6 +87,15 @@ class TimingOnly:
         """The same version."""
         return ref
 
+    @property
+    def jobs_trained(self) -> int:
+        """None."""
+        return 0
+
+    def wall_s(self) -> dict[str, float]:
+        """Nothing is spent on learning."""
+        return {}
+
     def evaluate(self, ref: StateRef, now_s: float) -> dict[str, Any]:
         """There is nothing to evaluate."""
         return {}

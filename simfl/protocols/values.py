@@ -246,6 +246,15 @@ class Values:
         self._refs.add(ref)
         return ref
 
+    @property
+    def jobs_trained(self) -> int:
+        """Jobs trained so far; those looked up are not counted."""
+        return self.trainer.trained
+
+    def wall_s(self) -> dict[str, float]:
+        """Wall seconds by what they were spent on."""
+        return {"training": self.trainer.seconds, "evaluation": self.evaluator.seconds}
+
     def snapshot(self) -> Snapshot:
         """All learned values that the rest of the run may still read, as far as they are known."""
         taken = Snapshot({ref.key: ref.value() for ref in self._refs if ref.known})

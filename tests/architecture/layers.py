@@ -61,20 +61,24 @@ ROOMS = {
     "dealing": _room(f"learning {_FRAME}", "numpy torch"),
     "lineage": _room(f"learning algorithms journal {_FRAME}", "torch"),
     "checks": _room(f"learning algorithms protocols registry {_FRAME}", "torch"),
-    "assembly": _room(f"{_BELOW_ASSEMBLY} checks dealing lineage", "torch numpy simpy"),
+    "simulation": _room(f"{_BELOW_ASSEMBLY} dealing", "torch numpy"),
+    "assembly": _room(f"{_BELOW_ASSEMBLY} simulation checks dealing lineage", "torch numpy simpy"),
     "replay": _room("eventlog", "pyarrow"),
     "serialization": _room("algorithms.base learning journal", "torch numpy"),
     "results": _room("serialization", "torch"),
     "snapshots": _room("serialization journal protocols", "torch"),
-    "outcome": _room(f"{_BELOW_ASSEMBLY} assembly", "numpy pyarrow safetensors"),
+    "outcome": _room(f"{_BELOW_ASSEMBLY} simulation", "numpy pyarrow safetensors"),
     "execution": _room(
-        f"{_BELOW_ASSEMBLY} assembly outcome replay snapshots", "torch numpy pandas pyarrow"
+        f"{_BELOW_ASSEMBLY} assembly simulation outcome replay snapshots",
+        "torch numpy pandas pyarrow",
     ),
     "study": _room("execution assembly eventlog runfolder measures", "pandas scipy ray"),
     # The command line in three files: commands, what a run shows, what there is to name.
     "console": _room("runfolder scenario", "rich"),
     "listing": _room("registry system.catalogue eventlog suggestion", "rich"),
-    "cli": _room(f"{_BELOW_ASSEMBLY} assembly execution console listing study", "typer rich"),
+    "cli": _room(
+        f"{_BELOW_ASSEMBLY} assembly simulation execution console listing study", "typer rich"
+    ),
     "__init__": _room("scenario execution runfolder"),
     "__main__": _room("cli"),
 }

@@ -1,4 +1,4 @@
-"""The card's discrete simulation: five edge servers of different speed under bounded concurrency."""
+"""The card's discrete simulation: five edge servers of different speed, few in flight."""
 
 from dataclasses import dataclass
 

@@ -43,7 +43,9 @@ RECIPES = {
 @pytest.mark.parametrize("model", ["linear", "relu_mlp"])
 def test_gradients_by_hand_are_autograds(model: str, recipe: str) -> None:
     """In float64 hand and autograd agree to 1e-9 on cross entropy, ragged shards included."""
-    trainers = [BatchedTrainer(network(model), shards(), loss) for loss in (plain_loss, traced_loss)]
+    trainers = [
+        BatchedTrainer(network(model), shards(), loss) for loss in (plain_loss, traced_loss)
+    ]
 
     futures = [
         [submit(trainer, client, RECIPES[recipe]) for client in range(len(SIZES))]

@@ -94,3 +94,25 @@ def test_a_run_ends_after_all_that_happens_at_its_last_moment():
     assert clock.run(finished) == "value"
     assert done == ["now"]
     assert clock.now_s == 1.0
+
+
+def test_messages_that_waited_are_handed_out_by_time_first():
+    """A receiver that was busy takes the earlier message, whatever the senders' order."""
+    clock = Clock()
+    mailbox = Mailbox(clock)
+
+    def sender(order, time_s):
+        yield clock.until(time_s)
+        mailbox.put(order, order)
+
+    def receiver():
+        yield clock.until(3.0)
+        first = yield from mailbox.get()
+        second = yield from mailbox.get()
+        return first, second
+
+    finished = clock.env.process(receiver())
+    for order, time_s in ((5, 1.0), (0, 2.0)):
+        clock.env.process(sender(order, time_s))
+
+    assert clock.run(finished) == (5, 0)

@@ -119,9 +119,10 @@ def test_scheduling_may_speak_numpy(own, tmp_path):
     assert detail["idle"]
 
 
-def test_a_share_above_one_is_refused(own):
+@pytest.mark.parametrize("protocol", [SEMI_ASYNCHRONOUS, "asynchronous", "buffered"])
+def test_a_share_above_one_is_refused(own, protocol):
     """It would push the model away from its own state."""
-    scenario = small(protocol=SEMI_ASYNCHRONOUS, decisions={"staleness": own("TooMuch")})
+    scenario = small(protocol=protocol, decisions={"staleness": own("TooMuch")})
 
     with pytest.raises(ValueError, match=r"TooMuch gives the share 1\.5, not in"):
         simulated(scenario)

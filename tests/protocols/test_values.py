@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
-from simfl.assembly import Options, assemble
+from simfl.assembly import assemble
 from simfl.journal import Journal
 from simfl.protocols.deliveries import Delivered
+from simfl.simulation import Options
 from tests.protocols.test_moments import TWINS
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small
 
@@ -113,6 +114,8 @@ def test_an_aggregate_has_its_jobs_and_their_staleness_in_its_key_in_any_order()
     others = [
         values.aggregate(ref, delivered(jobs[:4])),
         values.aggregate(ref, delivered(jobs, [-1, 0, 0, 0, 0])),
+        values.aggregate(ref, delivered(jobs), [0.5, 1.0, 1.0, 1.0, 1.0]),
+        values.aggregate(ref, delivered(jobs), [1.0, 0.5, 1.0, 1.0, 1.0]),
         values.aggregate(values.begin(range(8), "edge-0"), delivered(jobs)),
     ]
 

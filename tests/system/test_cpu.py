@@ -201,3 +201,14 @@ def test_accelerator_power_order() -> None:
     """Active power below idle power is refused."""
     with pytest.raises(ValueError, match=r"^power_active_w"):
         replace(GPU, power_active_w=1.0)
+
+
+def test_power_law_of_a_core():
+    """kappa and static power as configured, fitted to a table, or none under another exponent."""
+    common = {"cores": 4, "frequency_min_hz": 1e9, "frequency_max_hz": 2e9, "cycles_per_example": 1}
+    table = tuple((f, 0.3 + 2e-28 * f**3) for f in (1e9, 1.5e9, 2e9))
+
+    assert Cpu(**common, kappa=1e-28, power_static_w=0.2).power_law() == (1e-28, 0.2)
+    fitted = Cpu(**common, power_table=table, power_static_w=0.3).power_law()
+    assert fitted == pytest.approx((2e-28, 0.3))
+    assert Cpu(**common, kappa=1e-28, exponent=2.5).power_law() is None

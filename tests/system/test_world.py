@@ -227,3 +227,19 @@ def test_codecs_shrink_what_crosses_the_link(make_world: MakeWorld) -> None:
     assert float(plan.upload_s[0]) == pytest.approx(0.2)
     assert int(world.backhaul_transfer(0, 0, 1000, uplink=True).wire_bytes) == 500
     assert int(world.backhaul_transfer(0, 0, 1000, uplink=False).wire_bytes) == 1000
+
+
+def test_without_noise_every_duration_is_at_its_mean(make_world):
+    """Compute and transfer noise and the links' jitter are gone, and nothing else has changed."""
+    noisy = make_world(compute_noise=0.3, transfer_noise=0.2)
+    plain = noisy.without_noise
+
+    first = plain.plan_turns(np.arange(4), 0, 100.0, 1e6, 1000, 1000, 1e12)
+    later = plain.plan_turns(np.arange(4), 5, 100.0, 1e6, 1000, 1000, 1e12)
+    drawn = noisy.plan_turns(np.arange(4), 5, 100.0, 1e6, 1000, 1000, 1e12)
+
+    for column in ("download_s", "compute_s", "upload_s"):
+        np.testing.assert_array_equal(getattr(first, column), getattr(later, column))
+        assert (getattr(first, column) != getattr(drawn, column)).all()
+    expected = plain.cycles(np.arange(4), 100.0, 1e6) / plain.speed_factor
+    np.testing.assert_allclose(first.cycles, expected)

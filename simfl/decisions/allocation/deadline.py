@@ -11,7 +11,7 @@ Choices
 1. T is the nominal time of the slowest client and not the latency that was observed: noise makes
    observed maxima longer than nominal ones, so that frequencies that fill them would sink from
    dispatch to dispatch.
-2. `deadline_s` sets T for a whole dispatch instead; who cannot meet it computes as fast as possible.
+2. `deadline_s` sets T for a whole dispatch instead; who cannot meet it computes at f_max.
 3. Rounding to a device's nearest level may miss the deadline by half a step; `slack` below 1 is a
    reserve for that and for noise, above 1 it lengthens the round to save energy.
 """

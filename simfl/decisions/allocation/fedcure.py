@@ -11,7 +11,7 @@ Symbols
     Z(f) = alpha (1 - (c_n / f) / That) - gamma f^s                     Eq. 6
     f*   = min(f_max, (alpha c_n / (s gamma That))^(1 / (s + 1)))       Eq. 16, the root of Z'
 
-A longer latency lowers f*, which lengthens the latency: a contraction (log-slope 1 / (s + 1)), whose
+A longer latency lowers f*, which lengthens the latency: a contraction (log-slope 1 / (s + 1)). Its
 fixed point for one client that only computes is (alpha / (s gamma))^(1 / s) GHz.
 
 Departures

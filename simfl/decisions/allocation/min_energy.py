@@ -4,7 +4,7 @@ A busy core draws P_s + kappa f^3 watts beyond idle power, so that W cycles cost
 
     E(f) = W (P_s / f + kappa f^2),    least at    f* = (P_s / (2 kappa))^(1/3).
 
-Below f* racing to idle saves energy: the static power is paid for a shorter time. Symbols: P_s in W,
+Below f* racing to idle saves energy: the static power is paid for a shorter time. P_s is in W,
 kappa in W/Hz^3, f in Hz.
 
 Limits

@@ -1,0 +1,24 @@
+"""How many clients a selection takes, given as a number or as a share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from simfl.decisions.base import Selection
+
+
+@dataclass(frozen=True)
+class CountedSelection(Selection):
+    """Base of selections of `count` clients, or of the `share` of those that may play."""
+
+    count: Annotated[int | None, ">= 1", "clients per round"] = None
+    share: Annotated[float | None, "> 0", "<= 1", "share of the clients, instead of count"] = None
+
+    def __post_init__(self) -> None:
+        if (self.count is None) == (self.share is None):
+            raise ValueError("count or share: give exactly one of them")
+
+    def wanted(self, players: int) -> int:
+        """At least one, at most all of the `players`."""
+        return min(players, self.count or max(1, round((self.share or 0.0) * players)))

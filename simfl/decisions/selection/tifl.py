@@ -1,0 +1,103 @@
+"""Tiers of equally fast clients, the tier that is served worst more often: TiFL.
+
+Source: Z. Chai et al., HPDC 2020 (arXiv 2001.09249), as in the public FLGo code.
+
+Clients are sorted by estimated turn duration into `tiers` tiers of equal size, once. A round takes
+its clients from one tier, uniformly; the tier is drawn among those with credits left, by
+probabilities that are set anew every `interval` rounds:
+
+    P(tier) = (n - rank) / (n (n + 1) / 2)  over the n tiers with credits, rank 0 is the worst
+
+Departures
+1. Tiers rank by the mean loss of the models that their clients received last, the highest being the
+   worst; the paper evaluates accuracy on test data held by the tiers.
+2. A client that may not play at the first decision is put into its tier when it first may.
+3. Credits are equal; `credits` null is no limit. When none are left all tiers get them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from simfl.decisions.sampling import CountedSelection
+from simfl.decisions.views import ClientView, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """The tier of each client seen, and per tier: upper limit in s, draws, probabilities."""
+
+    of_client: Mapping[int, int] = field(default_factory=dict)
+    limits_s: tuple[float, ...] = ()
+    draws: tuple[int, ...] = ()
+    weights: tuple[float, ...] = ()
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class TiFL(CountedSelection):
+    """A round's clients come from one tier of speed, drawn by how badly the tiers are served."""
+
+    name: ClassVar[str] = "tifl"
+    needs_losses: ClassVar[bool] = True
+
+    tiers: Annotated[int, ">= 1", "classes of speed"] = 5
+    interval: Annotated[int, ">= 1", "rounds from one ranking of the tiers to the next"] = 10
+    credits: Annotated[int | None, ">= 1", "rounds that a tier may take; null is no limit"] = None
+
+    def initial(self) -> Tiers:
+        """No tiers yet."""
+        return Tiers()
+
+    def decide(
+        self, memory: Tiers, view: ClientView, rng: np.random.Generator
+    ) -> tuple[Tiers, IntArray]:
+        """Draw a tier that has clients here, then clients of it."""
+        duration_s = np.nan_to_num(view.estimated_duration_s, nan=0.0)
+        limits_s = memory.limits_s or _limits(duration_s, self.tiers)
+        numbers = view.clients.tolist()
+        new = np.searchsorted(limits_s[:-1], duration_s).tolist()
+        of_client = {**dict(zip(numbers, new, strict=True)), **memory.of_client}
+        tier = np.array([of_client[number] for number in numbers])
+
+        draws = np.array(memory.draws or (0,) * len(limits_s))
+        open_to = np.isin(np.arange(draws.size), tier)
+        if self.credits is not None:
+            if not (open_to & (draws < self.credits)).any():
+                draws = np.zeros_like(draws)
+            open_to &= draws < self.credits
+        weights = np.array(memory.weights)
+        if memory.rounds % self.interval == 0:
+            weights = _by_loss(tier, view.last_loss, draws.size)
+        share = np.where(open_to, weights, 0.0)
+        drawn = int(rng.choice(draws.size, p=share / share.sum()))
+
+        members = view.clients[tier == drawn]
+        count = min(self.wanted(view.clients.size), members.size)
+        chosen = rng.choice(members, size=count, replace=False)
+        draws[drawn] += 1
+        after = Tiers(
+            of_client, limits_s, tuple(draws.tolist()), tuple(weights.tolist()), memory.rounds + 1
+        )
+        return after, np.sort(chosen)
+
+
+def _limits(duration_s: FloatArray, tiers: int) -> tuple[float, ...]:
+    """The longest duration of each tier, in seconds, ascending; no two tiers have the same."""
+    parts = [part for part in np.array_split(np.sort(duration_s), tiers) if part.size]
+    return tuple(np.unique([part[-1] for part in parts]).tolist())
+
+
+def _by_loss(tier: IntArray, loss: FloatArray, tiers: int) -> FloatArray:
+    """Probability of each tier, the highest where the mean loss is; unknown losses are equal."""
+    known = ~np.isnan(loss)
+    total = np.bincount(tier[known], weights=loss[known], minlength=tiers)
+    mean = total / np.maximum(np.bincount(tier[known], minlength=tiers), 1)
+    if not known.any():
+        return np.full(tiers, 1.0 / tiers)
+    rank = np.argsort(np.argsort(-mean, kind="stable"), kind="stable")
+    return (tiers - rank) / (tiers * (tiers + 1) / 2.0)

@@ -1,0 +1,175 @@
+"""The layers of `stacked.py`: what one layer computes for the rows of many jobs at once.
+
+Activations are folded, (jobs * rows, ...); see there for what a layer must not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from simfl.learning.parameters import Parameters
+from simfl.learning.stacked_product import stacked_linear
+
+VECTOR = 64
+"""Elementwise kernels compute this many elements at least in one stride; a shorter tail is left to
+scalar code, whose exp or tanh can differ in the last bit."""
+
+FEWEST_CHANNELS = 4
+"""Input channels per job below which grouped convolution goes to another kernel for few groups than
+for many (seen for 1 to 3 channels). Such a convolution is computed as a product, which is also the
+faster way; where its padding is given by name, zeros make up the missing channels."""
+
+
+@dataclass
+class Pass:
+    """One forward pass: stacked tensors (jobs, ...), and 1 for each valid row, else 0."""
+
+    tensors: Parameters
+    valid: Tensor
+    moved: Parameters = field(default_factory=dict)
+
+    @property
+    def jobs(self) -> int:
+        """How many models are computed."""
+        return len(self.valid)
+
+
+Layer = Callable[..., Any]
+"""layer(pass, activation, ...) -> activation, both folded."""
+
+
+def plain(function: Callable[..., Any]) -> Layer:
+    """What runs as it stands in the module."""
+
+    def run(_: Pass, *arguments: Any, inplace: bool = False, **settings: Any) -> Any:
+        return function(*arguments, **settings)
+
+    return run
+
+
+def curved(function: Callable[..., Tensor]) -> Layer:
+    """An elementwise function; each job's elements are padded to whole vectors."""
+
+    def run(current: Pass, activation: Tensor, *arguments: Any, **settings: Any) -> Tensor:
+        settings.pop("inplace", None)
+        rows = activation.reshape(current.jobs, -1)
+        missing = -rows.shape[1] % VECTOR
+        padded = F.pad(rows, (0, missing)) if missing else rows
+        values = function(padded, *arguments, **settings)
+        return values[:, : rows.shape[1]].reshape(activation.shape)
+
+    return run
+
+
+def linear(prefix: str, module: nn.Linear) -> Layer:
+    """Each job's rows times its own matrix."""
+
+    def run(current: Pass, activation: Tensor) -> Tensor:
+        rows = activation.reshape(current.jobs, -1, module.in_features)
+        outputs = stacked_linear(
+            rows, current.tensors[f"{prefix}.weight"], current.tensors.get(f"{prefix}.bias")
+        )
+        return outputs.reshape(*activation.shape[:-1], module.out_features)
+
+    return run
+
+
+def as_product(prefix: str, module: nn.Conv2d) -> Layer:
+    """A convolution as a product with every window of the image.
+
+    For few input channels: see FEWEST_CHANNELS.
+    """
+    assert not isinstance(module.padding, str)
+    kernel, dilation, padding, stride = (
+        tuple(pair) for pair in (module.kernel_size, module.dilation, module.padding, module.stride)
+    )
+
+    def run(current: Pass, activation: Tensor) -> Tensor:
+        jobs, weight = current.jobs, current.tensors[f"{prefix}.weight"]
+        windows = F.unfold(activation, kernel, dilation, padding, stride)
+        features, places = windows.shape[1:]
+        rows = windows.transpose(1, 2).reshape(jobs, -1, features)
+        bias = current.tensors.get(f"{prefix}.bias")
+        outputs = stacked_linear(rows, weight.flatten(2), bias)
+        folded = outputs.view(len(activation), places, -1).transpose(1, 2)
+        reach = dilation[1] * (kernel[1] - 1) + 1
+        width = (activation.shape[3] + 2 * padding[1] - reach) // stride[1] + 1
+        return folded.reshape(len(activation), module.out_channels, -1, width)
+
+    return run
+
+
+def convolution(prefix: str, module: nn.Conv2d) -> Layer:
+    """All jobs as groups of one convolution: channels (rows, jobs * channels, height, width)."""
+    missing = (0, 0, 0, 0, 0, max(0, FEWEST_CHANNELS - module.in_channels))
+
+    def run(current: Pass, activation: Tensor) -> Tensor:
+        jobs = current.jobs
+        weight = F.pad(current.tensors[f"{prefix}.weight"], missing)
+        images = _split(F.pad(activation, missing), jobs).transpose(0, 1).flatten(1, 2)
+        bias = None if module.bias is None else current.tensors[f"{prefix}.bias"].flatten()
+        outputs = F.conv2d(
+            images,
+            weight.flatten(0, 1),
+            bias,
+            module.stride,
+            module.padding,
+            module.dilation,
+            groups=jobs,
+        )
+        return _split(outputs.transpose(0, 1), jobs).transpose(1, 2).flatten(0, 1)
+
+    return run
+
+
+def batch_norm(prefix: str, module: _BatchNorm) -> Layer:
+    """Normalisation over each job's valid rows, with the job's own running statistics.
+
+    As torch does: the batch is normalised with the biased variance, the running variance takes the
+    unbiased one.
+    """
+
+    def run(current: Pass, activation: Tensor) -> Tensor:
+        # (jobs, rows, channels, positions); a fully connected layer has one position
+        values = activation.reshape(*current.valid.shape, module.num_features, -1)
+        valid = current.valid[:, :, None, None]
+        count = (current.valid.sum(1) * values.shape[3]).view(-1, 1, 1, 1)
+        mean = (values * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
+        centred = values - mean
+        variance = (centred * centred * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
+        outputs = centred / (variance + module.eps).sqrt()
+        if module.affine:
+            weight = current.tensors[f"{prefix}.weight"][:, None, :, None]
+            outputs = outputs * weight + current.tensors[f"{prefix}.bias"][:, None, :, None]
+        if module.track_running_stats:
+            unbiased = variance * (count / (count - 1).clamp(min=1))
+            _move_statistics(
+                current, prefix, module.momentum, mean[:, 0, :, 0], unbiased[:, 0, :, 0]
+            )
+        return outputs.reshape(activation.shape)
+
+    return run
+
+
+def _move_statistics(
+    current: Pass, prefix: str, momentum: float | None, mean: Tensor, variance: Tensor
+) -> None:
+    """Running statistics after one more batch (momentum None: their plain average so far)."""
+    held = {**current.tensors, **current.moved}
+    batches = held[f"{prefix}.num_batches_tracked"] + 1
+    share: Any = momentum if momentum is not None else 1.0 / batches.to(mean.dtype).unsqueeze(1)
+    for name, value in (("running_mean", mean), ("running_var", variance)):
+        before = held[f"{prefix}.{name}"]
+        current.moved[f"{prefix}.{name}"] = (1 - share) * before + share * value.detach()
+    current.moved[f"{prefix}.num_batches_tracked"] = batches
+
+
+def _split(folded: Tensor, jobs: int) -> Tensor:
+    """The leading axis of `folded` as (jobs, the rest)."""
+    return folded.reshape(jobs, -1, *folded.shape[1:])

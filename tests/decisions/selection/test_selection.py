@@ -1,0 +1,182 @@
+"""Selections of clients under flat protocols."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from simfl.decisions.selection.by_size import BySize
+from simfl.decisions.selection.oort import Oort
+from simfl.decisions.selection.random import Random
+from simfl.decisions.selection.tifl import TiFL
+from simfl.decisions.selection.virtual_queue import VirtualQueue, cheapest
+from tests.decisions.views import client_view
+
+RULES = [Random(count=3), BySize(count=3), VirtualQueue(count=3), Oort(count=3), TiFL(count=3)]
+
+
+def rounds(rule, number, view_of):
+    """The clients chosen in each round; `view_of` gives the view of a round."""
+    memory, chosen = rule.initial(), []
+    for index in range(number):
+        memory, clients = rule.decide(memory, view_of(index), np.random.default_rng(index))
+        chosen.append(clients)
+    return memory, chosen
+
+
+def counts(chosen, clients):
+    """How often each client was chosen."""
+    return np.bincount(np.concatenate(chosen), minlength=clients)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_clients_that_come_and_go_are_chosen_among(rule):
+    """Distinct numbers out of each round's own view, at most three, whatever is unknown."""
+
+    def view_of(index):
+        there = np.random.default_rng(index + 100).choice(50, 2 + index % 6, replace=False)
+        duration_s = np.where(there % 3 == 0, np.nan, there / 10.0)
+        loss = np.where(there % 2 == 0, np.nan, 1.0 + there)
+        return client_view(np.sort(there), estimated_duration_s=duration_s, last_loss=loss)
+
+    _, chosen = rounds(rule, 30, view_of)
+
+    for index, clients in enumerate(chosen):
+        assert 1 <= clients.size <= 3
+        assert np.unique(clients).size == clients.size
+        assert np.isin(clients, view_of(index).clients).all()
+
+
+@pytest.mark.parametrize("rule", [BySize, VirtualQueue, Oort, TiFL])
+def test_a_count_or_a_share_is_needed(rule):
+    """Exactly one of them."""
+    with pytest.raises(ValueError, match="count or share"):
+        rule()
+    assert rule(share=0.25).wanted(12) == 3
+    assert rule(share=0.01).wanted(12) == 1
+
+
+def test_by_size_draws_in_proportion():
+    """One of two clients, three to one."""
+    view = client_view([4, 7], num_examples=np.array([300, 100]))
+
+    _, chosen = rounds(BySize(count=1), 2000, lambda index: view)
+
+    assert counts(chosen, 8)[4] / 2000 == pytest.approx(0.75, abs=0.03)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_cheapest_set_is_the_best_of_all_sets(seed):
+    """RBCS-F's minimum against every subset."""
+    rng = np.random.default_rng(seed)
+    queues, cost, count = rng.uniform(0, 3, 8), rng.uniform(0, 3, 8), int(rng.integers(1, 6))
+
+    def objective(picked):
+        picked = list(picked)
+        return cost[picked].max() - queues[picked].sum()
+
+    found = cheapest(queues, cost, count)
+
+    assert found.size == count
+    best = min(objective(picked) for picked in itertools.combinations(range(8), count))
+    assert objective(found) == pytest.approx(best)
+
+
+def test_virtual_queues_guarantee_the_least_share():
+    """The slow clients get the rounds they are owed, the fast ones the rest."""
+    view = client_view(np.arange(6), estimated_duration_s=np.array([1.0, 1, 1, 1, 9, 9]))
+    rule = VirtualQueue(count=2, participation=0.2, latency_weight=0.3)
+
+    _, chosen = rounds(rule, 500, lambda index: view)
+
+    shares = counts(chosen, 6) / 500
+    assert shares.sum() == pytest.approx(2.0)
+    assert (shares >= 0.19).all()
+    assert shares[:4].min() > shares[4:].max()
+
+
+def test_virtual_queue_without_guarantee_takes_the_fastest():
+    """Nothing owed: the shortest round."""
+    view = client_view(np.arange(4), estimated_duration_s=np.array([3.0, 1, 2, 4]))
+
+    _, chosen = rounds(VirtualQueue(count=2, participation=0.0), 5, lambda index: view)
+
+    assert all(clients.tolist() == [1, 2] for clients in chosen)
+
+
+def oort_view(duration_s, loss):
+    """Clients with 100 examples each."""
+    duration, losses = np.array(duration_s, dtype=float), np.array(loss, dtype=float)
+    numbers = np.arange(duration.size)
+    return client_view(
+        numbers,
+        num_examples=np.full(numbers.size, 100),
+        estimated_duration_s=duration,
+        last_loss=losses,
+    )
+
+
+def test_oort_tries_the_fastest_first():
+    """At first nobody is known: the quickest clients are explored."""
+    view = oort_view([4, 1, 3, 2], [np.nan] * 4)
+
+    _, chosen = rounds(Oort(count=2), 2, lambda index: view)
+
+    assert chosen[0].tolist() == [1, 3]
+    assert 2 in chosen[1]
+
+
+def test_oort_prefers_high_losses_and_short_turns():
+    """Once all are known: high loss over low, and slow clients are penalised."""
+    view = oort_view([1, 1, 1, 8], [2.0, 0.1, 2.0, 2.0])
+
+    rule = Oort(count=1, exploration=1.0, exploration_decay=0.9, exploration_min=0.0)
+    _, chosen = rounds(rule, 300, lambda index: view)
+
+    often = counts(chosen, 4)
+    assert often[1] == often[3] == 1  # tried, and never again
+    assert min(often[0], often[2]) > 100
+
+
+def test_oorts_pacer_allows_slower_clients_when_utility_stalls():
+    """The preferred duration grows by its step when the last window gained less."""
+    rule = Oort(count=2, window=5, pace=0.5)
+
+    memory, _ = rounds(
+        rule, 11, lambda index: oort_view([1, 2, 3, 4], [1.0 if index < 5 else 0.5] * 4)
+    )
+
+    assert memory.preferred_s == pytest.approx(2.5 * 1.5)
+
+
+def test_tifl_keeps_a_round_within_one_tier():
+    """Clients of one round are of one tier of speed."""
+    view = client_view(np.arange(20), estimated_duration_s=np.random.default_rng(0).random(20))
+    tier = np.argsort(np.argsort(view.estimated_duration_s)) // 4
+
+    _, chosen = rounds(TiFL(count=2, tiers=5), 100, lambda index: view)
+
+    assert all(np.unique(tier[clients]).size == 1 for clients in chosen)
+    assert {int(tier[clients[0]]) for clients in chosen} == set(range(5))
+
+
+def test_tifl_draws_the_worst_tier_most():
+    """Probabilities 3/6, 2/6, 1/6 by descending loss."""
+    duration_s = np.repeat([1.0, 2.0, 3.0], 2)
+    loss = np.repeat([0.2, 2.0, 1.0], 2)
+    view = client_view(np.arange(6), estimated_duration_s=duration_s, last_loss=loss)
+
+    _, chosen = rounds(TiFL(count=2, tiers=3), 3000, lambda index: view)
+
+    drawn = counts(chosen, 6)[::2] / 3000
+    assert drawn == pytest.approx([1 / 6, 3 / 6, 2 / 6], abs=0.03)
+
+
+def test_tifls_credits_are_spent_evenly():
+    """With one credit per tier every tier is drawn once before any is drawn again."""
+    view = client_view(np.arange(6), estimated_duration_s=np.repeat([1.0, 2.0, 3.0], 2))
+
+    _, chosen = rounds(TiFL(count=2, tiers=3, credits=1), 9, lambda index: view)
+
+    for start in (0, 3, 6):
+        assert sorted(clients[0] for clients in chosen[start : start + 3]) == [0, 2, 4]
