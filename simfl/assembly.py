@@ -105,9 +105,10 @@ def _associate(
     with blame(scenario.where("decisions", "association")):
         view = association_view(world, shards.num_examples, shards.label_counts)
         rng = streams.generator("association")
-        edge: IntArray
-        edge, detail = parts[("decisions", "association")].decide(view, rng)
-        if edge.shape != (world.num_clients,) or edge.min() < 0 or edge.max() >= world.num_edges:
+        decided, detail = parts[("decisions", "association")].decide(view, rng)
+        edge: IntArray = np.asarray(decided)
+        whole = np.issubdtype(edge.dtype, np.integer) and edge.shape == (world.num_clients,)
+        if not whole or edge.min() < 0 or edge.max() >= world.num_edges:
             raise ValueError(
                 f"an association gives each of {world.num_clients} clients an edge server from 0"
                 f" to {world.num_edges - 1}"

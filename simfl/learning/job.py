@@ -29,7 +29,7 @@ class LocalTraining:
     batch_size: Annotated[int | None, ">= 1", "examples per step; null is the whole shard"] = 32
     learning_rate: Annotated[float, "> 0"] = 0.01
     learning_rate_decay: Annotated[
-        float, "> 0", "<= 1", "factor on the learning rate per global version"
+        float, "> 0", "<= 1", "factor on the learning rate per version of the client's own server"
     ] = 1.0
     optimizer: Literal["sgd", "adam"] = "sgd"
     momentum: Annotated[float, ">= 0", "< 1"] = 0.0

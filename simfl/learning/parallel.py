@@ -18,8 +18,11 @@ from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation, Loss, without_start
 from simfl.learning.workers import WorkerPool
 
-FEWEST_FLOPS = 2e7
-"""Jobs of fewer floating-point operations are trained sooner than they are sent."""
+FEWEST_FLOPS = 4e8
+"""Work of fewer floating-point operations, over all jobs, is done sooner than it is sent."""
+
+FEWEST_FLOPS_PER_JOB = 2e7
+"""The same for one job, whose update has to be sent back."""
 
 ROUNDING = 16
 """Values that packing a tensor may add to it."""
@@ -60,14 +63,20 @@ class ParallelTrainer(BatchedTrainer):
             answer_bytes=jobs * values * network.dtype.itemsize,
         )
 
-    def pieces(self, jobs: int) -> int:
-        """As many cohorts as keep every worker busy."""
-        count, workers = super().pieces(jobs), self.pool.count
-        return min(jobs, -(-count // workers) * workers)
+    def pieces(self, tasks: Sequence[Task]) -> int:
+        """As many cohorts as keep every worker busy, where the work is worth sending."""
+        count = super().pieces(tasks)
+        if not self._worth_sending(tasks):
+            return count
+        stacked = self.network.stacked if self.network.kernel_family == "stacked" else None
+        smallest = 2 if stacked is not None and stacked.needs_company else 1
+        most = max(count, len(tasks) // smallest)
+        return min(most, -(-count // self.pool.count) * self.pool.count)
 
     def train_each(self, cohorts: Sequence[Sequence[Task]]) -> Iterator[list[Update]]:
         """Each cohort's updates, in the order of the cohorts."""
-        if not self._worth_sending(cohorts):
+        everything = [task for tasks in cohorts for task in tasks]
+        if len(cohorts) == 1 or not self._worth_sending(everything):
             yield from super().train_each(cohorts)
             return
         requests = [[replace(task, examples=NO_EXAMPLES) for task in tasks] for tasks in cohorts]
@@ -77,13 +86,13 @@ class ParallelTrainer(BatchedTrainer):
                 for task, update in zip(tasks, updates, strict=True)
             ]
 
-    def _worth_sending(self, cohorts: Sequence[Sequence[Task]]) -> bool:
+    def _worth_sending(self, tasks: Sequence[Task]) -> bool:
         flops = 0.0
-        for task in (task for tasks in cohorts for task in tasks):
+        for task in tasks:
             rows, recipe = len(task.examples), task.brief.recipe
             passes = 1.0 if recipe.kind == "gradient" else recipe.local.passes(rows)
             flops += 3 * self.network.forward_flops * rows * passes  # a backward pass costs two
-        return len(cohorts) > 1 and flops >= FEWEST_FLOPS * sum(map(len, cohorts))
+        return flops >= max(FEWEST_FLOPS, FEWEST_FLOPS_PER_JOB * len(tasks))
 
 
 @dataclass(frozen=True)

@@ -107,12 +107,15 @@ def as_product(prefix: str, module: nn.Conv2d) -> Layer:
 
 def convolution(prefix: str, module: nn.Conv2d) -> Layer:
     """All jobs as groups of one convolution: channels (rows, jobs * channels, height, width)."""
-    missing = (0, 0, 0, 0, 0, max(0, FEWEST_CHANNELS - module.in_channels))
+    missing = max(0, FEWEST_CHANNELS - module.in_channels)
+
+    def padded(channels: Tensor) -> Tensor:
+        return F.pad(channels, (0, 0, 0, 0, 0, missing)) if missing else channels
 
     def run(current: Pass, activation: Tensor) -> Tensor:
         jobs = current.jobs
-        weight = F.pad(current.tensors[f"{prefix}.weight"], missing)
-        images = _split(F.pad(activation, missing), jobs).transpose(0, 1).flatten(1, 2)
+        weight = padded(current.tensors[f"{prefix}.weight"])
+        images = _split(padded(activation), jobs).transpose(0, 1).flatten(1, 2)
         bias = None if module.bias is None else current.tensors[f"{prefix}.bias"].flatten()
         outputs = F.conv2d(
             images,

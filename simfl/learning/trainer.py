@@ -177,9 +177,9 @@ class Trainer(ABC):
         """How many jobs to train together at most, where `cohort_cap` leaves it open."""
         return None
 
-    def pieces(self, jobs: int) -> int:
-        """Into how many cohorts to cut `jobs` jobs that could be trained together."""
-        return -(-jobs // (self.cohort_cap or self.largest_cohort() or jobs))
+    def pieces(self, tasks: Sequence[Task]) -> int:
+        """Into how many cohorts to cut tasks that could be trained together."""
+        return -(-len(tasks) // (self.cohort_cap or self.largest_cohort() or len(tasks)))
 
     def submit(self, job: LocalJob) -> Future:
         """Accept a job. It is done when its future is read, or with another; or never."""
@@ -220,7 +220,7 @@ class Trainer(ABC):
         groups: dict[Hashable, list[Future]] = {}
         for future, task in tasks.items():
             groups.setdefault(task.cohort(), []).append(future)
-        cohorts = [cohort for group in groups.values() for cohort in self._cut(group)]
+        cohorts = [cohort for group in groups.values() for cohort in self._cut(group, tasks)]
         work = [[tasks[future] for future in cohort] for cohort in cohorts]
         began = time.perf_counter()
         for cohort, updates in zip(cohorts, self.train_each(work), strict=True):
@@ -249,9 +249,9 @@ class Trainer(ABC):
             and future.job.ready()
         ]
 
-    def _cut(self, group: list[Future]) -> Iterator[list[Future]]:
+    def _cut(self, group: list[Future], tasks: Mapping[Future, Task]) -> Iterator[list[Future]]:
         """Cohorts of equal size, jobs of similar length together: less waiting for the longest."""
-        size = -(-len(group) // self.pieces(len(group)))
+        size = -(-len(group) // self.pieces([tasks[future] for future in group]))
         ordered = sorted(group, key=lambda future: len(self.shards[future.client]), reverse=True)
         for start in range(0, len(ordered), size):
             yield ordered[start : start + size]

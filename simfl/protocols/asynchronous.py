@@ -36,9 +36,10 @@ class Asynchronous(Protocol):
             arrival = yield from clients.next()
             delivered, version = arrival.delivered, clients.ref.version
             rebase = self.mixing == "delta"
-            ref = yield from run.aggregation.absorb(clients.ref, delivered, version, rebase=rebase)
+            number = arrival.round_number
+            ref = yield from run.aggregation.absorb(clients.ref, delivered, number, rebase=rebase)
             clients.ref = ref
             arrival.handled.succeed()
             staleness = version - int(delivered.versions[0])
-            if run.publish(ref, version + 1, 1, staleness=staleness):
+            if run.publish(ref, number, 1, staleness=staleness):
                 return ref

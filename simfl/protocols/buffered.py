@@ -52,14 +52,14 @@ class Buffered(Protocol):
             ref = yield from run.aggregation.absorb(
                 clients.ref,
                 delivered,
-                version,
+                arrival.round_number,
                 rebase=True,
                 server_rate=self.server_learning_rate,
             )
             clients.ref = ref
             release(held)
             staleness = version - int(delivered.versions.min())
-            if run.publish(ref, version + 1, delivered.clients.size, staleness=staleness):
+            if run.publish(ref, arrival.round_number, delivered.clients.size, staleness=staleness):
                 return ref
 
 

@@ -17,9 +17,13 @@ from simfl.protocols.state_ref import StateRef
 
 @dataclass(frozen=True)
 class Arrival:
-    """A client's update at the server; `handled` is triggered when its slot may go on."""
+    """A client's update at the server, with the number of its dispatch.
+
+    `handled` is triggered when its slot may go on.
+    """
 
     delivered: Delivered
+    round_number: int
     handled: simpy.Event
 
 
@@ -57,14 +61,16 @@ class InFlight:
         while True:
             idle = np.flatnonzero(~self._busy)
             chosen = yield from run.select(self.ref, idle, self._dispatches)
+            # What the selection saw may have changed while it waited for a client to come.
             still_idle = chosen[~self._busy[chosen]]
             if not still_idle.size:
-                continue  # another slot was faster while this one waited for a client to come
+                continue
             longest_ago = still_idle[self._last_dispatch[still_idle].argmin()]
             client = np.array([longest_ago])
-            self._busy[client], self._last_dispatch[client] = True, self._dispatches
+            number = self._dispatches
             self._dispatches += 1
-            delivered = yield from run.turns(client, self.ref, self._dispatches)
+            self._busy[client], self._last_dispatch[client] = True, number
+            delivered = yield from run.turns(client, self.ref, number)
             handled = run.env.event()
-            self._inbox.put(int(longest_ago), Arrival(delivered, handled))
+            self._inbox.put(int(longest_ago), Arrival(delivered, number, handled))
             yield handled

@@ -46,6 +46,7 @@ def net(model: Mlp | Cnn) -> Network:
 def _send_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """The jobs of these tests are small, and would not be sent."""
     monkeypatch.setattr(parallel, "FEWEST_FLOPS", 0.0)
+    monkeypatch.setattr(parallel, "FEWEST_FLOPS_PER_JOB", 0.0)
 
 
 def alive(process: int) -> bool:

@@ -130,7 +130,17 @@ class _Tickets:
         return self._rng.random()
 
 
-def test_simultaneous_events_in_any_order_give_the_same_log(tmp_path):
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"name": "semi_asynchronous", "edge_rounds": 1, "concurrency": 4},
+        {"name": "hierarchical", "edge_rounds": 2},
+        {"name": "asynchronous", "concurrency": 5},
+        {"name": "buffered", "buffer": 3, "concurrency": 5},
+    ],
+    ids=lambda protocol: protocol["name"],
+)
+def test_simultaneous_events_in_any_order_give_the_same_log(tmp_path, protocol):
     """Equal clients finish at the same moments; in which order they are handled is no matter."""
     twins = {
         "name": "paper",
@@ -145,7 +155,7 @@ def test_simultaneous_events_in_any_order_give_the_same_log(tmp_path):
         population=twins,
         data={"name": "synthetic", "examples": 80, "partition": "iid"},
         dtype="float32",
-        protocol={"name": "semi_asynchronous", "edge_rounds": 1, "concurrency": 4},
+        protocol=protocol,
         decisions={"selection": {"name": "random", "count": 1}, "scheduling": "random"},
         stop={"versions": 6},
     )
