@@ -17,7 +17,14 @@ import torch
 from numpy.typing import NDArray
 
 from simfl import registry
-from simfl.checks import check_model, check_pair, check_stop, check_trainer, torch_device
+from simfl.checks import (
+    check_model,
+    check_pair,
+    check_stop,
+    check_trainer,
+    check_workers,
+    torch_device,
+)
 from simfl.dealing import Shards, deal
 from simfl.decisions.divergence import mean_js
 from simfl.learning.datasets.base import Data
@@ -42,6 +49,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     options = options or Options()
     check_trainer(options.trainer, TRAINERS)
     device = torch_device(options.device)
+    check_workers(options.workers, options.trainer, device)
     torch.set_num_threads(1)  # bits depend on the thread count; one thread is also the fastest
     streams = Streams(scenario.seed)
     parts, complete = {}, {}

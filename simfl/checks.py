@@ -24,6 +24,21 @@ def check_trainer(name: str, known: Collection[str]) -> None:
         raise _option_error("--trainer", name, known)
 
 
+def check_workers(workers: int, trainer: str, device: str) -> None:
+    """Raises `ScenarioError` where worker processes cannot be had."""
+    if workers == 0:
+        return
+    if workers < 0:
+        message = f"found {workers}, accepted: 0 (train in this process) or more"
+    elif trainer != "batched":
+        message = f"found {workers}, but the {trainer} trainer works alone; accepted: 0"
+    elif device != "cpu":
+        message = f"found {workers}, but workers share a CPU's cores; on {device} accepted: 0"
+    else:
+        return
+    raise ScenarioError("--workers", None, "", str(workers), "0", message)
+
+
 def torch_device(name: str) -> str:
     """The device that --device means; raises `ScenarioError` where it is unknown or absent."""
     if name not in DEVICES:

@@ -51,7 +51,7 @@ def run(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     trainer: Annotated[str, typer.Option(help="batched or sequential.")] = "batched",
     workers: Annotated[
-        int, typer.Option(min=0, help="Processes that train side by side; 0: in this one.")
+        int, typer.Option(help="Processes that train side by side; 0: in this one.")
     ] = 0,
     quiet: Annotated[bool, typer.Option(help="No progress, no summary.")] = False,
 ) -> None:

@@ -70,12 +70,6 @@ def import_class(name: str, base_dir: Path) -> type:
     raise PluginError(message, f"a class of that module{few}")
 
 
-def loaded_files() -> list[Path]:
-    """The files that `load_file` has loaded in this process."""
-    ours = [module for name, module in sys.modules.items() if name.startswith(PREFIX)]
-    return [Path(module.__file__) for module in ours if module.__file__ is not None]
-
-
 def load_file(file: Path) -> ModuleType:
     """The module in `file`: the same object as long as the file's content is the same.
 

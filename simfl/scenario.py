@@ -251,6 +251,12 @@ class Scenario(_Section):
             },
         }
 
+    def plugin_files(self) -> list[Path]:
+        """The files of the user's own that parts of this scenario are written in."""
+        named = [part.name for _, part in self.parts().values() if is_import_path(part.name)]
+        files = [plugin_file(name, self.base_dir) for name in named]
+        return [file for file in files if file is not None]
+
     def with_parts(self, parts: Mapping[Keys, Mapping[str, Any]]) -> Scenario:
         """This scenario with the keys of its parts replaced: their defaults filled in, say."""
         content = self.as_mapping()

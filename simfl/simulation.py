@@ -25,7 +25,7 @@ from simfl.learning.parallel import ParallelTrainer
 from simfl.learning.sequential import SequentialTrainer
 from simfl.learning.trainer import Trainer
 from simfl.measures.base import Measure
-from simfl.plugins import load_file, loaded_files
+from simfl.plugins import load_file
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Clock
 from simfl.protocols.publication import Progress, Publications
@@ -188,8 +188,8 @@ class Simulation:
         if shards.validation is not None:
             sets["validation"] = shards.validation
         make_trainer: Callable[..., Trainer] = TRAINERS[options.trainer]
-        if options.workers and options.trainer == "batched":
-            prepare = [partial(load_file, file) for file in loaded_files()]
+        if options.workers:
+            prepare = [partial(load_file, file) for file in self.scenario.plugin_files()]
             make_trainer = partial(ParallelTrainer, workers=options.workers, prepare=prepare)
         trainer = make_trainer(
             self.network,

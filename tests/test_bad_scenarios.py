@@ -451,6 +451,8 @@ BAD_OPTIONS: list[tuple[list[str], str, str]] = [
     (["--set", "algorithm..mu=1"], "--set: ", "accepted: KEY=VALUE"),
     (["--seed", "-1"], "--seed: seed: ", "found -1"),
     (["--trainer", "sequental"], "--trainer: ", "did you mean 'sequential'"),
+    (["--workers", "-1"], "--workers: ", "accepted: 0"),
+    (["--workers", "2", "--trainer", "sequential"], "--workers: ", "works alone"),
     (["--device", "tpu"], "--device: ", "accepted: auto, cpu, cuda"),
 ]
 

@@ -37,7 +37,7 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
             torch.manual_seed(seed)
             yield
         return
-    # As above, but `torch.manual_seed` takes a millisecond to prepare devices that may come.
+    # As above, but `torch.manual_seed` spends its time on preparing devices that may come.
     state = torch.default_generator.get_state()
     torch.default_generator.manual_seed(seed)
     try:
