@@ -188,8 +188,10 @@ def test_a_pool_that_nobody_holds_leaves_no_process() -> None:
     assert len(processes) == 2 and gone(processes)
 
 
+# A process started in the background of a shell ignores SIGINT; these shall not.
 SCRIPT = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {root!r})
 from tests.learning.test_parallel import echo, sleepy
 from simfl.learning.workers import WorkerPool
