@@ -38,13 +38,13 @@ class Accounts:
         self.violations: list[str] = []
         self._states = [self.kinds.index(state) for state in states]
         self._transfers = [self.kinds.index(kind) for kind in transfers]
+        self._moves = np.isin(np.arange(len(self.kinds)), self._transfers)
         self._open: list[dict[str, Any]] = []
         self._ended_extra_j, self._ended_bytes = 0.0, 0
 
     def expect(self, rows: Mapping[str, NDArray[Any]]) -> None:
         """Take note of rows that end now or later."""
-        moving = np.isin(rows["kind"], self._transfers)
-        size = np.where(moving, rows["bytes"], 0)
+        size = np.where(self._moves[rows["kind"]], rows["bytes"], 0)
         if size.any() or rows["extra_j"].any():
             self._open.append(
                 {
@@ -53,6 +53,21 @@ class Accounts:
                     "last": float(rows["time_s"].max()),
                     "extra": rows["extra_j"],
                     "bytes": size,
+                }
+            )
+
+    def expect_one(self, row: Mapping[str, Any]) -> None:
+        """Take note of a single row; what it leaves out is nothing."""
+        size = row.get("bytes", 0) if self._moves[row["kind"]] else 0
+        extra_j = row.get("extra_j", 0.0)
+        if size or extra_j:
+            self._open.append(
+                {
+                    "start": np.array([row["start_s"]]),
+                    "end": np.array([row["time_s"]]),
+                    "last": float(row["time_s"]),
+                    "extra": np.array([extra_j]),
+                    "bytes": np.array([size]),
                 }
             )
 

@@ -59,11 +59,16 @@ def _option_error(option: str, found: str, known: Collection[str]) -> ScenarioEr
 
 def check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> None:
     """Raises `ScenarioError` where the algorithm refuses the protocol, with its reason."""
-    name = registry.part_name(type(protocol))
+    name, one = registry.part_name(type(protocol)), registry.part_name(type(algorithm))
     if name in algorithm.refusals:
-        one = registry.part_name(type(algorithm))
         raise scenario.where("protocol").error(
             name, "", f"{one} cannot run under {name}: {algorithm.refusals[name]}"
+        )
+    if protocol.takes_stale_updates and "buffered" in algorithm.refusals:
+        raise scenario.where("protocol", "patience", "late").error(
+            "carry_over",
+            "",
+            f"{one} takes no late updates in (carry_over): {algorithm.refusals['buffered']}",
         )
 
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from simfl.accounts import Accounts
-from simfl.eventrows import Columns, cut_rows, join_rows, make_rows, take_rows
+from simfl.eventrows import Columns, cut_rows, join_rows, rows_of, take_rows
 
 # kind -> (what it is, what `value` holds, the keys of `detail`). The order is the canonical one
 # of simultaneous rows: what ends a turn comes before what follows from it.
@@ -48,6 +48,11 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "whether the scheduling rule can give every edge server what it owes",
         "edge servers that it cannot",
         "unattainable, owed_share, attainable_share, latency_s (nominal)",
+    ),
+    "late": (
+        "a client's upload arrives after its round has closed",
+        "seconds since the close",
+        "then (drop or carry_over)",
     ),
 }
 KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
@@ -99,7 +104,7 @@ CANONICAL_ORDER = ("time_s", "kind", "actor", "start_s", "edge", "round", "versi
 ROW_GROUP_ROWS = 100_000
 SEGMENT_SECONDS = 60.0
 MOST_BLOCKS = 1000
-"""Blocks of pending rows that are kept apart: a row alone takes ten times a row among others."""
+"""Blocks, and single rows, that are kept apart: what is pending is joined when there are more."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +168,7 @@ class EventLog:
         self._rows_per_segment = rows_per_segment
         self._pending: list[Columns] = []
         self._recent: list[Columns] = []
+        self._single: list[dict[str, Any]] = []
         self._pending_rows = 0
         self._segments: list[Path] = []
         self._segment_opened = time.monotonic()
@@ -185,7 +191,12 @@ class EventLog:
         """Book one row; `start_s` defaults to `time_s`."""
         columns.setdefault("start_s", time_s)
         columns["duration_s"] = time_s - columns["start_s"]
-        self.add(make_rows(1, kind=KIND_INDEX[kind], actor=actor, time_s=time_s, **columns))
+        row = {"kind": KIND_INDEX[kind], "actor": actor, "time_s": time_s, **columns}
+        self._single.append(row)
+        self._pending_rows += 1
+        if len(self._single) >= MOST_BLOCKS:
+            self._gather()
+        self.accounts.expect_one(row)
 
     def advance(self, now_s: float) -> None:
         """Write what ended before `now_s`, if enough has gathered for a segment."""
@@ -211,6 +222,9 @@ class EventLog:
         return self._hash.hexdigest()
 
     def _gather(self) -> None:
+        if self._single:
+            self._recent.append(rows_of(self._single))
+            self._single = []
         if self._recent:
             self._pending.append(join_rows(self._recent))
             self._recent = []

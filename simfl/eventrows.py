@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,17 @@ def make_rows(count: int, **columns: ArrayLike | Sequence[str | None] | None) ->
     if columns:
         raise ValueError(f"no such event columns: {', '.join(sorted(columns))}")
     return rows
+
+
+def rows_of(single: Sequence[Mapping[str, Any]]) -> Columns:
+    """Rows given one by one as columns; each may leave out what has a default."""
+    unknown = {name for row in single for name in row} - _COLUMNS.keys()
+    if unknown:
+        raise ValueError(f"no such event columns: {', '.join(sorted(unknown))}")
+    columns = {
+        name: [row.get(name, default) for row in single] for name, (_, default) in _COLUMNS.items()
+    }
+    return make_rows(len(single), **columns)
 
 
 def join_rows(blocks: Sequence[Columns]) -> Columns:

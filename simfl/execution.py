@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -166,10 +167,24 @@ def simulate(simulation: Simulation, one: Run) -> str:
     )
     process = one.env.process(protocol.process(one))
     limit_s = simulation.scenario.stop.time_s
-    one.clock.run(process if limit_s is None else process | one.clock.until(limit_s))
+    with _rare_collections():
+        one.clock.run(process if limit_s is None else process | one.clock.until(limit_s))
     if one.publications.reason is not None:
         return one.publications.reason
     return "the protocol ended by itself" if process.triggered else f"time_s reached {limit_s:g}"
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """What lives as long as the run is not searched for garbage; a third of a small run's time."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(10_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> None:

@@ -9,6 +9,7 @@ and a million clients cost one array instead of a million generator objects.
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,15 +17,19 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.float64]
 WordArray = NDArray[np.uint64]
 
-_LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
-_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-_WEYL = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
+# Python's integers: they take the type of an array that they meet, and stand for one draw alone.
+_LOW = 0xFFFFFFFF
+_HALF = 32
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 
 
-def philox(counter: tuple[WordArray, ...], key: tuple[np.uint64, np.uint64]) -> list[WordArray]:
-    """Philox4x32-10: four 32-bit words from four counter words and two key words, vectorised."""
+def philox(counter: tuple[Any, ...], key: tuple[int, int]) -> list[Any]:
+    """Philox4x32-10: four 32-bit words from four counter words and two key words.
+
+    The counter words are arrays of uint64, or single integers (ten times faster for one draw).
+    """
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_ROUNDS):
@@ -50,18 +55,20 @@ class Streams:
         if seed < 0:
             raise ValueError(f"seed must be >= 0, found {seed}")
         self.seed_value = seed
-        self._keys: dict[str, tuple[np.uint64, np.uint64]] = {}
+        self._keys: dict[str, tuple[int, int]] = {}
 
-    def _words(self, component: str, entity: ArrayLike, counter: ArrayLike) -> list[WordArray]:
+    def _key(self, component: str) -> tuple[int, int]:
         if component not in self._keys:
             digest = hashlib.sha256(f"{self.seed_value}/{component}".encode()).digest()
-            low, high = np.frombuffer(digest[:8], dtype="<u4").astype(np.uint64)
-            self._keys[component] = (np.uint64(low), np.uint64(high))
+            low, high = int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:8], "little")
+            self._keys[component] = (low, high)
+        return self._keys[component]
+
+    def _words(self, component: str, entity: ArrayLike, counter: ArrayLike) -> list[WordArray]:
         first, second = np.broadcast_arrays(
             np.asarray(entity, dtype=np.uint64), np.asarray(counter, dtype=np.uint64)
         )
-        words = (second & _LOW, second >> _HALF, first & _LOW, first >> _HALF)
-        return philox(words, self._keys[component])
+        return philox(_address(first, second), self._key(component))
 
     def uniform(self, component: str, entity: ArrayLike = 0, counter: ArrayLike = 0) -> FloatArray:
         """Uniform on the open interval (0, 1), 53 bits."""
@@ -93,12 +100,22 @@ class Streams:
 
     def seed(self, component: str, entity: int = 0, counter: int = 0) -> int:
         """A 63-bit seed for a generator of another library."""
+        words: list[int] = philox(_address(int(entity), int(counter)), self._key(component))
+        return words[0] | (words[1] & 0x7FFFFFFF) << 32
+
+    def seeds(self, component: str, entity: ArrayLike, counter: ArrayLike) -> list[int]:
+        """`seed` of each entry of broadcastable arrays, in order."""
         words = self._words(component, entity, counter)
-        return int(words[0]) | (int(words[1]) & 0x7FFFFFFF) << 32
+        seeds: list[int] = (words[0] | (words[1] & 0x7FFFFFFF) << _HALF).tolist()
+        return seeds
 
     def generator(self, component: str, entity: int = 0, counter: int = 0) -> np.random.Generator:
         """A numpy generator of its own, for permutations, Dirichlet draws and the like."""
         return np.random.Generator(np.random.Philox(key=self.seed(component, entity, counter)))
+
+
+def _address(entity: Any, counter: Any) -> tuple[Any, ...]:
+    return counter & _LOW, counter >> _HALF, entity & _LOW, entity >> _HALF
 
 
 def _to_unit(high: WordArray, low: WordArray) -> FloatArray:

@@ -29,6 +29,19 @@ def test_philox_gives_the_published_answers(counter, key, expected):
     assert tuple(int(word) for word in words) == expected
 
 
+def test_seeds_of_many_are_those_of_each():
+    """Single integers and arrays go through the same cipher."""
+    streams = Streams(5)
+
+    many = streams.seeds("job", np.arange(4), np.array([0, 7, 7, 1 << 40]))
+
+    alone = [
+        streams.seed("job", entity, counter) for entity, counter in enumerate((0, 7, 7, 1 << 40))
+    ]
+    assert many == alone
+    assert len(set(many)) == 4
+
+
 def test_a_draw_depends_on_its_address_alone():
     """Drawing for more entities, or in another order, changes no value."""
     streams = Streams(5)

@@ -44,6 +44,8 @@ class LocalTraining:
 
     def at(self, version: int) -> LocalTraining:
         """These settings with the learning rate decayed to server version `version`."""
+        if self.learning_rate_decay == 1.0:
+            return self
         rate = self.learning_rate * self.learning_rate_decay**version
         return replace(self, learning_rate=rate, learning_rate_decay=1.0)
 
@@ -77,6 +79,11 @@ class Recipe:
     trainable: frozenset[str] | None = None
     private: frozenset[str] = frozenset()
     measure: frozenset[str] = frozenset()
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a client keeps something for its next job."""
+        return bool(self.private) or self.local.keep_optimizer
 
 
 MEASURES = frozenset({"loss_before"})

@@ -43,20 +43,6 @@ class UpdateStore(Protocol):
         """Whether the key is there."""
 
 
-class NoStore:
-    """Keeps nothing."""
-
-    def get(self, key: str) -> Update | None:
-        """Nothing."""
-        return None
-
-    def put(self, key: str, value: Update) -> None:
-        """Not kept."""
-
-    def __contains__(self, key: str) -> bool:
-        return False
-
-
 def without_start(update: Update) -> Update:
     """An update without the tensors that its job started from."""
     return replace(update, brief=replace(update.brief, start={}, own={}))
@@ -77,7 +63,8 @@ class Future:
     @property
     def done(self) -> bool:
         """Whether the job needs no training any more."""
-        return not self.unfulfilled or self.key in self._trainer.store
+        store = self._trainer.store
+        return not self.unfulfilled or (store is not None and self.key in store)
 
     @property
     def unfulfilled(self) -> bool:
@@ -151,10 +138,10 @@ class Trainer(ABC):
         forget_non_finite: bool = False,
     ) -> None:
         self.network = network
-        self.shards = shards
+        self.shards = [shard.cast(network.dtype, network.device) for shard in shards]
         self.loss = loss
         self.augmentation = augmentation
-        self.store: UpdateStore = NoStore() if store is None else store
+        self.store = store
         self.cohort_cap = cohort_cap
         self._forget_non_finite = forget_non_finite
         self.jobs_asked = 0
@@ -201,7 +188,7 @@ class Trainer(ABC):
         """Whether the future is fulfilled, from the store if it has to be."""
         if not future.unfulfilled:
             return True
-        kept = self.store.get(future.key)
+        kept = None if self.store is None else self.store.get(future.key)
         if kept is None:
             return False
         # The store keeps what training made; what it started from, the job says again.
@@ -229,7 +216,8 @@ class Trainer(ABC):
             for future, trained in zip(cohort, updates, strict=True):
                 update = self._sound(trained)
                 future.fulfil(update)
-                self.store.put(future.key, without_start(update))
+                if self.store is not None:
+                    self.store.put(future.key, without_start(update))
         self.seconds += time.perf_counter() - began
         self._forget_done()
 
@@ -272,6 +260,6 @@ class Trainer(ABC):
             brief=brief,
             memory=memory,
             start={**brief.start, **memory.private},
-            examples=self.shards[job.client].cast(self.network.dtype, self.network.device),
+            examples=self.shards[job.client],
             common=None if job.make_common is None else job.make_common(),
         )

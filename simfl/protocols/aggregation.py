@@ -38,13 +38,28 @@ class Aggregation:
     def aggregate(
         self, ref: StateRef, delivered: Delivered, round_number: int, edge: int | None = None
     ) -> Generator[simpy.Event, Any, StateRef]:
-        """The server works on what was delivered; its next state."""
+        """The server works on what was delivered; its next state.
+
+        Updates carried over from earlier rounds count as changes of the current weights, each by
+        how much less the staleness rule gives it than a fresh one.
+        """
         work = self._values.server_work(ref, delivered)
-        updates = {"updates": int(delivered.clients.size)}
+        shares: NDArray[np.float64] | None = None
+        about: dict[str, Any] = {}
+        if delivered.staleness(ref.version) > 0:
+            given = self._shares(ref.version - delivered.versions)
+            fresh = float(self._shares(np.zeros(1, dtype=np.int64))[0])
+            shares = np.minimum(given / fresh, 1.0) if fresh else given
+            about = {"staleness": delivered.staleness(ref.version), "value": float(shares.mean())}
         yield from self._servers.work(
-            edge, work, version=ref.version + 1, round=round_number, detail=updates
+            edge,
+            work,
+            version=ref.version + 1,
+            round=round_number,
+            detail={"updates": int(delivered.clients.size)},
+            **about,
         )
-        return self._values.aggregate(ref, delivered)
+        return self._values.aggregate(ref, delivered, None if shares is None else shares.tolist())
 
     def absorb(
         self,

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from simfl.protocols.clock import Process
+from simfl.protocols.patience import Patience
 
 if TYPE_CHECKING:
     from simfl.protocols.run import Run
@@ -20,6 +21,12 @@ class Protocol(ABC):
 
     name: ClassVar[str]
     hierarchical: ClassVar[bool] = False
+
+    @property
+    def takes_stale_updates(self) -> bool:
+        """Whether clients' updates may be aggregated some versions after their download."""
+        patience = getattr(self, "patience", None)
+        return isinstance(patience, Patience) and patience.late == "carry_over"
 
     @abstractmethod
     def process(self, run: Run) -> Process:

@@ -25,6 +25,16 @@ class Delivered:
     up_bytes: NDArray[np.int64]
     futures: Sequence[Future]
 
+    def staleness(self, version: int) -> int:
+        """How many versions the stalest update is behind `version`."""
+        return int((version - self.versions).max())
+
+    def take(self, which: NDArray[np.bool_]) -> Delivered:
+        """The updates of a mask."""
+        places = np.flatnonzero(which).tolist() if self.futures else []
+        futures = [self.futures[place] for place in places]
+        return Delivered(self.clients[which], self.versions[which], self.up_bytes[which], futures)
+
     @staticmethod
     def join(several: Sequence[Delivered]) -> Delivered:
         """Several deliveries as one, in their order."""

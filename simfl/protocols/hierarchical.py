@@ -10,13 +10,14 @@ weighted by their members' data, and starts all of them again. With one edge rou
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import simpy
 
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Process
+from simfl.protocols.patience import Patience
 from simfl.protocols.run import Run
 from simfl.protocols.state_ref import StateRef
 
@@ -29,6 +30,10 @@ class Hierarchical(Protocol):
     hierarchical: ClassVar[bool] = True
 
     edge_rounds: Annotated[int, ">= 1", "edge aggregations per cloud round (kappa_2)"] = 2
+
+    patience: Annotated[Patience, "how long an edge server waits for its clients"] = field(
+        default_factory=Patience
+    )
 
     def process(self, run: Run) -> Process:
         """Dispatch all edge servers, wait for all, average, publish; again."""
@@ -44,7 +49,7 @@ class Hierarchical(Protocol):
             state: StateRef = run.values.adopt(kept[edge], cloud)
             for _ in range(self.edge_rounds):
                 chosen = yield from run.select(state, run.members(edge), round_number, edge)
-                delivered = yield from run.turns(chosen, state, round_number, edge)
+                delivered = yield from run.turns(chosen, state, round_number, edge, self.patience)
                 state = yield from run.aggregate(state, delivered, round_number, edge)
                 participants[edge] = int(delivered.clients.size)
             yield from run.backhaul(edge, cloud, round_number, uplink=True)

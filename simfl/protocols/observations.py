@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,25 @@ from simfl.system.world import World
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Turns of distinct clients: when each upload arrives, after how long, for how many joules."""
+
+    clients: IntArray
+    uploaded_s: FloatArray
+    duration_s: FloatArray
+    energy_j: FloatArray
+
+    def take(self, which: NDArray[np.bool_]) -> Reports:
+        """The turns of a mask."""
+        return Reports(
+            self.clients[which],
+            self.uploaded_s[which],
+            self.duration_s[which],
+            self.energy_j[which],
+        )
 
 
 FLAT = -1
@@ -60,17 +81,16 @@ class Observations:
         """Take in what can be expected before anything is observed."""
         self._expected = expected
 
-    def turns(
-        self, clients: IntArray, now_s: FloatArray, duration_s: FloatArray, energy_j: FloatArray
-    ) -> None:
-        """Uploads of distinct clients arrived: when, after how long, for how many joules."""
+    def turns(self, reports: Reports) -> None:
+        """Uploads arrived."""
+        clients, duration_s = reports.clients, reports.duration_s
         self._turns.observe(clients, duration_s, self._turn_prior_s(clients))
         self._participations[clients] += 1
         self._past_seconds[clients] += duration_s
-        self._past_energy_j[clients] += energy_j
-        self._last_seen_s[clients] = now_s
+        self._past_energy_j[clients] += reports.energy_j
+        self._last_seen_s[clients] = reports.uploaded_s
         self._last_duration_s[clients] = duration_s
-        self._last_energy_j[clients] = energy_j
+        self._last_energy_j[clients] = reports.energy_j
 
     def losses(self, clients: IntArray, loss: FloatArray) -> None:
         """Clients reported the mean loss on their data of the model that they received."""

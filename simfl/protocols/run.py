@@ -19,12 +19,14 @@ from simfl.decisions.base import Allocation, Estimator, Scheduling, Selection, S
 from simfl.decisions.feasibility import attainable_share
 from simfl.eventlog import Actors, EventLog
 from simfl.protocols.aggregation import Aggregation
+from simfl.protocols.chosen import numbers_among
 from simfl.protocols.clock import Clock
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.details import as_json, known
 from simfl.protocols.expectations import expectations
 from simfl.protocols.losses import reported_losses
 from simfl.protocols.observations import Observations
+from simfl.protocols.patience import UNLIMITED, Patience
 from simfl.protocols.publication import Publications
 from simfl.protocols.servers import Servers
 from simfl.protocols.state_ref import StateRef
@@ -172,7 +174,7 @@ class Run:
         rng = self._streams.generator("selection", tier + 1, count)
         view = self.observations.clients(players, self.clock.now_s, round_number, tier)
         self._selection_memory[tier], decision = selection.decide(memory, view, rng)
-        chosen = _numbers_among(players, decision, type(selection).__name__)
+        chosen = numbers_among(players, decision, type(selection).__name__)
         self._note(
             "select",
             tier,
@@ -188,10 +190,11 @@ class Run:
         who = "the server" if tier < 0 else f"edge-{tier}"
         while True:
             now_s = self.clock.now_s
-            there = self._availability.available(players, now_s, self._streams)
+            free_s = self._turns.free_s(players)  # later than now for stragglers of closed rounds
+            there = self._availability.available(players, now_s, self._streams) & (free_s <= now_s)
             if there.any():
                 return players[there]
-            later_s = self._availability.next_s(players, now_s, self._streams)
+            later_s = np.maximum(self._availability.next_s(players, now_s, self._streams), free_s)
             next_s = float(later_s.min(initial=np.inf))
             with self.clock.waiting(who, f"one of {players.size} clients to become available"):
                 if next_s == np.inf:
@@ -200,13 +203,19 @@ class Run:
                 yield self.clock.until(max(next_s, float(np.nextafter(now_s, np.inf))))
 
     def turns(
-        self, clients: IntArray, ref: StateRef, round_number: int, edge: int | None = None
+        self,
+        clients: IntArray,
+        ref: StateRef,
+        round_number: int,
+        edge: int | None = None,
+        patience: Patience = UNLIMITED,
     ) -> Generator[simpy.Event, Any, Delivered]:
-        """Clients download, train and upload side by side; ends when the last upload arrives."""
-        delivered = yield from self._turns.together(clients, ref, round_number, edge)
+        """Clients download, train and upload side by side; what is there when `patience` ends."""
+        delivered = yield from self._turns.together(clients, ref, round_number, edge, patience)
         if self._deciders.selection.needs_losses and isinstance(self.values, Values):
-            loss = reported_losses(self.values, ref, clients, self.clock.now_s)
-            self.observations.losses(clients, loss)
+            fresh = delivered.clients[delivered.versions == ref.version]
+            loss = reported_losses(self.values, ref, fresh, self.clock.now_s)
+            self.observations.losses(fresh, loss)
         return delivered
 
     def aggregate(
@@ -322,21 +331,3 @@ class Run:
         actor = self.actors.cloud if edge < 0 else self.actors.edge(edge)
         columns["edge"] = edge if about_edge is None else about_edge
         self.log.row(kind, actor, self.clock.now_s, detail=as_json(detail), **columns)
-
-
-def _numbers_among(players: IntArray, decision: Any, who: str) -> IntArray:
-    """The clients that a selection chose, if they are what it may choose; raises ValueError."""
-    chosen = np.asarray(decision)
-    distinct = np.unique(chosen)
-    if (
-        chosen.ndim != 1
-        or not chosen.size
-        or not np.issubdtype(chosen.dtype, np.integer)
-        or distinct.size != chosen.size
-        or not np.isin(distinct, players).all()
-    ):
-        raise ValueError(
-            f"{who} must choose among the clients it is given: at least one of their numbers, each"
-            f" once; found {chosen[:10].tolist() if chosen.ndim else decision}"
-        )
-    return chosen.astype(np.int64)

@@ -12,7 +12,7 @@ the scheduling rule among the idle ones.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ import simpy
 
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Mailbox, Process
+from simfl.protocols.patience import Patience
 from simfl.protocols.run import Run
 from simfl.protocols.state_ref import StateRef
 
@@ -45,6 +46,10 @@ class SemiAsynchronous(Protocol):
 
     edge_rounds: Annotated[int, ">= 1", "edge aggregations per dispatch (tau_e)"] = 12
     concurrency: Annotated[int, ">= 1", "edge servers in flight after the start (C)"] = 2
+
+    patience: Annotated[Patience, "how long an edge server waits for its clients"] = field(
+        default_factory=Patience
+    )
 
     def process(self, run: Run) -> Process:
         """The cloud: merge what arrives, publish, dispatch the next."""
@@ -99,7 +104,7 @@ class SemiAsynchronous(Protocol):
         state = run.values.adopt(kept, cloud)
         for _ in range(self.edge_rounds):
             chosen = yield from run.select(state, run.members(edge), round_number, edge)
-            delivered = yield from run.turns(chosen, state, round_number, edge)
+            delivered = yield from run.turns(chosen, state, round_number, edge, self.patience)
             state = yield from run.aggregate(state, delivered, round_number, edge)
             participants = np.union1d(participants, delivered.clients)
         yield from run.backhaul(edge, cloud, round_number, uplink=True)

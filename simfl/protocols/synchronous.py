@@ -1,12 +1,16 @@
-"""Synchronous rounds: the server waits for every client that it selected (McMahan et al. 2017)."""
+"""Synchronous rounds: the server waits for every client that it selected (McMahan et al. 2017).
+
+With `patience` it selects more clients than it waits for, or waits no longer than a deadline.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Process
+from simfl.protocols.patience import Patience
 from simfl.protocols.run import Run
 
 
@@ -16,14 +20,19 @@ class Synchronous(Protocol):
 
     name: ClassVar[str] = "synchronous"
 
+    patience: Annotated[Patience, "how long the server waits for a round's clients"] = field(
+        default_factory=Patience
+    )
+
     def process(self, run: Run) -> Process:
-        """Select, train, wait for all, aggregate, publish; again."""
+        """Select, train, wait, aggregate, publish; again."""
         ref, round_number = run.begin("cloud"), 0
         run.expect(ref)
         while True:
             chosen = yield from run.select(ref, run.all_clients, round_number)
-            delivered = yield from run.turns(chosen, ref, round_number)
+            delivered = yield from run.turns(chosen, ref, round_number, patience=self.patience)
+            staleness = delivered.staleness(ref.version)
             ref = yield from run.aggregate(ref, delivered, round_number)
-            if run.publish(ref, round_number, delivered.clients.size, staleness=0):
+            if run.publish(ref, round_number, delivered.clients.size, staleness=staleness):
                 return ref
             round_number += 1

@@ -20,7 +20,9 @@ from simfl.eventlog import KIND_INDEX, EventLog
 from simfl.eventrows import Columns, join_rows, make_rows
 from simfl.protocols.clock import Clock
 from simfl.protocols.deliveries import Delivered
-from simfl.protocols.observations import FLAT, Observations
+from simfl.protocols.late import Late
+from simfl.protocols.observations import FLAT, Observations, Reports
+from simfl.protocols.patience import UNLIMITED, Patience
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
@@ -29,9 +31,6 @@ from simfl.system.world import TurnPlan, World
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-
-Reports = tuple[IntArray, FloatArray, FloatArray, FloatArray]
-"""Of a cohort: clients, when their uploads arrive, after how long, for how many joules."""
 
 
 class Turns:
@@ -62,15 +61,27 @@ class Turns:
         self._allocations: dict[int, int] = {}
         self._under_way: dict[int, Reports] = {}
         self._cohorts = 0
+        self._late = Late(observations, log)
+
+    def free_s(self, clients: IntArray) -> FloatArray:
+        """Since when clients have been free, or when they will be."""
+        return self._free_s[clients]
 
     def together(
-        self, clients: IntArray, ref: StateRef, round_number: int, edge: int | None
+        self,
+        clients: IntArray,
+        ref: StateRef,
+        round_number: int,
+        edge: int | None,
+        patience: Patience = UNLIMITED,
     ) -> Generator[simpy.Event, Any, Delivered]:
-        """Dispatch clients now; ends when the last of their uploads has arrived.
+        """Dispatch clients now; ends when `patience` does, at the latest with their last upload.
 
-        Raises ValueError for a client that is still under way.
+        What is delivered are the updates that are there by then. Raises ValueError for a client
+        that is still under way.
         """
         now_s = self._clock.now_s
+        self._late.observe(now_s)
         busy = clients[self._free_s[clients] > now_s]
         if busy.size:
             raise ValueError(f"client {busy[0]} is dispatched while an earlier turn is under way")
@@ -108,23 +119,34 @@ class Turns:
         active_j = plan.download_j + plan.upload_j + plan.dynamic_j + plan.static_j
         idle_j = self._world.power_idle_w[clients] * (uploaded_s - now_s)
         cohort, self._cohorts = self._cohorts, self._cohorts + 1
-        self._under_way[cohort] = (clients, uploaded_s, uploaded_s - now_s, active_j + idle_j)
+        reports = Reports(clients, uploaded_s, uploaded_s - now_s, active_j + idle_j)
+        self._under_way[cohort] = reports
         who = "the server" if edge is None else f"edge-{edge}"
+        closes_s = patience.closes_s(now_s, uploaded_s, self._values.min_updates)
         with self._clock.waiting(who, f"{clients.size} clients' uploads"):
-            yield self._clock.until(float(uploaded_s.max()))
-        self._observations.turns(*self._under_way.pop(cohort))
+            yield self._clock.until(closes_s)
         if edge is None:
             self._observations.arrived(FLAT, self._clock.now_s - now_s)
         versions = np.full(clients.size, ref.version, dtype=np.int64)
-        return Delivered(clients, versions, prices.up_bytes, futures)
+        delivered = Delivered(clients, versions, prices.up_bytes, futures)
+        tier = -1 if edge is None else edge
+        carried = self._late.carried(tier, closes_s)
+        del self._under_way[cohort]
+        late = uploaded_s > closes_s
+        if late.any():
+            stragglers = delivered.take(late)
+            self._late.expect(
+                stragglers, reports.take(late), closes_s, round_number, tier, patience
+            )
+            delivered, reports = delivered.take(~late), reports.take(~late)
+        self._observations.turns(reports)
+        return Delivered.join([delivered, *carried]) if carried else delivered
 
     def close(self, now_s: float) -> None:
-        """The run ends: count turns of cohorts not yet complete, and book who waits."""
-        for clients, uploaded_s, duration_s, energy_j in self._under_way.values():
-            done = uploaded_s <= now_s
-            self._observations.turns(
-                clients[done], uploaded_s[done], duration_s[done], energy_j[done]
-            )
+        """The run ends: count turns that end by now, and book who waits."""
+        self._late.observe(now_s)
+        for reports in self._under_way.values():
+            self._observations.turns(reports.take(reports.uploaded_s <= now_s))
         self._under_way.clear()
         clients = np.flatnonzero(self._free_s < now_s)
         self._log.add(self._idle_rows(clients, now_s))

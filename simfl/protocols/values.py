@@ -80,6 +80,11 @@ class Values:
             [],
         )
 
+    @property
+    def min_updates(self) -> int:
+        """The fewest updates that a server can aggregate."""
+        return self.algorithm.min_updates
+
     def players(self, ref: StateRef, clients: IntArray) -> IntArray:
         """Which of `clients` the algorithm lets play at this version."""
         return np.asarray(self.algorithm.players(ref.version, clients.tolist()), dtype=np.int64)
@@ -105,18 +110,22 @@ class Values:
         self, clients: IntArray, turns: IntArray, ref: StateRef, held: IntArray
     ) -> list[Future]:
         """Hand in the jobs of some clients' turns, without training them yet."""
-        columns = zip(clients.tolist(), turns.tolist(), held.tolist(), strict=True)
-        return [self._submit(client, turn, ref, holds) for client, turn, holds in columns]
+        seeds = self._streams.seeds("job", clients, turns)
+        columns = zip(clients.tolist(), turns.tolist(), held.tolist(), seeds, strict=True)
+        return [
+            self._submit(client, turn, ref, holds, seed) for client, turn, holds, seed in columns
+        ]
 
-    def _submit(self, client: int, turn: int, ref: StateRef, held: int) -> Future:
-        latest = self._latest.get(client)
+    def _submit(self, client: int, turn: int, ref: StateRef, held: int, seed: int) -> Future:
+        # Jobs of clients that keep nothing stand alone: one whose update is dropped is not trained.
+        latest = self._latest.get(client) if self._remembers(ref.version) else None
         previous = latest[1] if latest else None
         chain = previous.key if previous else None
         future = self.trainer.submit(
             LocalJob(
                 key=make_key("job", ref.key, client, turn, held, chain),
                 client=client,
-                seed=self._streams.seed("job", client, turn),
+                seed=seed,
                 version=ref.version,
                 make_brief=lambda: self.algorithm.brief(self.network, ref.value(), client, held),
                 ready=lambda: ref.known,
@@ -130,12 +139,17 @@ class Values:
 
     def computed(self, clients: IntArray, futures: Sequence[Future], time_s: FloatArray) -> None:
         """Clients end the computation of their jobs at `time_s`: the jobs join their chains."""
+        if not futures or not self._remembers(futures[0].version):
+            return
         for client, future, ended_s in zip(clients.tolist(), futures, time_s.tolist(), strict=True):
             latest = self._latest.get(client)
             self._latest[client] = (ended_s, future, latest[1] if latest else None)
 
+    def _remembers(self, version: int) -> bool:
+        return self.algorithm.recipe(self.network, version).remembers
+
     def last_job(self, client: int, now_s: float) -> Future | None:
-        """The client's last job whose computation has ended by `now_s`."""
+        """The client's last job whose computation has ended by `now_s`, if it left a memory."""
         if client not in self._latest:
             return None
         ended_s, future, before = self._latest[client]
@@ -194,8 +208,7 @@ class Values:
         def make() -> ServerState:
             state = ref.value()
             updates = [
-                _counted(replace(future.result(), staleness=late), state, scale)
-                for _, future, late, scale in jobs
+                _counted(future.result(), late, state, scale) for _, future, late, scale in jobs
             ]
             for _, future, _, _ in jobs:
                 future.release()  # clients' chains hold futures; they need the memory alone
@@ -322,7 +335,9 @@ class Values:
         return scores
 
 
-def _counted(update: Update, state: ServerState, share: float | None) -> Update:
+def _counted(update: Update, staleness: int, state: ServerState, share: float | None) -> Update:
+    if staleness != update.staleness:
+        update = replace(update, staleness=staleness)
     return update if share is None else update.rebased(state.weights, share)
 
 

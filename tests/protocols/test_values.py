@@ -15,6 +15,10 @@ from tests.protocols.test_moments import TWINS
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small
 
 SMALLER = {"data": {"name": "synthetic", "examples": 64, "partition": "iid"}, "model": "linear"}
+KEEPING = {
+    "name": "fedavg",
+    "local": {"batch_size": 16, "momentum": 0.9, "keep_optimizer": True},
+}
 PLUGINS = """
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -83,7 +87,7 @@ def test_a_first_state_has_its_tier_and_clients_in_its_key():
 
 def test_a_job_has_state_client_turn_held_and_chain_in_its_key():
     """Whatever a brief, a seed or a memory may depend on makes another job."""
-    values = new_values()
+    values = new_values(algorithm=KEEPING)
     cloud, edge = values.begin([0, 1], "cloud"), values.begin([0, 1], "edge-0")
     asked = [
         one_job(values, cloud),
@@ -99,6 +103,19 @@ def test_a_job_has_state_client_turn_held_and_chain_in_its_key():
 
     assert all_differ([job.key for job in [*asked, chained]])
     assert again.key == asked[0].key
+
+
+def test_jobs_of_clients_that_keep_nothing_stand_alone():
+    """What a client did before is no part of a job without memory, so it need not be trained."""
+    values = new_values()
+    ref = values.begin([0, 1], "cloud")
+    dropped = one_job(values, ref)
+
+    values.computed(np.array([0]), [dropped], np.array([1.0]))
+    later = one_job(values, ref, turn=1)
+
+    assert later.job.previous is None
+    assert values.last_job(0, 2.0) is None
 
 
 def test_an_aggregate_has_its_jobs_and_their_staleness_in_its_key_in_any_order():
@@ -241,13 +258,14 @@ def test_what_is_reported_of_a_turn_is_what_its_rows_cost(tmp_path):
 
 def test_a_job_is_done_when_its_computation_is_not_when_its_upload_is(tmp_path):
     """Between the two the client holds its new memory already."""
-    simulated(small(**SMALLER, stop={"versions": 1}), tmp_path)
+    simulated(small(**SMALLER, algorithm=KEEPING, stop={"versions": 1}), tmp_path)
     events = pd.read_parquet(tmp_path / "events.parquet").set_index("kind")
     computed_s = events.loc["compute", "time_s"].min()
     client = int(events.loc["compute"].sort_values("time_s")["client"].iloc[0])
 
     limit_s = float(np.nextafter(computed_s, np.inf))
-    _, cut = simulated(small(**SMALLER, stop={"versions": None, "time_s": limit_s}))
+    stop = {"versions": None, "time_s": limit_s}
+    _, cut = simulated(small(**SMALLER, algorithm=KEEPING, stop=stop))
 
     assert cut.values.last_job(client, limit_s) is not None
     assert sum(cut.values.last_job(one, limit_s) is not None for one in range(8)) < 8

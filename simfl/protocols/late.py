@@ -1,0 +1,77 @@
+"""Uploads that arrive after their round has closed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.eventlog import KIND_INDEX, EventLog
+from simfl.eventrows import make_rows
+from simfl.protocols.deliveries import Delivered
+from simfl.protocols.details import as_json
+from simfl.protocols.observations import Observations, Reports
+from simfl.protocols.patience import Patience
+
+FloatArray = NDArray[np.float64]
+
+
+class Late:
+    """Waits for the late: they are observed when they arrive, and carried over or dropped."""
+
+    def __init__(self, observations: Observations, log: EventLog) -> None:
+        self._observations = observations
+        self._log = log
+        self._reports: list[Reports] = []
+        self._carried: dict[int, list[tuple[FloatArray, Delivered]]] = {}
+
+    def expect(
+        self,
+        delivered: Delivered,
+        reports: Reports,
+        closed_s: float,
+        round_number: int,
+        tier: int,
+        patience: Patience,
+    ) -> None:
+        """These clients of the server `tier` (or -1) are on their way though the round closed."""
+        self._reports.append(reports)
+        if patience.late == "carry_over":
+            self._carried.setdefault(tier, []).append((reports.uploaded_s, delivered))
+        count = delivered.clients.size
+        self._log.add(
+            make_rows(
+                count,
+                kind=KIND_INDEX["late"],
+                actor=delivered.clients,
+                start_s=reports.uploaded_s,
+                time_s=reports.uploaded_s,
+                edge=tier,
+                version=delivered.versions,
+                round=round_number,
+                value=reports.uploaded_s - closed_s,
+                detail=[as_json({"then": patience.late})] * count,
+            )
+        )
+
+    def observe(self, now_s: float) -> None:
+        """The servers see the turns that have ended by now."""
+        waiting = []
+        for reports in self._reports:
+            there = reports.uploaded_s <= now_s
+            if there.any():
+                self._observations.turns(reports.take(there))
+            if not there.all():
+                waiting.append(reports.take(~there))
+        self._reports = waiting
+
+    def carried(self, tier: int, now_s: float) -> list[Delivered]:
+        """Updates for the server `tier` that have arrived since it last asked."""
+        arrived, waiting = [], []
+        for uploaded_s, delivered in self._carried.get(tier, []):
+            there = uploaded_s <= now_s
+            if there.any():
+                arrived.append(delivered.take(there))
+            if not there.all():
+                waiting.append((uploaded_s[~there], delivered.take(~there)))
+        self._carried[tier] = waiting
+        return arrived

@@ -1,0 +1,49 @@
+"""How long a server waits for the clients of a round."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Over-selection and deadlines (Bonawitz et al., MLSys 2019, arXiv 1902.01046, section 2.2).
+
+    A round closes when the first 1/`over_selection` of its clients have reported, or at the
+    deadline if that is earlier, but never with fewer updates than the algorithm needs. Clients
+    that are late finish all the same, and pay for it; the round after their arrival takes their
+    updates in, the less the staler they are, or they are dropped.
+    """
+
+    deadline_s: Annotated[
+        float | None, "> 0", "seconds from dispatch to the close of a round; null waits"
+    ] = None
+    over_selection: Annotated[
+        float, ">= 1", "how many times more clients are selected than are waited for"
+    ] = 1.0
+    late: Annotated[
+        Literal["drop", "carry_over"], "what becomes of updates that come after the close"
+    ] = "drop"
+
+    def closes_s(self, dispatched_s: float, uploaded_s: FloatArray, least: int) -> float:
+        """When a round closes whose uploads arrive at `uploaded_s`; `least` of them it awaits.
+
+        With fewer clients than `least` it awaits them all.
+        """
+        arrivals_s = np.sort(uploaded_s)
+        # Not one client more for a rounding error.
+        wanted = math.ceil(arrivals_s.size / self.over_selection * (1 - 1e-12))
+        closes_s = float(arrivals_s[wanted - 1])
+        if self.deadline_s is not None:
+            closes_s = min(closes_s, dispatched_s + self.deadline_s)
+        return max(closes_s, float(arrivals_s[min(least, arrivals_s.size) - 1]))
+
+
+UNLIMITED = Patience()

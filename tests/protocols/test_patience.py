@@ -1,0 +1,193 @@
+"""Over-selection and deadlines: who is waited for, and what becomes of the others."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from simfl.algorithms.fedavg import FedAvg
+from simfl.assembly import assemble
+from simfl.protocols.patience import Patience
+from simfl.simulation import Options
+from simfl.yaml_source import ScenarioError
+from tests.small import final_weights, largest_difference, simulated, small
+
+POLYNOMIAL = {"staleness": {"name": "polynomial", "exponent": 0.5}}
+
+
+def flat(versions=6, **patience):
+    """Synchronous rounds of all eight clients under this patience."""
+    return small(
+        protocol={"name": "synchronous", "patience": patience},
+        decisions=POLYNOMIAL,
+        stop={"versions": versions},
+    )
+
+
+def events(folder):
+    """The run's rows of a kind, by its name."""
+    rows = pq.read_table(folder / "events.parquet").to_pandas()
+    return lambda kind: rows[rows["kind"] == kind]
+
+
+@pytest.mark.parametrize(
+    ("patience", "least", "closes_s"),
+    [
+        (Patience(), 1, 19.0),
+        (Patience(over_selection=1.25), 1, 17.0),  # 4 of 5
+        (Patience(over_selection=2.0), 1, 14.0),  # 2.5 of 5 are 3
+        (Patience(deadline_s=5.0), 1, 15.0),
+        (Patience(deadline_s=100.0), 1, 19.0),
+        (Patience(deadline_s=0.5), 1, 11.0),  # nobody is there yet: the first is awaited
+        (Patience(deadline_s=0.5), 3, 14.0),
+        (Patience(deadline_s=0.5), 9, 19.0),
+        (Patience(deadline_s=5.0, over_selection=5.0), 1, 11.0),
+    ],
+)
+def test_a_round_closes_when_enough_are_there_or_at_the_deadline(patience, least, closes_s):
+    """Dispatched at 10 s, uploads at 11, 12, 14, 17 and 19 s; `least` are awaited in any case."""
+    uploaded_s = np.array([14.0, 11.0, 19.0, 12.0, 17.0])
+
+    assert patience.closes_s(10.0, uploaded_s, least) == closes_s
+
+
+@pytest.mark.parametrize("factor", [1.1, 1.3, 1.7])
+@pytest.mark.parametrize("tens", range(1, 20))
+def test_over_selection_is_not_rounded_up(factor, tens):
+    """13 selected at 1.3 times too many are 10 waited for, whatever 13 / 1.3 rounds to."""
+    selected = round(10 * tens * factor)
+
+    closes_s = Patience(over_selection=factor).closes_s(0.0, np.arange(1.0, selected + 1), 1)
+
+    assert closes_s == 10 * tens
+
+
+@pytest.mark.parametrize("late", ["drop", "carry_over"])
+def test_patience_that_nobody_exceeds_changes_nothing(tmp_path, late):
+    """With a deadline after the last upload the log is that of a server that waits for all."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+
+    simulated(flat(), tmp_path / "a")
+    simulated(flat(deadline_s=1e6, late=late), tmp_path / "b")
+
+    logs = [(tmp_path / name / "events.parquet").read_bytes() for name in "ab"]
+    assert logs[0] == logs[1]
+
+
+def test_dropped_updates_cost_their_clients_but_train_nothing(tmp_path):
+    """Six of eight count in every round; the others compute, upload and are named as late."""
+    _, run = simulated(flat(over_selection=8 / 6), tmp_path)
+    of = events(tmp_path)
+
+    late, uploads = of("late"), of("upload")
+    horizon_s = run.clock.now_s
+    aggregated = [json.loads(detail)["updates"] for detail in of("cloud_aggregate")["detail"]]
+    assert len(late) > 0
+    assert set(late["detail"]) == {'{"then": "drop"}'}
+    # Whoever is still under way is not selected, so rounds may be smaller than eight.
+    selected = of("select")["value"].to_numpy().astype(int)
+    assert selected.min() < 8
+    assert aggregated == [int(np.ceil(count * 6 / 8)) for count in selected]
+    assert run.values.trainer.trained == sum(aggregated)
+    arrived = uploads[uploads["bytes"] > 0]
+    assert len(arrived) == sum(aggregated) + (late["time_s"] <= horizon_s).sum()
+    assert all(run.laws.values())
+
+
+def test_late_updates_are_carried_over_once_each(tmp_path):
+    """Every upload that arrives before the last close is in exactly one aggregation."""
+    _, run = simulated(flat(over_selection=2.0, late="carry_over"), tmp_path)
+    of = events(tmp_path)
+
+    merged = of("cloud_aggregate")
+    taken = [json.loads(detail)["updates"] for detail in merged["detail"]]
+    last_close_s = merged["start_s"].max()
+    uploads = of("upload")
+    assert sum(taken) == (uploads["time_s"] <= last_close_s).sum()
+    assert merged["staleness"].max() >= 1
+    assert all(run.laws.values())
+
+
+def test_a_carried_over_update_counts_by_its_staleness(monkeypatch):
+    """By hand: w2 = w1 + sum n_i s_i delta_i / sum n_i, where s is 2^-1/2 for the late client."""
+    aggregations = []
+    aggregate = FedAvg.aggregate
+
+    def recording(self, state, updates, evaluator):
+        aggregations.append((state.weights, updates))
+        return aggregate(self, state, updates, evaluator)
+
+    monkeypatch.setattr(FedAvg, "aggregate", recording)
+    everybody = simulated(flat(1))[1]
+    (first, trained), *_ = aggregations
+    aggregations.clear()
+    run = simulated(flat(2, over_selection=8 / 7, late="carry_over"))[1]
+
+    (_, fresh), (second, updates) = aggregations
+    (late,) = [update for update in updates if update.staleness]
+    assert everybody.values.trainer.trained == 8
+    assert late.client not in {update.client for update in fresh}
+    (its_job,) = [update for update in trained if update.client == late.client]
+    for name, weights in final_weights(run).items():
+        moved = sum(
+            update.num_examples * (update.payload[name] - second[name])
+            for update in updates
+            if update is not late
+        )
+        moved = moved + 2**-0.5 * late.num_examples * (its_job.payload[name] - first[name])
+        total = sum(update.num_examples for update in updates)
+        assert torch.allclose(weights, second[name] + moved / total, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cap", [1, 3])
+def test_deadlines_do_not_depend_on_how_jobs_are_batched(tmp_path, cap):
+    """Stragglers' jobs are trained later and in other company; no byte of the log shows it."""
+    scenario = flat(over_selection=2.0, late="carry_over")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+
+    one = simulated(scenario, tmp_path / "a")[1]
+    other = simulated(scenario, tmp_path / "b", cohort_cap=cap)[1]
+
+    logs = [(tmp_path / name / "events.parquet").read_bytes() for name in "ab"]
+    assert logs[0] == logs[1]
+    assert largest_difference(final_weights(one), final_weights(other)) == 0.0
+
+
+@pytest.mark.parametrize("protocol", ["hierarchical", "semi_asynchronous"])
+def test_edge_servers_keep_deadlines_too(tmp_path, protocol):
+    """Edge rounds close with half of their clients, and take the late ones in afterwards."""
+    patience = {"over_selection": 2.0, "late": "carry_over"}
+    scenario = small(
+        protocol={"name": protocol, "edge_rounds": 3, "patience": patience},
+        decisions=POLYNOMIAL,
+    )
+
+    _, run = simulated(scenario, tmp_path)
+    of = events(tmp_path)
+
+    assert len(of("late")) > 0
+    assert of("edge_aggregate")["staleness"].max() >= 1
+    assert all(run.laws.values())
+
+
+def test_carrying_over_is_refused_where_an_algorithm_allows_no_stale_updates(tmp_path):
+    """An algorithm that refuses buffered asynchronous learning refuses late updates too."""
+    (tmp_path / "own.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from simfl.algorithms.fedavg import FedAvg\n"
+        "@dataclass(frozen=True)\n"
+        "class Fresh(FedAvg):\n"
+        "    name = 'fresh'\n"
+        "    refusals = {'buffered': 'its proof needs fresh updates'}\n"
+    )
+    scenario = small(
+        algorithm={"name": f"{tmp_path / 'own.py'}:Fresh"},
+        protocol={"name": "synchronous", "patience": {"late": "carry_over", "deadline_s": 1.0}},
+    )
+
+    with pytest.raises(ScenarioError, match=r"carry_over.*its proof needs fresh updates"):
+        assemble(scenario, Options(device="cpu"))
