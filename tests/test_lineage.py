@@ -130,6 +130,29 @@ def test_the_source_of_base_classes_counts(tmp_path, monkeypatch):
     assert len(keys) == 2
 
 
+def test_the_source_of_imported_helpers_counts(tmp_path, monkeypatch):
+    """A function of another of the user's modules counts, however far it is imported from."""
+    monkeypatch.syspath_prepend(tmp_path)
+    sources = []
+    for number, scale in enumerate(("1.0", "2.0")):
+        near, far = f"simfl_test_near_{number}", f"simfl_test_far_{number}"
+        (tmp_path / f"{far}.py").write_text(f"import numpy as np\n\nSCALE = np.float64({scale})\n")
+        (tmp_path / f"{near}.py").write_text(
+            f"import {far} as far\n\ndef scaled(x):\n    return far.SCALE * x\n"
+        )
+        (tmp_path / f"own_{number}.py").write_text(
+            f"from simfl.algorithms.fedavg import FedAvg\nfrom {near} import scaled\n\n"
+            "class Mine(FedAvg):\n    scale = staticmethod(scaled)\n"
+        )
+        scenario = scenario_in(tmp_path, algorithm={"name": f"own_{number}.py:Mine"})
+        sources.append(_source_of(assemble(scenario, Options(device="cpu")).algorithm))
+
+    assert "float64(1.0)" in sources[0]
+    assert "float64(2.0)" in sources[1]
+    assert "class FedAvg" not in sources[0]  # shipped: goes by its version
+    assert "def array" not in sources[0]  # installed
+
+
 def test_each_ingredient_counts_on_its_own():
     """Seed, platform, data and algorithm, where nothing else tells two runs apart."""
     simulation = assemble(small(**SMALLER), Options(device="cpu"))
