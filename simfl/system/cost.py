@@ -58,6 +58,16 @@ class TransferCost:
 
 @dataclass(frozen=True)
 class WireTransfer(TransferCost):
-    """A transfer's cost and the bytes that crossed the link, after the codec."""
+    """A message's cost over all its attempts, and the bytes that crossed the link for it.
+
+    `wire_bytes` is the message's size after the codec, `attempts` how often it was sent (0: there
+    was no message), `lost_bytes` what was sent in vain: attempts * wire_bytes = lost_bytes plus
+    wire_bytes where the message arrived. `failed` says that it never did. `promotion_j` is the part
+    of `active_j` that waking the radio took.
+    """
 
     wire_bytes: IntArray
+    attempts: IntArray
+    lost_bytes: IntArray
+    failed: NDArray[np.bool_]
+    promotion_j: FloatArray

@@ -1,4 +1,9 @@
-"""Links: how long a message takes and what both ends pay for it."""
+"""Links: how long a message takes and what both ends pay for it.
+
+Powers are those of the client end's interface. Phones' radios have been fitted so: power for being
+active plus a slope times the rate, a promotion before the first message and a tail after the last
+(Huang et al., MobiSys 2012, and its successors).
+"""
 
 from __future__ import annotations
 
@@ -10,59 +15,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.system.cost import FloatArray, TransferCost
+from simfl.system.radio_paths import RadioPaths
 
 
+@dataclass(frozen=True, kw_only=True)
 class Link(ABC):
     """Base of every link: a frozen dataclass whose fields are the keys of `link:`.
 
-    `predictable` says that a transfer's duration is known when it starts. A subclass has the
-    attributes below: nominal rates, round-trip time with its standard deviation, and what the
-    client end's interface draws while it waits.
+    `predictable` says that a transfer's duration is known when it starts, `needs_places` that the
+    rate depends on where the ends stand.
     """
 
     predictable: ClassVar[bool] = True
+    needs_places: ClassVar[bool] = False
 
-    uplink_bps: float
-    downlink_bps: float
-    rtt_s: float
-    jitter_s: float
-    power_idle_w: float
-
-    @abstractmethod
-    def transmit(
-        self,
-        bits: ArrayLike,
-        uplink: bool,
-        rate_factor: ArrayLike = 1.0,
-        jitter: ArrayLike | None = None,
-    ) -> TransferCost:
-        """Cost of sending `bits` up or down; broadcasts over clients.
-
-        `rate_factor` multiplies the nominal rate, `jitter` the latency (both positive; None is 1).
-        No bits, no message: zero seconds and joules.
-        """
-
-    @property
-    def jitter_sigma(self) -> float:
-        """Sigma of the lognormal with mean 1 whose product with `rtt_s` has the sd `jitter_s`."""
-        if self.rtt_s == 0:
-            return 0.0
-        return float(np.sqrt(np.log1p((self.jitter_s / self.rtt_s) ** 2)))
-
-
-@dataclass(frozen=True)
-class FixedRateLink(Link):
-    """A dedicated channel: duration = rtt / 2 + bits / rate, in each direction.
-
-    The client end draws, beyond idle, power - power_idle_w + slope * rate for the whole duration
-    (Huang et al., MobiSys 2012, and its successors fit radios so); the network spends
-    `energy_j_per_byte`.
-    """
-
-    name: ClassVar[str] = "fixed_rate"
-
-    uplink_bps: Annotated[float, "> 0"]
-    downlink_bps: Annotated[float, "> 0"]
     rtt_s: Annotated[float, ">= 0", "round-trip time; a message takes half of it"]
     power_transmit_w: Annotated[float, ">= 0", "client end's interface while it sends"]
     power_receive_w: Annotated[float, ">= 0", "client end's interface while it receives"]
@@ -73,10 +39,27 @@ class FixedRateLink(Link):
         float, ">= 0", "added to power_receive_w per bit/s received"
     ] = 0.0
     energy_j_per_byte: Annotated[float, ">= 0", "spent by the network between the ends"] = 0.0
+    promotion_s: Annotated[float, ">= 0", "a sleeping radio takes so long to wake up"] = 0.0
+    power_promotion_w: Annotated[float | None, ">= 0", "interface while it wakes up"] = None
+    tail_s: Annotated[float, ">= 0", "the radio stays awake so long after a message"] = 0.0
+    power_tail_w: Annotated[float | None, ">= 0", "interface in its tail"] = None
+    duty_cycle: Annotated[float, "> 0", "<= 1", "share of the time in which it may send"] = 1.0
+    loss_probability: Annotated[float, ">= 0", "<= 1", "of one attempt to send a message"] = 0.0
 
     def __post_init__(self) -> None:
         if self.jitter_s > 0 and self.rtt_s == 0:
             raise ValueError("jitter_s: a link without rtt_s has no latency that could vary")
+        for state in ("promotion", "tail"):
+            if getattr(self, f"{state}_s") > 0 and getattr(self, f"power_{state}_w") is None:
+                raise ValueError(f"power_{state}_w: missing, needed where {state}_s is given")
+
+    @abstractmethod
+    def rate_bps(self, uplink: bool) -> float:
+        """Bits per second up or down where every factor on the rate is 1."""
+
+    def channel(self, paths: RadioPaths) -> FloatArray:
+        """Factor of the radio channel on the rate, one per transfer; asked if `needs_places`."""
+        return np.ones(len(paths.clients))
 
     def transmit(
         self,
@@ -85,23 +68,42 @@ class FixedRateLink(Link):
         rate_factor: ArrayLike = 1.0,
         jitter: ArrayLike | None = None,
     ) -> TransferCost:
-        """duration = jitter * rtt / 2 + bits / (rate_factor * rate)."""
+        """Cost of sending `bits` up or down with the radio awake; broadcasts over clients.
+
+        duration = jitter * rtt / 2 + bits / (rate_factor * rate * duty cycle). The client end
+        draws, beyond idle, power - idle + slope * rate while it waits for the latency and while
+        bits pass, not while the duty cycle forbids to send. `rate_factor` multiplies the rate,
+        `jitter` the latency (both positive; None is 1). No bits, no message: zero seconds and
+        joules.
+        """
         size = np.asarray(bits, dtype=float)
-        if uplink:
-            nominal_bps, power_w, slope = (
-                self.uplink_bps,
-                self.power_transmit_w,
-                self.slope_up_w_per_bps,
-            )
-        else:
-            nominal_bps, power_w, slope = (
-                self.downlink_bps,
-                self.power_receive_w,
-                self.slope_down_w_per_bps,
-            )
-        rate_bps = nominal_bps * np.asarray(rate_factor, dtype=float)
+        power_w = self.power_transmit_w if uplink else self.power_receive_w
+        slope = self.slope_up_w_per_bps if uplink else self.slope_down_w_per_bps
+        rate_bps = self.rate_bps(uplink) * np.asarray(rate_factor, dtype=float)
         latency_s = self.rtt_s / 2.0 * np.asarray(1.0 if jitter is None else jitter, dtype=float)
-        duration_s: FloatArray = np.where(size > 0, latency_s + size / rate_bps, 0.0)
+        active_s: FloatArray = np.where(size > 0, latency_s + size / rate_bps, 0.0)
+        silent_s = size / rate_bps * (1.0 / self.duty_cycle - 1.0)
         beyond_idle_w = np.maximum(power_w - self.power_idle_w + slope * rate_bps, 0.0)
-        network_j = np.broadcast_to(self.energy_j_per_byte / 8.0 * size, duration_s.shape)
-        return TransferCost(duration_s, beyond_idle_w * duration_s, network_j)
+        network_j = np.broadcast_to(self.energy_j_per_byte / 8.0 * size, active_s.shape)
+        return TransferCost(active_s + silent_s, beyond_idle_w * active_s, network_j)
+
+    @property
+    def jitter_sigma(self) -> float:
+        """Sigma of the lognormal with mean 1 whose product with `rtt_s` has the sd `jitter_s`."""
+        if self.rtt_s == 0:
+            return 0.0
+        return float(np.sqrt(np.log1p((self.jitter_s / self.rtt_s) ** 2)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedRateLink(Link):
+    """A dedicated channel: duration = rtt / 2 + bits / rate, in each direction."""
+
+    name: ClassVar[str] = "fixed_rate"
+
+    uplink_bps: Annotated[float, "> 0"]
+    downlink_bps: Annotated[float, "> 0"]
+
+    def rate_bps(self, uplink: bool) -> float:
+        """The direction's own rate."""
+        return self.uplink_bps if uplink else self.downlink_bps

@@ -16,33 +16,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.streams import Streams
-from simfl.system.codec import Codec, Float32
+from simfl.system.codecs.base import Codec
+from simfl.system.codecs.float32 import Float32
 from simfl.system.cost import ComputeCost, FloatArray, IntArray, MissingCost, WireTransfer
 from simfl.system.device import Device, Server
+from simfl.system.grouping import by_value
 from simfl.system.link import Link
+from simfl.system.link_columns import LinkColumns
+from simfl.system.message_loss import MessageLoss
+from simfl.system.messages import send, transmit_all
+from simfl.system.radio_paths import RadioPaths
+from simfl.system.turn_plan import TurnPlan
 
-
-@dataclass(frozen=True, eq=False)
-class TurnPlan:
-    """What one turn of each asked client costs; columns in the order of the clients asked.
-
-    Bytes are those on the wire. Joules are the client's own beyond its idle power, but for the
-    `..._network_j`. `cycles` are those executed, noise and device spread included.
-    """
-
-    frequency_hz: FloatArray
-    down_bytes: IntArray
-    download_s: FloatArray
-    download_j: FloatArray
-    download_network_j: FloatArray
-    cycles: FloatArray
-    compute_s: FloatArray
-    dynamic_j: FloatArray
-    static_j: FloatArray
-    up_bytes: IntArray
-    upload_s: FloatArray
-    upload_j: FloatArray
-    upload_network_j: FloatArray
+__all__ = ["TurnPlan", "World"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +39,8 @@ class World:
     point into `devices` and `links`. `speed_factor` divides a client's compute times, `work_factor`
     multiplies its work, `rate_factor` its link's rates. `compute_noise` and `transfer_noise` are
     the sigmas of lognormal factors with mean 1 on each computation's and each transfer's duration;
-    `jitter` multiplies the links' own sigmas of the factor on their latency.
+    `jitter` multiplies the links' own sigmas of the factor on their latency; `fades` False leaves
+    radio channels at their mean. Without `message_loss` every message arrives.
     """
 
     streams: Streams
@@ -76,8 +63,14 @@ class World:
     compute_noise: float = 0.0
     transfer_noise: float = 0.0
     jitter: float = 1.0
+    fades: bool = True
+    message_loss: MessageLoss | None = None
     uplink_codec: Codec = field(default_factory=Float32)
     downlink_codec: Codec = field(default_factory=Float32)
+
+    def __post_init__(self) -> None:
+        if self.backhaul.needs_places:
+            raise ValueError("backhaul: its rate depends on distance, but the cloud has no place")
 
     @property
     def num_clients(self) -> int:
@@ -103,9 +96,9 @@ class World:
         return total
 
     @cached_property
-    def _jitter_sigma(self) -> FloatArray:
-        """Each link's sigma of the factor on its latency."""
-        return self.jitter * np.array([link.jitter_sigma for link in self.links])
+    def _link_columns(self) -> LinkColumns:
+        """Figures of each access link."""
+        return LinkColumns.of(self.links)
 
     @cached_property
     def power_law(self) -> tuple[FloatArray, FloatArray]:
@@ -120,7 +113,8 @@ class World:
     @property
     def without_noise(self) -> World:
         """The same hardware with every duration at its mean: what it is registered with."""
-        return replace(self, compute_noise=0.0, transfer_noise=0.0, jitter=0.0)
+        steady = replace(self, compute_noise=0.0, transfer_noise=0.0, jitter=0.0)
+        return replace(steady, fades=False, message_loss=None)
 
     @property
     def edge_power_idle_w(self) -> float:
@@ -174,52 +168,75 @@ class World:
         down_bytes: ArrayLike,
         up_bytes: ArrayLike,
         frequency_hz: ArrayLike,
+        edges: ArrayLike | None = None,
+        radio_idle_s: ArrayLike = 0.0,
     ) -> TurnPlan:
         """Cost of one turn of each client: download, computation at `frequency_hz`, upload.
 
         `turns` counts each client's own turns (it addresses the noise), `examples` is what passes
-        through training, times the brief's work; bytes are raw ones, before the codec. Arrays have
-        one entry per client; scalars hold for all. MissingCost names a device without figures.
+        through training, times the brief's work; bytes are raw ones, before the codec. `edges` are
+        the access points (each client's home edge, if not given); `radio_idle_s` the seconds since
+        the client's last message, 0 for a radio that is awake, inf for one that has not sent yet.
+        Arrays have one entry per client; scalars hold for all. MissingCost names a device without
+        figures.
         """
         asked = _indices(clients)
         frequency = self.round_frequency(asked, frequency_hz)
-        download = self.access_transfer(asked, turns, down_bytes, uplink=False)
+        before_s = np.broadcast_to(np.asarray(radio_idle_s, dtype=float), asked.shape)
+        download = self.access_transfer(asked, turns, down_bytes, False, edges, before_s)
         cycles, compute = self._compute(asked, turns, examples, forward_flops, frequency)
-        upload = self.access_transfer(asked, turns, up_bytes, uplink=True)
-        return TurnPlan(
-            frequency_hz=frequency,
-            down_bytes=download.wire_bytes,
-            download_s=download.duration_s,
-            download_j=download.active_j,
-            download_network_j=download.network_j,
-            cycles=cycles,
-            compute_s=compute.duration_s,
-            dynamic_j=compute.dynamic_j,
-            static_j=compute.static_j,
-            up_bytes=upload.wire_bytes,
-            upload_s=upload.duration_s,
-            upload_j=upload.active_j,
-            upload_network_j=upload.network_j,
+        begun_s = np.where(download.wire_bytes > 0, 0.0, before_s)
+        computed_s = begun_s + compute.duration_s
+        upload = self.access_transfer(asked, turns, up_bytes, True, edges, computed_s)
+        return TurnPlan.of(
+            frequency,
+            download,
+            cycles,
+            compute,
+            upload,
+            idle_tail_j=self.tail_j(asked, 0.0, before_s),
+            compute_tail_j=self.tail_j(asked, begun_s, computed_s),
+            radio_idle_s=np.where(upload.wire_bytes > 0, 0.0, computed_s),
         )
 
+    def tail_j(self, clients: ArrayLike, begin_s: ArrayLike, end_s: ArrayLike) -> FloatArray:
+        """Joules of each radio's tail from `begin_s` to `end_s` seconds after its last message.
+
+        inf, no message so far, has no tail.
+        """
+        columns = self._link_columns.take(self.link_index[_indices(clients)])
+        joules = columns.tail_j(end_s) - columns.tail_j(begin_s)
+        return np.where(np.isinf(end_s), 0.0, joules)
+
     def access_transfer(
-        self, clients: ArrayLike, turns: ArrayLike, raw_bytes: ArrayLike, uplink: bool
+        self,
+        clients: ArrayLike,
+        turns: ArrayLike,
+        raw_bytes: ArrayLike,
+        uplink: bool,
+        edges: ArrayLike | None = None,
+        radio_idle_s: ArrayLike = 0.0,
     ) -> WireTransfer:
-        """Cost of one message of each client to its edge (or back), one entry per client."""
+        """Cost of one message of each client to its edge (or back), one entry per client.
+
+        `edges` and `radio_idle_s` as in `plan_turns`.
+        """
         asked = _indices(clients)
         wire_bytes = self._encoded(np.broadcast_to(np.asarray(raw_bytes), asked.shape), uplink)
+        link_index = self.link_index[asked]
+        columns = self._link_columns.take(link_index)
         component = "access.up" if uplink else "access.down"
-        sigma = self._jitter_sigma[self.link_index[asked]]
+        sigma = self.jitter * columns.jitter_sigma
         noise, jitter = self._transfer_noise(component, asked, turns, sigma)
+        edge = np.broadcast_to(self.home_edge[asked] if edges is None else edges, asked.shape)
+        turn, points_m = np.broadcast_to(turns, asked.shape), self.edge_position_m
+        paths = RadioPaths(
+            self.streams, uplink, asked, edge, turn, self.position_m, points_m, self.fades
+        )
         rate_factor = self.rate_factor[asked] / noise
-        duration_s, active_j, network_j = np.empty((3, len(asked)))
-        for index, own in _groups(self.link_index[asked]):
-            cost = self.links[index].transmit(
-                8.0 * wire_bytes[own], uplink, rate_factor[own], jitter[own]
-            )
-            duration_s[own], active_j[own] = cost.duration_s, cost.active_j
-            network_j[own] = cost.network_j
-        return WireTransfer(duration_s, active_j, network_j, wire_bytes)
+        once = transmit_all(self.links, link_index, paths, wire_bytes, rate_factor, jitter)
+        luck = self._luck(component, asked, turns)
+        return send(once, wire_bytes, columns, radio_idle_s, self.message_loss, luck)
 
     def backhaul_transfer(
         self, edge: ArrayLike, counter: ArrayLike, raw_bytes: ArrayLike, uplink: bool
@@ -230,10 +247,12 @@ class World:
         """
         wire_bytes = self._encoded(np.asarray(raw_bytes), uplink)
         component = "backhaul.up" if uplink else "backhaul.down"
-        sigma = self.jitter * self.backhaul.jitter_sigma
+        columns = LinkColumns.of([self.backhaul]).take(0)
+        sigma = self.jitter * columns.jitter_sigma
         noise, jitter = self._transfer_noise(component, edge, counter, sigma)
-        cost = self.backhaul.transmit(8.0 * wire_bytes, uplink, 1.0 / noise, jitter)
-        return WireTransfer(cost.duration_s, cost.active_j, cost.network_j, wire_bytes)
+        once = self.backhaul.transmit(8.0 * wire_bytes, uplink, 1.0 / noise, jitter)
+        luck = self._luck(component, edge, counter)
+        return send(once, wire_bytes, columns, 0.0, self.message_loss, luck)
 
     def aggregate(
         self, tier: Literal["edge", "cloud"], flops: ArrayLike, bytes_moved: ArrayLike
@@ -280,21 +299,21 @@ class World:
             return np.ones(np.broadcast_shapes(np.shape(entity), np.shape(counter)))
         return self.streams.lognormal(sigma, component, entity, counter)
 
+    def _luck(self, component: str, entity: ArrayLike, counter: ArrayLike) -> FloatArray:
+        """What decides how often messages are sent; nothing is drawn where none can be lost."""
+        if self.message_loss is None:
+            return np.ones(np.broadcast_shapes(np.shape(entity), np.shape(counter)))
+        return self.streams.uniform(f"{component}.loss", entity, counter)
+
     def _encoded(self, raw_bytes: ArrayLike, uplink: bool) -> IntArray:
         codec = self.uplink_codec if uplink else self.downlink_codec
         return codec.encoded_bytes(raw_bytes)
 
     def _by_device(self, clients: IntArray) -> Iterator[tuple[Device, IntArray]]:
-        for index, own in _groups(self.device_index[clients]):
+        for index, own in by_value(self.device_index[clients]):
             yield self.devices[index], own
 
 
 def _indices(clients: ArrayLike) -> IntArray:
     """Client numbers as a one-dimensional array."""
     return np.atleast_1d(np.asarray(clients, dtype=np.int64))
-
-
-def _groups(index: IntArray) -> Iterator[tuple[int, IntArray]]:
-    """Each value in `index`, ascending, with the rows that hold it."""
-    for value in np.flatnonzero(np.bincount(index)):
-        yield int(value), np.flatnonzero(index == value)

@@ -91,3 +91,21 @@ def test_jitter_needs_latency() -> None:
     """Jitter on a link without latency is refused instead of being dropped."""
     with pytest.raises(ValueError, match=r"^jitter_s"):
         replace(LINK, rtt_s=0.0, jitter_s=0.1)
+
+
+def test_duty_cycle_anchor() -> None:
+    """LeNet-5 over LoRa SF7: 361 s on the air, 10.0 h at 1 %; the radio pays for the air alone."""
+    lora = replace(LINK, uplink_bps=5468.75, rtt_s=0.0, power_transmit_w=0.3, duty_cycle=0.01)
+
+    cost = lora.transmit(32 * 61_706, uplink=True)
+
+    assert float(cost.duration_s) == pytest.approx(36_107, rel=1e-4)
+    assert float(cost.duration_s) / 3600 == pytest.approx(10.0, abs=0.05)
+    assert float(cost.active_j) == pytest.approx(361.07 * 0.05, rel=1e-4)
+
+
+@pytest.mark.parametrize("state", ["promotion", "tail"])
+def test_a_radio_state_without_power_is_refused(state: str) -> None:
+    """A promotion or tail that takes time takes a stated power: never a silent zero."""
+    with pytest.raises(ValueError, match=f"^power_{state}_w: missing"):
+        replace(LINK, **{f"{state}_s": 1.0})

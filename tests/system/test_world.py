@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfl.system.codec import Codec
+from simfl.system.codecs.base import Codec
 from simfl.system.cost import IntArray, MissingCost
 from simfl.system.link import FixedRateLink
 from simfl.system.world import World
@@ -64,7 +64,14 @@ def test_sizes(make_world: MakeWorld) -> None:
         predictable = False
 
     world = make_world()
-    shared = Queueing(1e6, 1e6, 0.0, 1.0, 1.0, 0.0)
+    shared = Queueing(
+        uplink_bps=1e6,
+        downlink_bps=1e6,
+        rtt_s=0.0,
+        power_transmit_w=1.0,
+        power_receive_w=1.0,
+        power_idle_w=0.0,
+    )
 
     assert (world.num_clients, world.num_edges) == (4, 2)
     assert world.predictable

@@ -1,0 +1,1 @@
+"""Codecs: how many bytes of a message cross the link."""

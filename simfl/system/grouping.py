@@ -1,0 +1,15 @@
+"""Rows that are of one kind, to be computed together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simfl.system.cost import IntArray
+
+
+def by_value(index: IntArray) -> Iterator[tuple[int, IntArray]]:
+    """Each value in `index`, ascending, with the rows that hold it."""
+    for value in np.flatnonzero(np.bincount(index)):
+        yield int(value), np.flatnonzero(index == value)

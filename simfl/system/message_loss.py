@@ -1,0 +1,47 @@
+"""Lost messages, and what it takes to send them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from simfl.system.cost import IntArray
+
+
+@dataclass(frozen=True)
+class MessageLoss:
+    """A sender waits for an acknowledgement and sends again, later each time; then gives up.
+
+    An attempt is lost with probability q, whatever came before. After the i-th lost attempt the
+    sender waits timeout_s * backoff^(i-1). With R + 1 = `attempts_max`, a message is never
+    delivered with probability q^(R+1) and is sent (1 - q^(R+1)) / (1 - q) times on average.
+    """
+
+    probability: Annotated[
+        float | None, ">= 0", "<= 1", "that an attempt is lost, on every link; null: each its own"
+    ] = None
+    timeout_s: Annotated[float, ">= 0", "until the first repetition"] = 1.0
+    attempts_max: Annotated[int, ">= 1", "how often a message is sent at most"] = 4
+    backoff: Annotated[float, ">= 1", "factor on the next wait"] = 2.0
+
+    def attempts(
+        self, loss_probability: ArrayLike, uniform: ArrayLike
+    ) -> tuple[IntArray, NDArray[np.bool_]]:
+        """How often each message is sent, and whether all of that was in vain; broadcasts.
+
+        `loss_probability` is the link's own, `uniform` one draw per message: a larger probability
+        never means fewer attempts.
+        """
+        own = loss_probability if self.probability is None else self.probability
+        probability, draw = np.asarray(own, dtype=float), np.asarray(uniform, dtype=float)
+        # P(more than k attempts) = q^k.
+        lost_after = probability[..., None] ** np.arange(1, self.attempts_max + 1)
+        lost = (draw[..., None] < lost_after).sum(axis=-1)
+        return np.minimum(lost + 1, self.attempts_max), lost == self.attempts_max
+
+    def wait_s(self, attempt: int) -> float:
+        """How long the sender waits for an answer to its `attempt`-th attempt, from 1."""
+        return self.timeout_s * self.backoff ** (attempt - 1)
