@@ -1,0 +1,19 @@
+"""Half precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from simfl.system.codecs.base import Codec, value_count
+from simfl.system.cost import IntArray
+
+
+@dataclass(frozen=True)
+class Float16(Codec):
+    """Every value as an IEEE 754 binary16: 2 bytes."""
+
+    def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:
+        """Two bytes a value."""
+        return 2 * value_count(raw_bytes)

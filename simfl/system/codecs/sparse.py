@@ -1,0 +1,67 @@
+"""Messages in which few values travel, with what it takes to say which ones.
+
+Of n values k travel. Where they stand is told by one bit per value (`bitmap`, ceil(n / 8) bytes),
+by their numbers in ceil(log2 n) bits each (`index`) or in 4 bytes each (`index32`), or is known to
+both ends (`none`). `dense` sends all n, zeros included. `smallest` is the cheapest of dense, bitmap
+and index, and one byte that says which.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simfl.system.codecs.base import Codec, bit_bytes, value_count
+from simfl.system.cost import IntArray
+
+Positions = Literal["smallest", "dense", "bitmap", "index", "index32", "none"]
+
+
+def sparse_bytes(
+    values: ArrayLike, kept: ArrayLike, value_bits: int, positions: Positions
+) -> IntArray:
+    """Bytes of messages in which `kept` of `values` values travel, `value_bits` bits each."""
+    all_of_them, travelling = np.asarray(values, np.int64), np.asarray(kept, np.int64)
+    if positions == "dense":
+        return bit_bytes(all_of_them * value_bits)
+    if positions == "smallest":
+        ways: tuple[Positions, ...] = ("dense", "bitmap", "index")
+        sizes = [sparse_bytes(all_of_them, travelling, value_bits, way) for way in ways]
+        return np.where(all_of_them > 0, np.minimum.reduce(sizes) + 1, 0)
+    sent = bit_bytes(travelling * value_bits)
+    if positions == "bitmap":
+        return sent + bit_bytes(all_of_them)
+    if positions == "none":
+        return sent
+    index_bits = 32 if positions == "index32" else _bits_to_number(all_of_them)
+    return sent + bit_bytes(travelling * index_bits)
+
+
+def _bits_to_number(values: IntArray) -> IntArray:
+    """ceil(log2 n), exact for any n that a float holds exactly; 0 for n < 2."""
+    exponent = np.frexp(np.maximum(values - 1, 0).astype(float))[1]
+    return np.asarray(exponent, dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseCodec(Codec):
+    """Base of codecs by which a share of the values travels."""
+
+    share: Annotated[float, "> 0", "<= 1", "of the values that travel; rounded up"]
+    value_bits: Annotated[int, ">= 1", "<= 32", "bits of each of them"] = 32
+
+    @property
+    @abstractmethod
+    def positions(self) -> Positions:
+        """How the receiver learns which values they are."""
+
+    def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:
+        """The values that travel, and where they stand."""
+        values = value_count(raw_bytes)
+        # Rounded first: 0.1 * 30 is a little more than 3 in floating point.
+        kept = np.ceil(np.round(self.share * values, 6)).astype(np.int64)
+        return sparse_bytes(values, kept, self.value_bits, self.positions)
