@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.special import exp1
 
-from simfl.streams import Streams
 from simfl.system.log_distance import LogDistanceRadio
 from simfl.system.radio_paths import RadioPaths
 from simfl.system.shannon import THERMAL_NOISE_W_PER_HZ, capacity_bps
 from simfl.system.umi import UmiRadio, line_of_sight_probability
+from tests.system.radio import paths
 
 TEN_DBM_W = 0.01
 MACRO = LogDistanceRadio(
@@ -51,22 +51,6 @@ UMI = UmiRadio(
     power_receive_w=1.0,
     power_idle_w=0.0,
 )
-
-
-def paths(distance_m: Any, **changes: Any) -> RadioPaths:
-    """Uploads of as many clients as there are distances, all to one access point."""
-    away_m = np.atleast_1d(np.asarray(distance_m, dtype=float))
-    client = np.arange(away_m.size)
-    columns: dict[str, Any] = {
-        "streams": Streams(11),
-        "uplink": True,
-        "clients": client,
-        "access_points": np.zeros_like(client),
-        "turns": np.zeros_like(client),
-        "position_m": np.stack([away_m, np.zeros(away_m.size)], axis=1),
-        "access_point_m": np.zeros((1, 2)),
-    }
-    return RadioPaths(**{**columns, **changes})
 
 
 def rate_bps(link: Any, where: RadioPaths) -> np.ndarray:
