@@ -168,7 +168,7 @@ def simulate(simulation: Simulation, one: Run) -> str:
     process = one.env.process(protocol.process(one))
     limit_s = simulation.scenario.stop.time_s
     with _rare_collections():
-        one.clock.run(process if limit_s is None else process | one.clock.until(limit_s))
+        one.clock.run(process, limit_s)
     if one.publications.reason is not None:
         return one.publications.reason
     return "the protocol ended by itself" if process.triggered else f"time_s reached {limit_s:g}"

@@ -74,10 +74,11 @@ class Clock:
         finally:
             del self._waits[ticket]
 
-    def run(self, finished: simpy.Event) -> Any:
-        """Run until `finished` and all else that happens at that moment; the value of `finished`.
+    def run(self, finished: simpy.Event, limit_s: float | None = None) -> Any:
+        """Run until `finished`, or to `limit_s`, and all else that happens at that moment.
 
-        Raises `Stalled`, naming every wait, if that cannot happen.
+        The value of `finished`, None at the limit. Raises `Stalled`, naming every wait, once
+        nothing can happen any more: a limit that lies ahead is no event.
         """
 
         def to_the_end_of_the_moment() -> Process:
@@ -85,13 +86,26 @@ class Clock:
             yield self._now(_END_OF_RUN)
             return value
 
-        try:
-            return self.env.run(until=self.env.process(to_the_end_of_the_moment()))
-        except RuntimeError as error:
-            if "No scheduled events left" not in str(error):
-                raise
-            waits = "; ".join(text for text, _ in self._waits.values()) or "nothing is waited for"
-            raise Stalled(f"stalled at {self.now_s:g} s: {waits}") from None
+        ended = self.env.process(to_the_end_of_the_moment())
+        ended.callbacks.append(_defuse)
+        while not ended.processed:
+            next_s = self.env.peek()
+            if next_s == math.inf:
+                waits = "; ".join(text for text, _ in self._waits.values())
+                reason = waits or "nothing is waited for"
+                raise Stalled(f"stalled at {self.now_s:g} s: {reason}")
+            if limit_s is not None and next_s > limit_s:
+                return self.env.run(until=self.until(limit_s))
+            self.env.step()
+        outcome: Any = ended.value
+        if not ended.ok:
+            raise outcome
+        return outcome
+
+
+def _defuse(event: simpy.Event) -> None:
+    """Its failure is raised by who waits for it, and not by the step in which it failed."""
+    event.defused = True
 
 
 class Mailbox:

@@ -44,6 +44,39 @@ def test_a_stall_names_who_waits_for_what():
         clock.run(clock.env.process(cloud()))
 
 
+def test_a_limit_that_lies_ahead_is_no_event():
+    """Nothing more can happen at 2 s: a stall, at that moment, and not the end of the time."""
+    clock = Clock()
+
+    def cloud():
+        yield clock.until(2.0)
+        with clock.waiting("the cloud", "edge-3"):
+            yield clock.env.event()
+
+    with pytest.raises(Stalled, match="stalled at 2 s: the cloud waits for edge-3"):
+        clock.run(clock.env.process(cloud()), 100.0)
+    assert clock.now_s == 2.0
+
+
+@pytest.mark.parametrize(("limit_s", "finished"), [(2.0, False), (2.5, False), (3.0, True)])
+def test_a_limit_ends_the_run_at_that_very_moment(limit_s, finished):
+    """What is due at the limit still happens, and what comes later does not."""
+    clock, done = Clock(), []
+
+    def process():
+        for time_s in (1.0, 2.0, 3.0):
+            yield clock.until(time_s)
+            yield clock.settled()
+            done.append(time_s)
+        return "value"
+
+    value = clock.run(clock.env.process(process()), limit_s)
+
+    assert clock.now_s == limit_s
+    assert done == [time_s for time_s in (1.0, 2.0, 3.0) if time_s <= limit_s]
+    assert value == ("value" if finished else None)
+
+
 def test_simultaneous_messages_are_handed_out_in_order():
     """Whoever puts first, the lowest order is taken first; earlier messages before later ones."""
     clock, taken = Clock(), []

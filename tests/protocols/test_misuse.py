@@ -146,12 +146,17 @@ def test_a_protocol_may_end_by_itself(own, stop, tmp_path):
     assert run.manifest["horizon_s"] == 1.0
 
 
-def test_an_edge_server_without_players_is_named_when_all_stalls(own):
-    """Nobody of edge server 1 may play, so that it waits for ever, and the cloud for it."""
+@pytest.mark.parametrize("stop", [{"versions": 3}, {"versions": None, "time_s": 1000.0}])
+def test_an_edge_server_without_players_is_named_when_all_stalls(own, stop):
+    """Nobody of edge server 1 may play, so that it waits for ever, and the cloud for it.
+
+    A limit of time does not hide it: the run has not come so far, it has stalled.
+    """
     local = {"batch_size": 16}
     scenario = small(
         protocol={**SEMI_ASYNCHRONOUS, "concurrency": 1},
         algorithm={"name": own("FirstFour"), "local": local},
+        stop=stop,
     )
 
     with pytest.raises(RuntimeError, match="edge-1 waits for one of 0 clients"):
