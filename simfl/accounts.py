@@ -2,7 +2,8 @@
 
 Two views of the same rows: `expect` follows what is under way, so that the energy spent by any
 moment is known while the run goes on; `book` adds up what has ended, per device and kind, and
-checks what must hold of every row.
+checks what must hold of every row. Beside the rows, `Messages` counts what was sent, so that a
+receipt that was lost or entered twice is noticed.
 """
 
 from __future__ import annotations
@@ -14,14 +15,69 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 _TOLERANCE = 1e-9
+_MOST_BLOCKS = 1000
+"""Sendings that are kept apart; more are added up as far as they have arrived."""
+
+_Sent = tuple[IntArray, FloatArray, FloatArray, IntArray]
+
+
+class Messages:
+    """What senders count: the bytes of each message once, at the moment when it sets out.
+
+    Books of shape (2, actors): down and up, by the device at the lower end of the link (the client,
+    or the edge server between edge and cloud), which is where the log books a message that arrived.
+    """
+
+    def __init__(self, actors: int) -> None:
+        self._arrived: IntArray = np.zeros((2, actors), dtype=np.int64)
+        self._under_way: tuple[list[_Sent], list[_Sent]] = ([], [])
+
+    def send(
+        self,
+        actors: IntArray,
+        start_s: FloatArray,
+        due_s: FloatArray,
+        size_bytes: IntArray,
+        now_s: float,
+        *,
+        uplink: bool,
+    ) -> None:
+        """Messages that set out at `start_s` (now or later) and are due at `due_s`, as columns."""
+        blocks = self._under_way[uplink]
+        blocks.append((actors, start_s, due_s, size_bytes))
+        if len(blocks) >= _MOST_BLOCKS:
+            self._settle(now_s, uplink)
+
+    def by(self, horizon_s: float) -> tuple[IntArray, IntArray]:
+        """Bytes sent by `horizon_s`, and those of them that are still in flight then."""
+        in_flight = np.zeros_like(self._arrived)
+        for uplink in (False, True):
+            self._settle(horizon_s, uplink)
+            for actors, start_s, _, size_bytes in self._under_way[uplink]:
+                begun = start_s < horizon_s
+                np.add.at(in_flight[int(uplink)], actors[begun], size_bytes[begun])
+        return self._arrived + in_flight, in_flight
+
+    def _settle(self, now_s: float, uplink: bool) -> None:
+        """Add up what has arrived; what has not becomes one block."""
+        blocks = self._under_way[uplink]
+        if not blocks:
+            return
+        actors, start_s, due_s, size_bytes = map(np.concatenate, zip(*blocks, strict=True))
+        there = due_s <= now_s
+        np.add.at(self._arrived[int(uplink)], actors[there], size_bytes[there])
+        rest = ~there
+        blocks[:] = [(actors[rest], start_s[rest], due_s[rest], size_bytes[rest])]
 
 
 class Accounts:
     """Books of `power_idle_w.size` devices over the log's kinds.
 
     `power_idle_w`: what each actor draws when it does nothing, W. `kinds`: the log's kinds in
-    order; `states` are those that fill a device's time; `transfers` those that move bytes.
+    order; `states` are those that fill a device's time; `transfers` those that move bytes, down
+    and up. `traffic` says, once the run is closed, what became of all bytes sent.
     """
 
     def __init__(
@@ -35,6 +91,8 @@ class Accounts:
         self.power_idle_w = power_idle_w
         shape = (power_idle_w.size, len(self.kinds))
         self.seconds, self.joules, self.bytes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self.messages = Messages(power_idle_w.size)
+        self.traffic: dict[str, int] = {}
         self.violations: list[str] = []
         self._states = [self.kinds.index(state) for state in states]
         self._transfers = [self.kinds.index(kind) for kind in transfers]
@@ -148,6 +206,7 @@ class Accounts:
             self.violations.append(
                 f"bytes add up: {moved} booked, {self.bytes_moved(horizon_s)} running"
             )
+        self._check_traffic(horizon_s)
         laws = (
             "time never runs back",
             "completion = dispatch + duration",
@@ -156,5 +215,26 @@ class Accounts:
             "states fill each device's time",
             "joules add up",
             "bytes add up",
+            "bytes sent = received + lost + in flight",
         )
         return {law: not any(found.startswith(law) for found in self.violations) for law in laws}
+
+    def _check_traffic(self, horizon_s: float) -> None:
+        """The senders' count against the receipts, for every device and direction."""
+        sent, in_flight = self.messages.by(horizon_s)
+        received = self.bytes[:, self._transfers].T.astype(np.int64)
+        lost = np.zeros_like(sent)  # no link loses a message
+        self.traffic = {
+            "bytes_sent": int(sent.sum()),
+            "bytes_received": int(received.sum()),
+            "bytes_lost": int(lost.sum()),
+            "bytes_in_flight": int(in_flight.sum()),
+        }
+        wrong = np.argwhere(sent != received + lost + in_flight)
+        if wrong.size:
+            way, actor = wrong[0]
+            self.violations.append(
+                f"bytes sent = received + lost + in flight: {self.kinds[self._transfers[way]]} of"
+                f" actor {actor}, {sent[way, actor]} sent, {received[way, actor]} received,"
+                f" {lost[way, actor]} lost, {in_flight[way, actor]} in flight"
+            )

@@ -85,6 +85,7 @@ def figures(one: Run) -> dict[str, Any]:
         "horizon_s": now_s,
         "energy_j": accounts.energy_j(now_s),
         "bytes": accounts.bytes_moved(now_s),
+        "traffic": accounts.traffic,
         "energy_by_state_j": {
             kind: float(accounts.joules[:, index].sum())
             for index, kind in enumerate(accounts.kinds)

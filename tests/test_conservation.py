@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 import simfl
-from simfl.eventlog import STATES
+from simfl.eventlog import KIND_INDEX, STATES, EventLog
+from simfl.eventrows import join_rows, take_rows
+from simfl.execution import RunFailed
 from tests.small import SEMI_ASYNCHRONOUS, small
 
 SCENARIOS = {
@@ -63,6 +65,51 @@ def test_bytes_are_counted_once_per_hop(finished):
     assert up["bytes"].sum() == finished.clients["bytes_sent"].sum()
 
 
+def test_what_was_sent_arrived_or_is_in_flight(finished):
+    """The senders' own count: what arrived are the log's messages, what was cut is in flight."""
+    events, traffic = finished.events, finished.manifest["traffic"]
+    messages = events[events["kind"].isin(["download", "upload"])]
+    cut = messages["detail"].str.contains('"cut"')
+
+    assert traffic["bytes_received"] == messages["bytes"].sum()
+    assert traffic["bytes_lost"] == 0
+    assert traffic["bytes_sent"] == traffic["bytes_received"] + traffic["bytes_in_flight"]
+    assert (traffic["bytes_in_flight"] > 0) == cut.any()
+
+
+RECEIPTS = {
+    "dropped": lambda rows, one: take_rows(rows, ~one),
+    "entered twice": lambda rows, one: join_rows([rows, take_rows(rows, one)]),
+    "of another size": lambda rows, one: {**rows, "bytes": rows["bytes"] + one},
+    "of another client": lambda rows, one: {**rows, "actor": (rows["actor"] + one) % 8},
+}
+
+
+@pytest.mark.parametrize("kind", ["download", "upload"])
+@pytest.mark.parametrize("wrong", list(RECEIPTS))
+def test_a_wrong_receipt_fails_the_run(wrong, kind, tmp_path, monkeypatch):
+    """One message of the run is entered wrongly into the log; its sender's count tells."""
+    add, seen = EventLog.add, []
+
+    def faulty(log, rows):
+        of_clients = (rows["kind"] == KIND_INDEX[kind]) & (rows["actor"] < 8)
+        if of_clients.any():
+            seen.append(rows)
+            if len(seen) == 2:
+                rows = RECEIPTS[wrong](rows, np.arange(len(of_clients)) == of_clients.argmax())
+        add(log, rows)
+
+    monkeypatch.setattr(EventLog, "add", faulty)
+
+    with pytest.raises(RunFailed, match=rf"received \+ lost \+ in flight: {kind} of actor"):
+        simfl.run(SCENARIOS["synchronous"], tmp_path / "run")
+
+    manifest = simfl.load_run(tmp_path / "run").manifest
+    assert manifest["status"] == "failed"
+    assert not manifest["invariants"]["bytes sent = received + lost + in flight"]
+    assert manifest["invariants"]["bytes add up"]
+
+
 def test_the_rounds_table_can_be_recomputed_from_the_events(finished):
     """Energy by each version's moment is the pro rata sum of the rows; bytes those arrived."""
     events, rounds = finished.events, finished.rounds
@@ -80,7 +127,7 @@ def test_the_rounds_table_can_be_recomputed_from_the_events(finished):
 def test_the_manifest_reports_that_all_laws_hold(finished):
     """Every invariant is checked on every run and reported."""
     assert finished.manifest["status"] == "completed"
-    assert len(finished.manifest["invariants"]) == 7
+    assert len(finished.manifest["invariants"]) == 8
     assert all(finished.manifest["invariants"].values())
     assert finished.manifest["violations"] == []
 

@@ -83,6 +83,14 @@ class Servers:
             detail=json.dumps({"active_j": active_j}),
             **about,
         )
+        self._log.accounts.messages.send(
+            np.array([self._log.actors.edge(edge)]),
+            np.array([start_s]),
+            np.array([end_s]),
+            np.array([int(cost.wire_bytes)]),
+            start_s,
+            uplink=uplink,
+        )
         network_j = float(cost.network_j)
         if network_j:
             self._log.row(

@@ -115,6 +115,10 @@ class Turns:
                 -1 if edge is None else edge,
             )
         )
+        messages = self._log.accounts.messages
+        begun_s = np.full(clients.size, now_s)
+        messages.send(clients, begun_s, downloaded_s, plan.down_bytes, now_s, uplink=False)
+        messages.send(clients, computed_s, uploaded_s, plan.up_bytes, now_s, uplink=True)
         self._free_s[clients] = uploaded_s
         active_j = plan.download_j + plan.upload_j + plan.dynamic_j + plan.static_j
         idle_j = self._world.power_idle_w[clients] * (uploaded_s - now_s)
