@@ -32,10 +32,12 @@ print(f"{run.manifest['name']}: {run.manifest['reason']}, {horizon_s:.4g} s, {le
 # A turn is a client's download, training and upload. The turns of one edge round (of one round,
 # where a flat server has no edge) start together and have the same server version; the round ends
 # with the last upload, and everybody else waits for that client, the straggler. Rounds that the
-# end of the run cut short are left out.
+# end of the run cut short are left out, and so are queries, by which a selection asks clients for
+# their loss before a round.
 
 # %%
 stages = events[events["client"].notna() & events["kind"].isin(["download", "compute", "upload"])]
+stages = stages[~stages["detail"].str.contains('"query"', na=False)]
 stages = stages.assign(client=stages["client"].astype(int), edge=stages["edge"].fillna(-1))
 in_round = ["edge", "version"]
 is_cut = stages["detail"].str.contains('"cut"', na=False)

@@ -20,6 +20,7 @@ from simfl import registry
 from simfl.checks import (
     check_model,
     check_pair,
+    check_selection,
     check_stop,
     check_trainer,
     check_workers,
@@ -59,6 +60,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     resolved = scenario.with_parts(complete)
     algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
     check_pair(scenario, algorithm, protocol)
+    check_selection(scenario, parts[("decisions", "selection")], protocol)
     world = _world(scenario, parts[("population",)], streams)
     root = options.data_root or scenario.data.root or os.environ.get("SIMFL_DATA")
     shards = deal(

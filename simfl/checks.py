@@ -8,6 +8,7 @@ import torch
 
 from simfl import registry
 from simfl.algorithms.base import Algorithm
+from simfl.decisions.base import QueryingSelection, Selection
 from simfl.learning.network import Network
 from simfl.protocols.base import Protocol
 from simfl.scenario import Scenario
@@ -69,6 +70,19 @@ def check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> 
             "carry_over",
             "",
             f"{one} takes no late updates in (carry_over): {algorithm.refusals['buffered']}",
+        )
+
+
+def check_selection(scenario: Scenario, selection: Selection, protocol: Protocol) -> None:
+    """Raises `ScenarioError` for a selection that cannot choose under this protocol."""
+    if isinstance(selection, QueryingSelection) and protocol.overlapping:
+        one, other = (registry.part_name(type(part)) for part in (selection, protocol))
+        raise scenario.where("decisions", "selection").error(
+            one,
+            "",
+            f"{one} asks clients and waits for their answers before it chooses, and {other} chooses"
+            " at once whenever a client is free; accepted: a protocol with rounds, or a selection"
+            " that does not ask",
         )
 
 

@@ -28,15 +28,15 @@ from simfl.eventrows import Columns, cut_rows, join_rows, rows_of, take_rows
 # kind -> (what it is, what `value` holds, the keys of `detail`). The order is the canonical one
 # of simultaneous rows: what ends a turn comes before what follows from it.
 KINDS: dict[str, tuple[str, str, str]] = {
-    "download": ("a message reaches a client or edge server", "", "active_j"),
-    "compute": ("a client trains", "", "cycles, dynamic_j, static_j"),
-    "upload": ("a client's or edge server's message reaches its server", "", "active_j"),
+    "download": ("a message reaches a client or edge server", "", "active_j, query"),
+    "compute": ("a client trains, or answers a query", "", "cycles, dynamic_j, static_j, query"),
+    "upload": ("a client's or edge server's message reaches its server", "", "active_j, query"),
     "network": ("energy spent inside the network between edge and cloud", "", ""),
     "edge_aggregate": ("an edge server aggregates its clients' updates", "", "updates"),
     "cloud_aggregate": ("the cloud aggregates, or merges an edge's model", "share", "updates"),
     "evaluate": ("a global version is evaluated; takes no simulated time", "accuracy", "loss"),
     "associate": ("clients are associated with edge servers", "", "edges, js_home, js, switches"),
-    "select": ("clients are selected for a round", "number selected", "selected, eligible"),
+    "select": ("clients are selected for a round", "number selected", "selected, eligible, asked"),
     "schedule": (
         "the cloud picks an edge server to dispatch",
         "edge picked",

@@ -35,6 +35,20 @@ class Selection(ABC):
         """The numbers (not positions) of distinct clients chosen out of `view.clients`."""
 
 
+class QueryingSelection(Selection):
+    """Base of selections that ask clients, before they choose, for their loss of the current model.
+
+    Asking costs time, bytes and energy: the model goes down to the candidates, each passes over its
+    data once and sends the mean loss back. Then `decide` sees the answers as `last_loss`.
+    """
+
+    @abstractmethod
+    def candidates(
+        self, memory: Any, view: ClientView, rng: np.random.Generator
+    ) -> tuple[Any, IntArray]:
+        """New memory, and the numbers of distinct clients out of `view.clients` to be asked."""
+
+
 class Association(ABC):
     """Assigns every client to an edge server, before training."""
 

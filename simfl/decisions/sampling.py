@@ -1,11 +1,14 @@
-"""How many clients a selection takes, given as a number or as a share."""
+"""How many clients a selection takes, by number or by share, and drawing them by data size."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
+
 from simfl.decisions.base import Selection
+from simfl.decisions.views import ClientView, IntArray
 
 
 @dataclass(frozen=True)
@@ -22,3 +25,13 @@ class CountedSelection(Selection):
     def wanted(self, players: int) -> int:
         """At least one, at most all of the `players`."""
         return min(players, self.count or max(1, round((self.share or 0.0) * players)))
+
+
+def proportional_to_size(view: ClientView, count: int, rng: np.random.Generator) -> IntArray:
+    """`count` clients, ascending, drawn without replacement in proportion to their examples.
+
+    All that have examples, where those are fewer.
+    """
+    weight = view.num_examples / view.num_examples.sum()
+    drawn = min(count, int(np.count_nonzero(weight)))
+    return np.sort(rng.choice(view.clients, size=drawn, replace=False, p=weight))

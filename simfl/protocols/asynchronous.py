@@ -23,6 +23,7 @@ class Asynchronous(Protocol):
     """The server updates its model at every arrival and sends that client's slot on."""
 
     name: ClassVar[str] = "asynchronous"
+    overlapping: ClassVar[bool] = True
 
     concurrency: Annotated[int | None, ">= 1", "clients in flight; null is all of them"] = None
     mixing: Literal["model", "delta"] = "model"

@@ -16,11 +16,13 @@ class Protocol(ABC):
     """A choreography: a SimPy process over a `Run`, which it drives through its methods.
 
     It holds keyed handles and never a tensor. `hierarchical` says whether clients belong to edge
-    servers that aggregate for the cloud.
+    servers that aggregate for the cloud; `overlapping` whether a server selects clients while
+    others that it has selected are under way.
     """
 
     name: ClassVar[str]
     hierarchical: ClassVar[bool] = False
+    overlapping: ClassVar[bool] = False
 
     @property
     def takes_stale_updates(self) -> bool:

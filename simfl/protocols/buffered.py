@@ -27,6 +27,7 @@ class Buffered(Protocol):
     """The server gathers `buffer` updates, from whichever versions, and then takes one step."""
 
     name: ClassVar[str] = "buffered"
+    overlapping: ClassVar[bool] = True
 
     buffer: Annotated[int, ">= 1", "updates per server step (K)"] = 10
     concurrency: Annotated[int | None, ">= 1", "clients in flight; null is all of them"] = None

@@ -15,11 +15,18 @@ import simpy
 from numpy.typing import NDArray
 
 from simfl.accounts import Accounts
-from simfl.decisions.base import Allocation, Estimator, Scheduling, Selection, Staleness
+from simfl.decisions.base import (
+    Allocation,
+    Estimator,
+    QueryingSelection,
+    Scheduling,
+    Selection,
+    Staleness,
+)
 from simfl.decisions.feasibility import attainable_share
 from simfl.eventlog import Actors, EventLog
 from simfl.protocols.aggregation import Aggregation
-from simfl.protocols.chosen import numbers_among
+from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.details import as_json, known
@@ -28,6 +35,7 @@ from simfl.protocols.losses import reported_losses
 from simfl.protocols.observations import Observations
 from simfl.protocols.patience import UNLIMITED, Patience
 from simfl.protocols.publication import Publications
+from simfl.protocols.queries import Queries
 from simfl.protocols.servers import Servers
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
@@ -97,6 +105,9 @@ class Run:
         self._turns = Turns(
             world, values, deciders.allocation, self.observations, num_examples, streams, log, clock
         )
+        self._queries = Queries(
+            world, values, self._turns, self.observations, num_examples, streams, clock
+        )
 
     @property
     def env(self) -> simpy.Environment:
@@ -162,7 +173,10 @@ class Run:
     def select(
         self, ref: StateRef, clients: IntArray, round_number: int, edge: int | None = None
     ) -> Generator[simpy.Event, Any, IntArray]:
-        """Which of `clients` take part in this round; waits until one of them is available."""
+        """Which of `clients` take part in this round; waits until one of them is available.
+
+        A selection that asks clients first waits for their answers; who answered is still there.
+        """
         tier = -1 if edge is None else edge
         players = yield from self._available(self.values.players(ref, clients), tier)
         selection = self._deciders.selection
@@ -171,6 +185,11 @@ class Run:
         memory = self._selection_memory[tier]
         count = self._selections.get(tier, 0)
         self._selections[tier] = count + 1
+        asked = 0
+        if isinstance(selection, QueryingSelection):
+            memory, asked = yield from self._queries.ask(
+                selection, memory, players, ref, round_number, edge, count
+            )
         rng = self._streams.generator("selection", tier + 1, count)
         view = self.observations.clients(players, self.clock.now_s, round_number, tier)
         self._selection_memory[tier], decision = selection.decide(memory, view, rng)
@@ -181,7 +200,11 @@ class Run:
             version=ref.version,
             round=round_number,
             value=float(chosen.size),
-            detail={"eligible": int(players.size), "selected": chosen[:50].tolist()},
+            detail={
+                "eligible": int(players.size),
+                "selected": chosen[:50].tolist(),
+                **({"asked": asked} if asked else {}),
+            },
         )
         return chosen
 
@@ -211,7 +234,10 @@ class Run:
         patience: Patience = UNLIMITED,
     ) -> Generator[simpy.Event, Any, Delivered]:
         """Clients download, train and upload side by side; what is there when `patience` ends."""
-        delivered = yield from self._turns.together(clients, ref, round_number, edge, patience)
+        held_bytes = self._queries.brought(clients, ref, edge)
+        delivered = yield from self._turns.together(
+            clients, ref, round_number, edge, held_bytes, patience
+        )
         if self._deciders.selection.needs_losses and isinstance(self.values, Values):
             fresh = delivered.clients[delivered.versions == ref.version]
             loss = reported_losses(self.values, ref, fresh, self.clock.now_s)

@@ -73,19 +73,16 @@ class Turns:
         ref: StateRef,
         round_number: int,
         edge: int | None,
+        held_bytes: IntArray,
         patience: Patience = UNLIMITED,
     ) -> Generator[simpy.Event, Any, Delivered]:
         """Dispatch clients now; ends when `patience` does, at the latest with their last upload.
 
-        What is delivered are the updates that are there by then. Raises ValueError for a client
-        that is still under way.
+        What is delivered are the updates that are there by then. `held_bytes` of what each is sent
+        it has already. Raises ValueError for a client that is still under way.
         """
         now_s = self._clock.now_s
         self._late.observe(now_s)
-        busy = clients[self._free_s[clients] > now_s]
-        if busy.size:
-            raise ValueError(f"client {busy[0]} is dispatched while an earlier turn is under way")
-        self._log.advance(now_s)
         turns, held = self._count[clients], self._held[clients]
         self._count[clients] += 1
         self._held[clients] = ref.version
@@ -97,29 +94,12 @@ class Turns:
             turns,
             examples,
             self._values.forward_flops,
-            prices.down_bytes,
+            np.maximum(prices.down_bytes - held_bytes, 0),
             prices.up_bytes,
             self._frequency_hz(clients, prices.work, round_number, -1 if edge is None else edge),
         )
-        downloaded_s = now_s + plan.download_s
-        computed_s = downloaded_s + plan.compute_s
-        uploaded_s = computed_s + plan.upload_s
+        computed_s, uploaded_s = self.book(clients, plan, ref.version, round_number, edge)
         self._values.computed(clients, futures, computed_s)
-        self._log.add(
-            self._rows(
-                clients,
-                plan,
-                (now_s, downloaded_s, computed_s, uploaded_s),
-                ref.version,
-                round_number,
-                -1 if edge is None else edge,
-            )
-        )
-        messages = self._log.accounts.messages
-        begun_s = np.full(clients.size, now_s)
-        messages.send(clients, begun_s, downloaded_s, plan.down_bytes, now_s, uplink=False)
-        messages.send(clients, computed_s, uploaded_s, plan.up_bytes, now_s, uplink=True)
-        self._free_s[clients] = uploaded_s
         active_j = plan.download_j + plan.upload_j + plan.dynamic_j + plan.static_j
         idle_j = self._world.power_idle_w[clients] * (uploaded_s - now_s)
         cohort, self._cohorts = self._cohorts, self._cohorts + 1
@@ -145,6 +125,38 @@ class Turns:
             delivered, reports = delivered.take(~late), reports.take(~late)
         self._observations.turns(reports)
         return Delivered.join([delivered, *carried]) if carried else delivered
+
+    def book(
+        self,
+        clients: IntArray,
+        plan: TurnPlan,
+        version: int,
+        round_number: int,
+        edge: int | None,
+        *,
+        query: bool = False,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Enter what clients do from now on, by `plan`, and their messages.
+
+        When each has computed, and when its upload arrives. With `query` the rows' details say that
+        this is no training turn. Raises ValueError for a client that is still under way.
+        """
+        now_s = self._clock.now_s
+        busy = clients[self._free_s[clients] > now_s]
+        if busy.size:
+            raise ValueError(f"client {busy[0]} is dispatched while an earlier turn is under way")
+        self._log.advance(now_s)
+        downloaded_s = now_s + plan.download_s
+        computed_s = downloaded_s + plan.compute_s
+        uploaded_s = computed_s + plan.upload_s
+        times_s = (now_s, downloaded_s, computed_s, uploaded_s)
+        tier = -1 if edge is None else edge
+        self._log.add(self._rows(clients, plan, times_s, version, round_number, tier, query))
+        messages, begun_s = self._log.accounts.messages, np.full(clients.size, now_s)
+        messages.send(clients, begun_s, downloaded_s, plan.down_bytes, now_s, uplink=False)
+        messages.send(clients, computed_s, uploaded_s, plan.up_bytes, now_s, uplink=True)
+        self._free_s[clients] = uploaded_s
+        return computed_s, uploaded_s
 
     def close(self, now_s: float) -> None:
         """The run ends: count turns that end by now, and book who waits."""
@@ -188,11 +200,13 @@ class Turns:
         version: int,
         round_number: int,
         edge: int,
+        query: bool,
     ) -> Columns:
         """Idle until now, then download, compute and upload; no message leaves no row."""
         now_s, downloaded_s, computed_s, uploaded_s = times_s
         idle_w = self._world.power_idle_w[clients]
         compute_j = plan.dynamic_j + plan.static_j
+        mark = _QUERY if query else ""
         detailed = self._log.write_rows
         stages: list[tuple[str, Any, FloatArray, FloatArray, FloatArray, dict[str, Any]]] = [
             (
@@ -201,7 +215,10 @@ class Turns:
                 downloaded_s,
                 plan.download_s,
                 plan.download_j,
-                {"bytes": plan.down_bytes, "detail": _transfer_detail(plan.download_j, detailed)},
+                {
+                    "bytes": plan.down_bytes,
+                    "detail": _transfer_detail(plan.download_j, detailed, mark),
+                },
             ),
             (
                 "compute",
@@ -209,7 +226,10 @@ class Turns:
                 computed_s,
                 plan.compute_s,
                 compute_j,
-                {"frequency_hz": plan.frequency_hz, "detail": _compute_detail(plan, detailed)},
+                {
+                    "frequency_hz": plan.frequency_hz,
+                    "detail": _compute_detail(plan, detailed, mark),
+                },
             ),
             (
                 "upload",
@@ -217,7 +237,7 @@ class Turns:
                 uploaded_s,
                 plan.upload_s,
                 plan.upload_j,
-                {"bytes": plan.up_bytes, "detail": _transfer_detail(plan.upload_j, detailed)},
+                {"bytes": plan.up_bytes, "detail": _transfer_detail(plan.upload_j, detailed, mark)},
             ),
         ]
         blocks = [self._idle_rows(clients, now_s)]
@@ -259,13 +279,17 @@ class Turns:
         return join_rows(blocks)
 
 
-def _transfer_detail(active_j: FloatArray, wanted: bool) -> list[str] | None:
-    return list(map('{{"active_j": {!r}}}'.format, active_j.tolist())) if wanted else None
+_QUERY = ', "query": true'
 
 
-def _compute_detail(plan: TurnPlan, wanted: bool) -> list[str] | None:
+def _transfer_detail(active_j: FloatArray, wanted: bool, mark: str) -> list[str] | None:
+    text = f'{{{{"active_j": {{!r}}{mark}}}}}'.format
+    return list(map(text, active_j.tolist())) if wanted else None
+
+
+def _compute_detail(plan: TurnPlan, wanted: bool, mark: str) -> list[str] | None:
     if not wanted:
         return None
-    text = '{{"cycles": {!r}, "dynamic_j": {!r}, "static_j": {!r}}}'.format
+    text = f'{{{{"cycles": {{!r}}, "dynamic_j": {{!r}}, "static_j": {{!r}}{mark}}}}}'.format
     columns = (plan.cycles.tolist(), plan.dynamic_j.tolist(), plan.static_j.tolist())
     return list(map(text, *columns))

@@ -84,6 +84,19 @@ def test_a_run_without_clients_edges_is_understood(tmp_path: Path, look: Any) ->
     assert len(look(tmp_path / "run")["rounds"]) == 3
 
 
+def test_queries_are_no_turns(tmp_path: Path, look: Any) -> None:
+    """A round begins when clients are dispatched, not when they are asked for their losses."""
+    run = make_run(
+        tmp_path / "run", "stop={versions: 3}", "decisions.selection.name=power_of_choice"
+    )
+
+    rounds = look(tmp_path / "run")["rounds"].set_index(["edge", "version"]).sort_index()
+
+    selects = run.details("select").set_index(["edge", "version"])["time_s"]
+    assert run.events["detail"].str.contains('"query"', na=False).any()
+    assert rounds["start_s"].tolist() == selects.loc[rounds.index].tolist()
+
+
 def test_a_run_without_events_is_refused(tmp_path: Path, look: Any) -> None:
     """What to do about it is said."""
     make_run(tmp_path / "run", "stop={versions: 1}", "log.level=rounds")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.decisions.sampling import CountedSelection
+from simfl.decisions.sampling import CountedSelection, proportional_to_size
 from simfl.decisions.views import ClientView, IntArray
 
 
@@ -19,7 +19,4 @@ class BySize(CountedSelection):
         self, memory: Any, view: ClientView, rng: np.random.Generator
     ) -> tuple[Any, IntArray]:
         """A subset of the view's clients, ascending."""
-        weight = view.num_examples / view.num_examples.sum()
-        count = min(self.wanted(view.clients.size), int(np.count_nonzero(weight)))
-        chosen = rng.choice(view.clients, size=count, replace=False, p=weight)
-        return memory, np.sort(chosen)
+        return memory, proportional_to_size(view, self.wanted(view.clients.size), rng)

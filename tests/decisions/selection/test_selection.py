@@ -5,21 +5,27 @@ import itertools
 import numpy as np
 import pytest
 
+from simfl.decisions.base import QueryingSelection
 from simfl.decisions.selection.by_size import BySize
 from simfl.decisions.selection.oort import Oort
+from simfl.decisions.selection.power_of_choice import PowerOfChoice
 from simfl.decisions.selection.random import Random
 from simfl.decisions.selection.tifl import TiFL
 from simfl.decisions.selection.virtual_queue import VirtualQueue, cheapest
 from tests.decisions.views import client_view
 
-RULES = [Random(count=3), BySize(count=3), VirtualQueue(count=3), Oort(count=3), TiFL(count=3)]
+KINDS = [Random, BySize, VirtualQueue, Oort, TiFL, PowerOfChoice]
+RULES = [kind(count=3) for kind in KINDS]
 
 
 def rounds(rule, number, view_of):
     """The clients chosen in each round; `view_of` gives the view of a round."""
     memory, chosen = rule.initial(), []
     for index in range(number):
-        memory, clients = rule.decide(memory, view_of(index), np.random.default_rng(index))
+        view, rng = view_of(index), np.random.default_rng(index)
+        if isinstance(rule, QueryingSelection):
+            memory, _ = rule.candidates(memory, view, rng)
+        memory, clients = rule.decide(memory, view, rng)
         chosen.append(clients)
     return memory, chosen
 
@@ -47,7 +53,7 @@ def test_clients_that_come_and_go_are_chosen_among(rule):
         assert np.isin(clients, view_of(index).clients).all()
 
 
-@pytest.mark.parametrize("rule", [BySize, VirtualQueue, Oort, TiFL])
+@pytest.mark.parametrize("rule", KINDS)
 def test_a_count_or_a_share_is_needed(rule):
     """Exactly one of them."""
     with pytest.raises(ValueError, match="count or share"):
@@ -180,3 +186,52 @@ def test_tifls_credits_are_spent_evenly():
 
     for start in (0, 3, 6):
         assert sorted(clients[0] for clients in chosen[start : start + 3]) == [0, 2, 4]
+
+
+def test_power_of_choice_asks_in_proportion_to_data():
+    """One candidate of two clients, three to one; never one without data."""
+    view = client_view([4, 7, 9], num_examples=np.array([300, 100, 0]))
+    rule = PowerOfChoice(count=1, factor=1.0)
+
+    asked = [
+        rule.candidates(rule.initial(), view, np.random.default_rng(index))[1]
+        for index in range(2000)
+    ]
+
+    often = counts(asked, 10)
+    assert often[4] / 2000 == pytest.approx(0.75, abs=0.03)
+    assert often[9] == 0
+
+
+@pytest.mark.parametrize(("factor", "asked"), [(1.0, 3), (1.5, 5), (2.0, 6), (9.0, 10)])
+def test_power_of_choice_asks_d_and_takes_the_m_highest(factor, asked):
+    """d = factor m, rounded up, at most all; whoever was not asked is not chosen."""
+    loss = np.random.default_rng(1).random(10)
+    view = client_view(np.arange(10), last_loss=loss)
+    rule = PowerOfChoice(count=3, factor=factor)
+
+    memory, candidates = rule.candidates(rule.initial(), view, np.random.default_rng(2))
+    _, chosen = rule.decide(memory, view, np.random.default_rng(3))
+
+    assert candidates.size == asked
+    highest = candidates[np.argsort(-loss[candidates])[:3]]
+    assert chosen.tolist() == sorted(highest.tolist())
+
+
+@pytest.mark.parametrize("loss", [1.0, np.nan])
+def test_power_of_choice_breaks_ties_at_random(loss):
+    """Equal and unknown losses favour nobody."""
+    view = client_view(np.arange(4), last_loss=np.full(4, loss))
+
+    _, chosen = rounds(PowerOfChoice(count=1, factor=4.0), 400, lambda index: view)
+
+    assert counts(chosen, 4).min() > 70
+
+
+def test_power_of_choice_prefers_a_known_loss():
+    """A loss that is infinite is the highest, one that is no number the lowest."""
+    view = client_view(np.arange(3), last_loss=np.array([np.nan, 5.0, np.inf]))
+
+    _, chosen = rounds(PowerOfChoice(count=2, factor=2.0), 5, lambda index: view)
+
+    assert all(clients.tolist() == [1, 2] for clients in chosen)

@@ -1,4 +1,4 @@
-"""What a selection rule chose, checked."""
+"""What a selection rule chose, held to its contract."""
 
 from __future__ import annotations
 

@@ -1,0 +1,70 @@
+"""Clients are asked for their loss before the choice: power-of-choice.
+
+Source: Y. J. Cho, J. Wang, G. Joshi, arXiv 2010.01243 (AISTATS 2022), known from its published
+form, the variant pow-d.
+
+Symbols
+    d      candidates, drawn without replacement in proportion to p_k     clients
+    m      clients chosen (`count`, or `share`)                           clients
+    p_k    k's share of the data
+    F_k    k's mean loss on its data of the current global model
+
+A round draws d candidates, sends them the model, gets F_k from each, and takes the m highest. The
+query costs its time, bytes and joules; whoever is chosen has the model already and downloads no
+more of the turn's message than the query has not brought.
+
+Departures
+1. Clients answer with the loss on all their data, after one forward pass at their highest clock;
+   its variants on a mini-batch (cpow-d) and with losses known from before (rpow-d) are left out.
+2. What is chosen is aggregated as the algorithm does it, FedAvg by data size; the paper takes the
+   plain mean of its m clients.
+3. Where nothing is learned there is no loss: m of the candidates at random.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from simfl.decisions.base import QueryingSelection
+from simfl.decisions.sampling import CountedSelection, proportional_to_size
+from simfl.decisions.views import ClientView, IntArray
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The candidates of this round, and how many of them are wanted."""
+
+    candidates: tuple[int, ...] = ()
+    wanted: int = 0
+
+
+@dataclass(frozen=True)
+class PowerOfChoice(CountedSelection, QueryingSelection):
+    """Of d candidates, drawn by data size, the m of the highest loss of the current model."""
+
+    factor: Annotated[float, ">= 1", "candidates asked per client chosen (d / m)"] = 2.0
+
+    def initial(self) -> Asked:
+        """Nobody."""
+        return Asked()
+
+    def candidates(
+        self, memory: Asked, view: ClientView, rng: np.random.Generator
+    ) -> tuple[Asked, IntArray]:
+        """d of the view's clients; all with data, if those are fewer."""
+        wanted = self.wanted(view.clients.size)
+        drawn = proportional_to_size(view, math.ceil(self.factor * wanted), rng)
+        return Asked(tuple(drawn.tolist()), wanted), drawn
+
+    def decide(
+        self, memory: Asked, view: ClientView, rng: np.random.Generator
+    ) -> tuple[Asked, IntArray]:
+        """The m highest losses; ties are broken at random."""
+        asked = np.flatnonzero(np.isin(view.clients, memory.candidates))
+        loss = np.nan_to_num(view.last_loss[asked], nan=-np.inf, posinf=np.inf)
+        order = np.lexsort((rng.random(asked.size), -loss))
+        return Asked(), np.sort(view.clients[asked[order[: memory.wanted]]])

@@ -1,0 +1,118 @@
+"""Questions to clients before they are selected: what their loss of the current model is.
+
+A query is booked like a turn: the model goes down to the client, which passes over its data once,
+forward only, at its highest clock, and sends one number back. The answers are learned values that
+decide something: they pass the journalled door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from simfl.decisions.base import QueryingSelection
+from simfl.learning.parameters import BYTES_PER_VALUE
+from simfl.protocols.choice import numbers_among
+from simfl.protocols.clock import Clock
+from simfl.protocols.losses import reported_losses
+from simfl.protocols.observations import FLAT, Observations
+from simfl.protocols.state_ref import StateRef
+from simfl.protocols.timing_only import TimingOnly
+from simfl.protocols.turns import Turns
+from simfl.protocols.values import Values
+from simfl.streams import Streams
+from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
+from simfl.system.world import TurnPlan, World
+
+IntArray = NDArray[np.int64]
+
+
+class Queries:
+    """Asks clients for their losses, and remembers whom the current model has reached by that."""
+
+    def __init__(
+        self,
+        world: World,
+        values: Values | TimingOnly,
+        turns: Turns,
+        observations: Observations,
+        num_examples: IntArray,
+        streams: Streams,
+        clock: Clock,
+    ) -> None:
+        # Draws of their own: a query shifts no turn's noise.
+        self._world = replace(world, streams=Streams(streams.seed("queries")))
+        self._values = values
+        self._turns = turns
+        self._observations = observations
+        self._num_examples = num_examples
+        self._streams = streams
+        self._clock = clock
+        self._count: IntArray = np.zeros(world.num_clients, dtype=np.int64)
+        self._reached: dict[int, tuple[tuple[str, int], IntArray]] = {}
+
+    def ask(
+        self,
+        selection: QueryingSelection,
+        memory: Any,
+        players: IntArray,
+        ref: StateRef,
+        round_number: int,
+        edge: int | None,
+        count: int,
+    ) -> Generator[simpy.Event, Any, tuple[Any, int]]:
+        """Ask those of `players` that the selection wants asked; ends with the last answer.
+
+        `count` numbers the selections of this server. The selection's new memory, and how many were
+        asked.
+        """
+        tier = FLAT if edge is None else edge
+        view = self._observations.clients(players, self._clock.now_s, round_number, tier)
+        rng = self._streams.generator("selection.candidates", tier + 1, count)
+        memory, wanted = selection.candidates(memory, view, rng)
+        clients = numbers_among(players, wanted, type(selection).__name__)
+        plan = self._plan(clients, ref)
+        _, answered_s = self._turns.book(clients, plan, ref.version, round_number, edge, query=True)
+        self._reached[tier] = ((ref.key, ref.version), clients)
+        who = "the server" if edge is None else f"edge-{edge}"
+        with self._clock.waiting(who, f"{clients.size} clients' losses"):
+            yield self._clock.until(float(answered_s.max()))
+        if isinstance(self._values, Values):
+            loss = reported_losses(self._values, ref, clients, self._clock.now_s)
+            self._observations.losses(clients, loss)
+        return memory, int(clients.size)
+
+    def brought(self, clients: IntArray, ref: StateRef, edge: int | None) -> IntArray:
+        """Bytes of the model of `ref` that a query has brought to each of `clients` already.
+
+        None where clients get models of their own, which are not what they were asked about.
+        """
+        state, reached = self._reached.get(FLAT if edge is None else edge, (None, clients[:0]))
+        if state != (ref.key, ref.version) or not self._common_model:
+            return np.zeros(clients.size, dtype=np.int64)
+        return np.where(np.isin(clients, reached), self._values.tier_price(ref).down_bytes, 0)
+
+    @property
+    def _common_model(self) -> bool:
+        if not isinstance(self._values, Values):
+            return True
+        algorithm = self._values.algorithm
+        return not (algorithm.personal or algorithm.learned_price)
+
+    def _plan(self, clients: IntArray, ref: StateRef) -> TurnPlan:
+        numbers = self._count[clients]
+        self._count[clients] += 1
+        return self._world.plan_turns(
+            clients,
+            numbers,
+            self._num_examples[clients] / TRAINING_FLOPS_PER_FORWARD,
+            self._values.forward_flops,
+            self._values.tier_price(ref).down_bytes,
+            BYTES_PER_VALUE,
+            self._world.frequency_max_hz[clients],
+        )
