@@ -82,8 +82,11 @@ class Estimator(ABC):
 
     Its memory is a row of numbers per entity; all methods take the rows of some entities, shape
     (entities, numbers), and columns over the same entities. `prior_s` is what the server expects
-    of an entity that it has not observed (NaN: nothing).
+    of an entity that it has not observed (NaN: nothing). With `needs_world` it is the mean of its
+    next duration as the simulated world has it instead, which no server could know.
     """
+
+    needs_world: ClassVar[bool] = False
 
     @abstractmethod
     def initial(self) -> tuple[float, ...]:

@@ -11,6 +11,7 @@ from simfl.decisions.base import Estimator
 from simfl.decisions.latencies import Latencies
 from simfl.decisions.views import AssociationView, ClientView, EdgeView
 from simfl.protocols.expectations import Expectations, unknown
+from simfl.protocols.oracle import Oracle
 from simfl.system.world import World
 
 IntArray = NDArray[np.int64]
@@ -58,6 +59,7 @@ class Observations:
         self._last_energy_j = np.full(clients, np.nan)
         self._last_loss = np.full(clients, np.nan)
         self._expected = unknown(clients, edges)
+        self._oracle: Oracle | None = None
         self._turns = Latencies(estimator, clients)
         totals = np.bincount(edge, weights=num_examples, minlength=edges)
         self._data_share: FloatArray = totals / totals.sum()
@@ -80,6 +82,15 @@ class Observations:
     def expect(self, expected: Expectations) -> None:
         """Take in what can be expected before anything is observed."""
         self._expected = expected
+
+    def consult(self, oracle: Oracle) -> None:
+        """Expect from now on what the world itself expects."""
+        self._oracle = oracle
+
+    def allocated(self, server: int, clients: IntArray, frequency_hz: FloatArray) -> None:
+        """A server dispatches clients at these clocks."""
+        if self._oracle is not None:
+            self._oracle.allocated(server, clients, frequency_hz)
 
     def turns(self, reports: Reports) -> None:
         """Uploads arrived."""
@@ -164,11 +175,15 @@ class Observations:
 
     def _turn_prior_s(self, clients: IntArray) -> FloatArray:
         """Of a client never seen: what its hardware promises, else the mean of all turns."""
+        if self._oracle is not None:
+            return self._oracle.turn_s(clients)
         promised_s = self._expected.turn_s[clients]
         return np.where(np.isnan(promised_s), self._turns.mean_s, promised_s)
 
     def _latency_prior_s(self, servers: IntArray) -> FloatArray:
         """Of a server never observed: the mean of all others, else what the hardware promises."""
+        if self._oracle is not None:
+            return self._oracle.latency_s(servers)
         mean_s = self._latencies.mean_s
         return np.where(np.isnan(mean_s), self._expected.latency_s[servers], mean_s)
 

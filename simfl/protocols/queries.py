@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from simfl.decisions.base import QueryingSelection
+from simfl.decisions.base import QueryingSelection, Selection
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock
@@ -58,7 +58,7 @@ class Queries:
 
     def ask(
         self,
-        selection: QueryingSelection,
+        selection: Selection,
         memory: Any,
         players: IntArray,
         ref: StateRef,
@@ -69,8 +69,10 @@ class Queries:
         """Ask those of `players` that the selection wants asked; ends with the last answer.
 
         `count` numbers the selections of this server. The selection's new memory, and how many were
-        asked.
+        asked; nobody is where the selection asks nobody.
         """
+        if not isinstance(selection, QueryingSelection):
+            return memory, 0
         tier = FLAT if edge is None else edge
         view = self._observations.clients(players, self._clock.now_s, round_number, tier)
         rng = self._streams.generator("selection.candidates", tier + 1, count)

@@ -15,14 +15,7 @@ import simpy
 from numpy.typing import NDArray
 
 from simfl.accounts import Accounts
-from simfl.decisions.base import (
-    Allocation,
-    Estimator,
-    QueryingSelection,
-    Scheduling,
-    Selection,
-    Staleness,
-)
+from simfl.decisions.base import Allocation, Estimator, Scheduling, Selection, Staleness
 from simfl.decisions.feasibility import attainable_share
 from simfl.eventlog import Actors, EventLog
 from simfl.protocols.aggregation import Aggregation
@@ -33,6 +26,7 @@ from simfl.protocols.details import as_json, known
 from simfl.protocols.expectations import expectations
 from simfl.protocols.losses import reported_losses
 from simfl.protocols.observations import Observations
+from simfl.protocols.oracle import Oracle
 from simfl.protocols.patience import UNLIMITED, Patience
 from simfl.protocols.publication import Publications
 from simfl.protocols.queries import Queries
@@ -148,6 +142,10 @@ class Run:
             self.world, self.values, self._num_examples, self.edge, ref, edge_rounds
         )
         self.observations.expect(expected)
+        if self._deciders.estimator.needs_world:
+            self.observations.consult(
+                Oracle(self.world, self.values, self._num_examples, self.edge, ref, edge_rounds)
+            )
         owed = self._deciders.scheduling.owed_share(self.observations.data_share)
         if concurrency is None or not owed.any():
             return
@@ -185,11 +183,9 @@ class Run:
         memory = self._selection_memory[tier]
         count = self._selections.get(tier, 0)
         self._selections[tier] = count + 1
-        asked = 0
-        if isinstance(selection, QueryingSelection):
-            memory, asked = yield from self._queries.ask(
-                selection, memory, players, ref, round_number, edge, count
-            )
+        memory, asked = yield from self._queries.ask(
+            selection, memory, players, ref, round_number, edge, count
+        )
         rng = self._streams.generator("selection", tier + 1, count)
         view = self.observations.clients(players, self.clock.now_s, round_number, tier)
         self._selection_memory[tier], decision = selection.decide(memory, view, rng)

@@ -177,7 +177,9 @@ class Turns:
         self._allocations[tier] = count + 1
         # Counted per tier, so that simultaneous edge servers draw the same in any order.
         rng = self._streams.generator("allocation", tier + 1, count)
-        return self._world.round_frequency(clients, self._allocation.decide(view, rng))
+        frequency_hz = self._world.round_frequency(clients, self._allocation.decide(view, rng))
+        self._observations.allocated(tier, clients, frequency_hz)
+        return frequency_hz
 
     def _idle_rows(self, clients: IntArray, now_s: float) -> Columns:
         waited = clients[self._free_s[clients] < now_s]

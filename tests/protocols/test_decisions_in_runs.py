@@ -165,7 +165,7 @@ def test_rules_that_owe_nothing_are_not_checked(tmp_path):
     assert run.details("feasibility").empty
 
 
-@pytest.mark.parametrize("estimator", ["nig", "mean", "last", "ewma"])
+@pytest.mark.parametrize("estimator", ["nig", "mean", "last", "ewma", "oracle"])
 def test_every_estimator_runs_and_is_logged_as_json(estimator, tmp_path):
     """Estimates at every decision, without signs that JSON does not know."""
     run = simfl.run(scenario({**FEDCURE, "estimator": estimator}), tmp_path / "run")
