@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -150,11 +151,15 @@ FRESH = {"staleness": {"name": "constant", "value": 1.0}}
 
 
 def test_hierarchical_with_one_edge_round_is_fedavg():
-    """HierFAVG with kappa_2 = 1 averages averages weighted by data: FedAvg."""
+    """HierFAVG with kappa_2 = 1 averages averages weighted by data: FedAvg; with two it is not."""
     flat = simulated(small())[1]
-    hierarchical = simulated(small(protocol={"name": "hierarchical", "edge_rounds": 1}))[1]
+    once, twice = (
+        simulated(small(protocol={"name": "hierarchical", "edge_rounds": rounds}))[1]
+        for rounds in (1, 2)
+    )
 
-    assert largest_difference(final_weights(flat), final_weights(hierarchical)) < 1e-12
+    assert largest_difference(final_weights(flat), final_weights(once)) < 1e-12
+    assert largest_difference(final_weights(flat), final_weights(twice)) > 1e-4
 
 
 def test_a_full_buffer_of_equal_clients_is_synchronous():
@@ -164,9 +169,14 @@ def test_a_full_buffer_of_equal_clients_is_synchronous():
 
     synchronous = simulated(small(**common))[1]
     buffered = simulated(small(**common, protocol=buffer, decisions=FRESH))[1]
+    half = simulated(
+        small(**common, protocol={**buffer, "server_learning_rate": 0.5}, decisions=FRESH)
+    )[1]
 
     assert [row["staleness"] for row in buffered.publications.rounds] == [0, 0, 0]
     assert largest_difference(final_weights(synchronous), final_weights(buffered)) < 1e-12
+    assert synchronous.clock.now_s == pytest.approx(buffered.clock.now_s, rel=1e-12)
+    assert largest_difference(final_weights(synchronous), final_weights(half)) > 1e-6
 
 
 def test_a_buffer_of_one_is_delta_fedasync():
@@ -182,15 +192,64 @@ def test_a_buffer_of_one_is_delta_fedasync():
     assert largest_difference(final_weights(model), final_weights(delta)) > 1e-6
 
 
-def test_without_staleness_mixing_models_or_changes_is_the_same():
-    """One client in flight is never stale: theta + a (theta_i - theta) either way."""
-    runs = [
-        simulated(small(protocol={"name": "asynchronous", "mixing": mixing, "concurrency": 1}))[1]
-        for mixing in ("model", "delta")
+@pytest.mark.parametrize("staleness", ["exponential", "polynomial"])
+def test_without_staleness_mixing_models_or_changes_is_the_same(staleness):
+    """One client in flight is never stale: theta + a (theta_i - theta), FedBuff's K = 1 too."""
+    protocols = [
+        {"name": "asynchronous", "mixing": "model"},
+        {"name": "asynchronous", "mixing": "delta"},
+        {"name": "buffered", "buffer": 1},
     ]
 
-    assert [row["staleness"] for row in runs[0].publications.rounds] == [0, 0, 0]
-    assert largest_difference(*[final_weights(run) for run in runs]) < 1e-12
+    model, *deltas = (
+        simulated(
+            small(
+                protocol={**protocol, "concurrency": 1},
+                decisions={"staleness": staleness},
+                stop={"versions": 6},
+            )
+        )[1]
+        for protocol in protocols
+    )
+
+    for run in deltas:
+        assert [row["staleness"] for row in run.publications.rounds] == [0] * 6
+        assert run.log.fingerprint == model.log.fingerprint
+        assert largest_difference(final_weights(run), final_weights(model)) < 1e-12
+
+
+def scheduled(**scheduling):
+    """A run of ten clients on five edge servers, by FedCure's association and one schedule."""
+    return simulated(
+        small(
+            data={"partition": {"name": "labels_per_edge", "labels_per_client": 2}},
+            population={"name": "paper", "clients": 10, "edges": 5},
+            protocol={"name": "semi_asynchronous", "edge_rounds": 1, "concurrency": 2},
+            decisions={
+                "association": "fedcure",
+                "allocation": "fedcure",
+                "scheduling": {**scheduling, "participation": 0.6},
+            },
+            stop={"versions": 25},
+            evaluate={"every": 25},
+        )
+    )[1]
+
+
+def test_fedfair_is_fedcure_that_does_not_look_at_speed():
+    """beta = 0 leaves the queues: every event and every weight is that of the rule `fair`."""
+    fair, indifferent, fedcure = (
+        scheduled(**one)
+        for one in (
+            {"name": "fair"},
+            {"name": "fedcure", "beta": 0.0},
+            {"name": "fedcure", "beta": 5.0},
+        )
+    )
+
+    assert fair.log.fingerprint == indifferent.log.fingerprint
+    assert largest_difference(final_weights(fair), final_weights(indifferent)) == 0.0
+    assert fair.log.fingerprint != fedcure.log.fingerprint
 
 
 def test_a_stale_change_is_added_to_the_current_weights():

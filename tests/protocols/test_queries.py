@@ -144,6 +144,17 @@ def test_asking_works_under_every_protocol_with_rounds(protocol, tmp_path):
     assert largest_difference(final_weights(free), final_weights(capped)) == 0.0
 
 
+def test_the_sequential_reference_chooses_the_same():
+    """In float64 both trainers give the same choices and weights."""
+    batched, sequential = (
+        simulated(small(decisions=ASKING, stop={"versions": 5}), trainer=trainer)[1]
+        for trainer in ("batched", "sequential")
+    )
+
+    assert batched.log.fingerprint == sequential.log.fingerprint
+    assert largest_difference(final_weights(batched), final_weights(sequential)) < 1e-9
+
+
 @pytest.mark.parametrize("protocol", ["asynchronous", "buffered"])
 def test_asking_is_refused_where_there_are_no_rounds(protocol):
     """The reason is given, and where it stands."""

@@ -1,4 +1,4 @@
-"""Between edge servers and the cloud: whose weights, whose machine, how long."""
+"""Between edge servers and the cloud: whose weights, what they count, whose machine, how long."""
 
 import sys
 
@@ -9,10 +9,10 @@ import torch
 
 from simfl.assembly import assemble
 from simfl.journal import Journal
-from tests.small import SEMI_ASYNCHRONOUS, simulated, small
+from tests.small import SEMI_ASYNCHRONOUS, final_weights, simulated, small
 
-PLUGINS = """
-from dataclasses import dataclass
+PLUGINS = '''
+from dataclasses import dataclass, replace
 from simfl.algorithms.base import Algorithm
 from simfl.decisions.base import Staleness
 
@@ -28,7 +28,20 @@ class Watching(Algorithm):
 class Deaf(Staleness):
     def share(self, staleness):
         return 0.0 * staleness
-"""
+
+@dataclass(frozen=True)
+class OnesFrom(Algorithm):
+    """A model of zeros, but of ones where this client has taken part."""
+    client: int = 0
+    def start(self, network, clients, evaluator, seed):
+        state = super().start(network, clients, evaluator, seed)
+        zeros = {name: 0 * tensor for name, tensor in state.weights.items()}
+        return replace(state, weights=zeros)
+    def aggregate(self, state, updates, evaluator):
+        one = float(any(update.client == self.client for update in updates))
+        weights = {name: 0 * tensor + one for name, tensor in state.weights.items()}
+        return replace(state, weights=weights)
+'''
 ONE_ROUND = {**SEMI_ASYNCHRONOUS, "edge_rounds": 1}
 
 
@@ -60,6 +73,35 @@ def test_edge_servers_start_from_the_clouds_weights(tmp_path):
     assert len(starts) >= 6 * 4
     for start in starts:
         assert all(torch.equal(start[name], first[name]) for name in first)
+
+
+@pytest.mark.parametrize(("staleness", "weight"), [(0, 0.2), (1, 0.18), (3, 0.1458)])
+def test_a_late_model_moves_the_cloud_by_its_share(staleness, weight, tmp_path):
+    """The card's anchors on a merge: w = 0 and w_m = 1 give w = xi, by ell = 0.2 and k = 0.9.
+
+    Four edge servers of one client are dispatched together, so that the n-th to arrive is n - 1
+    versions late; all models but its own are zeros.
+    """
+    file = tmp_path / "own.py"
+    file.write_text(PLUGINS)
+
+    def versions(client):
+        scenario = small(
+            data={"partition": "iid"},
+            population={"clients": 4, "edges": 4},
+            algorithm={"name": f"{file}:OnesFrom", "client": client},
+            protocol={**ONE_ROUND, "concurrency": 4},
+            decisions={"staleness": {"name": "exponential", "initial": 0.2, "base": 0.9}},
+            stop={"versions": staleness + 1},
+        )
+        return simulated(scenario)[1]
+
+    client = versions(0).publications.rounds[staleness]["edge"]
+    run = versions(client)
+
+    assert run.publications.rounds[staleness]["staleness"] == staleness
+    for tensor in final_weights(run).values():
+        np.testing.assert_allclose(tensor, weight, rtol=1e-12)
 
 
 def test_latency_is_from_dispatch_to_arrival(finished):
