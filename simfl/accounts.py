@@ -91,6 +91,7 @@ class Accounts:
         self.power_idle_w = power_idle_w
         shape = (power_idle_w.size, len(self.kinds))
         self.seconds, self.joules, self.bytes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self.lost_bytes = np.zeros(shape)
         self.messages = Messages(power_idle_w.size)
         self.traffic: dict[str, int] = {}
         self.violations: list[str] = []
@@ -163,6 +164,7 @@ class Accounts:
             (self.seconds, "duration_s"),
             (self.joules, "energy_j"),
             (self.bytes, "bytes"),
+            (self.lost_bytes, "lost_bytes"),
         ):
             total = np.bincount(cell, weights=rows[column], minlength=actors * kinds)
             np.add(book, total.reshape(actors, kinds), out=book)
@@ -223,7 +225,7 @@ class Accounts:
         """The senders' count against the receipts, for every device and direction."""
         sent, in_flight = self.messages.by(horizon_s)
         received = self.bytes[:, self._transfers].T.astype(np.int64)
-        lost = np.zeros_like(sent)  # no link loses a message
+        lost = self.lost_bytes[:, self._transfers].T.astype(np.int64)
         self.traffic = {
             "bytes_sent": int(sent.sum()),
             "bytes_received": int(received.sum()),

@@ -23,6 +23,7 @@ _COLUMNS: dict[str, tuple[type, Any]] = {
     "energy_j": (np.float64, 0.0),
     "extra_j": (np.float64, 0.0),
     "bytes": (np.int64, 0),
+    "lost_bytes": (np.int64, 0),
     "frequency_hz": (np.float64, np.nan),
     "staleness": (np.int64, -1),
     "value": (np.float64, np.nan),
@@ -33,8 +34,8 @@ _COLUMNS: dict[str, tuple[type, Any]] = {
 def make_rows(count: int, **columns: ArrayLike | Sequence[str | None] | None) -> Columns:
     """`count` rows from arrays or scalars; what is not given takes the column's default.
 
-    `extra_j` is what a row costs beyond its actor's idle power; it is not written, but kept for
-    the running total.
+    `extra_j` is what a row costs beyond its actor's idle power, `lost_bytes` what was sent in vain;
+    they are not written, but kept for the accounts.
     """
     rows: Columns = {}
     for name, (dtype, default) in _COLUMNS.items():
@@ -84,6 +85,6 @@ def cut_rows(rows: Columns, horizon_s: float) -> Columns:
             rows[name][late] *= share
         rows["duration_s"][late] = horizon_s - rows["start_s"][late]
         rows["time_s"][late] = horizon_s
-        rows["bytes"][late] = 0
+        rows["bytes"][late], rows["lost_bytes"][late] = 0, 0
         rows["detail"][late] = CUT_DETAIL
     return rows

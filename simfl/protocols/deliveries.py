@@ -27,7 +27,7 @@ class Delivered:
 
     def staleness(self, version: int) -> int:
         """How many versions the stalest update is behind `version`."""
-        return int((version - self.versions).max())
+        return int((version - self.versions).max(initial=0))
 
     def take(self, which: NDArray[np.bool_]) -> Delivered:
         """The updates of a mask."""

@@ -71,6 +71,9 @@ class InFlight:
             self._dispatches += 1
             self._busy[client], self._last_dispatch[client] = True, number
             delivered = yield from run.turns(client, self.ref, number)
+            if not run.enough(delivered):
+                self._busy[client] = False
+                continue
             handled = run.env.event()
             self._inbox.put(int(longest_ago), Arrival(delivered, number, handled))
             yield handled

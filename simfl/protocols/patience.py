@@ -32,12 +32,15 @@ class Patience:
         Literal["drop", "carry_over"], "what becomes of updates that come after the close"
     ] = "drop"
 
-    def closes_s(self, dispatched_s: float, uploaded_s: FloatArray, least: int) -> float:
-        """When a round closes whose uploads arrive at `uploaded_s`; `least` of them it awaits.
+    def closes_s(
+        self, dispatched_s: float, arrives_s: FloatArray, ends_s: float, least: int
+    ) -> float:
+        """When a round closes whose uploads arrive at `arrives_s` (inf: never).
 
-        With fewer clients than `least` it awaits them all.
+        It awaits `least` of them in any case, but nobody beyond `ends_s`, when the last client has
+        reported or given up.
         """
-        arrivals_s = np.sort(uploaded_s)
+        arrivals_s = np.minimum(np.sort(arrives_s), ends_s)
         # Not one client more for a rounding error.
         wanted = math.ceil(arrivals_s.size / self.over_selection * (1 - 1e-12))
         closes_s = float(arrivals_s[wanted - 1])

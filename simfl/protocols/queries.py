@@ -78,15 +78,17 @@ class Queries:
         rng = self._streams.generator("selection.candidates", tier + 1, count)
         memory, wanted = selection.candidates(memory, view, rng)
         clients = numbers_among(players, wanted, type(selection).__name__)
-        plan = self._plan(clients, ref)
-        _, answered_s = self._turns.book(clients, plan, ref.version, round_number, edge, query=True)
-        self._reached[tier] = ((ref.key, ref.version), clients)
+        plan = self._plan(clients, ref, edge)
+        course = self._turns.book(clients, plan, ref.version, round_number, edge, query=True)
+        reached = clients[~plan.download_failed]
+        self._reached[tier] = ((ref.key, ref.version), reached)
         who = "the server" if edge is None else f"edge-{edge}"
         with self._clock.waiting(who, f"{clients.size} clients' losses"):
-            yield self._clock.until(float(answered_s.max()))
+            yield self._clock.until(float(course.ends_s.max()))
         if isinstance(self._values, Values):
-            loss = reported_losses(self._values, ref, clients, self._clock.now_s)
-            self._observations.losses(clients, loss)
+            answered = clients[np.isfinite(course.arrives_s)]
+            loss = reported_losses(self._values, ref, answered, self._clock.now_s)
+            self._observations.losses(answered, loss)
         return memory, int(clients.size)
 
     def brought(self, clients: IntArray, ref: StateRef, edge: int | None) -> IntArray:
@@ -106,7 +108,7 @@ class Queries:
         algorithm = self._values.algorithm
         return not (algorithm.personal or algorithm.learned_price)
 
-    def _plan(self, clients: IntArray, ref: StateRef) -> TurnPlan:
+    def _plan(self, clients: IntArray, ref: StateRef, edge: int | None) -> TurnPlan:
         numbers = self._count[clients]
         self._count[clients] += 1
         return self._world.plan_turns(
@@ -117,4 +119,6 @@ class Queries:
             self._values.tier_price(ref).down_bytes,
             BYTES_PER_VALUE,
             self._world.frequency_max_hz[clients],
+            edge,
+            self._turns.radio_idle_s(clients),
         )

@@ -19,8 +19,7 @@ from simfl.decisions.base import Allocation, Estimator, Scheduling, Selection, S
 from simfl.decisions.feasibility import attainable_share
 from simfl.eventlog import Actors, EventLog
 from simfl.protocols.aggregation import Aggregation
-from simfl.protocols.choice import numbers_among
-from simfl.protocols.clock import Clock
+from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.details import as_json, known
 from simfl.protocols.expectations import expectations
@@ -30,7 +29,8 @@ from simfl.protocols.oracle import Oracle
 from simfl.protocols.patience import UNLIMITED, Patience
 from simfl.protocols.publication import Publications
 from simfl.protocols.queries import Queries
-from simfl.protocols.servers import Servers
+from simfl.protocols.selecting import Selecting
+from simfl.protocols.servers import MOST_FAILURES, Servers
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.turns import Turns
@@ -73,7 +73,6 @@ class Run:
         checkpoint: Callable[[Values], None] | None = None,
     ) -> None:
         self.world = world
-        self._availability = availability
         self._checkpoint = checkpoint
         self.values = values
         self.clock = clock
@@ -89,18 +88,27 @@ class Run:
         self._members = {index: np.flatnonzero(edge == index) for index in self.edges}
         self._deciders = deciders
         self._streams = streams
-        self._selection_memory: dict[int, Any] = {}
         self._scheduling_memory = deciders.scheduling.initial()
-        self._selections: dict[int, int] = {}
         self._servers = Servers(world, log, clock)
         examples = np.bincount(edge, num_examples, minlength=world.num_edges).astype(float)
         self.aggregation = Aggregation(values, self._servers, deciders.staleness, examples)
         self.laws: dict[str, bool] = {}
+        self._in_vain = 0
         self._turns = Turns(
             world, values, deciders.allocation, self.observations, num_examples, streams, log, clock
         )
         self._queries = Queries(
             world, values, self._turns, self.observations, num_examples, streams, clock
+        )
+        self._selecting = Selecting(
+            deciders.selection,
+            availability,
+            values,
+            self.observations,
+            self._turns,
+            self._queries,
+            streams,
+            clock,
         )
 
     @property
@@ -176,50 +184,16 @@ class Run:
         A selection that asks clients first waits for their answers; who answered is still there.
         """
         tier = -1 if edge is None else edge
-        players = yield from self._available(self.values.players(ref, clients), tier)
-        selection = self._deciders.selection
-        if tier not in self._selection_memory:
-            self._selection_memory[tier] = selection.initial()
-        memory = self._selection_memory[tier]
-        count = self._selections.get(tier, 0)
-        self._selections[tier] = count + 1
-        memory, asked = yield from self._queries.ask(
-            selection, memory, players, ref, round_number, edge, count
-        )
-        rng = self._streams.generator("selection", tier + 1, count)
-        view = self.observations.clients(players, self.clock.now_s, round_number, tier)
-        self._selection_memory[tier], decision = selection.decide(memory, view, rng)
-        chosen = numbers_among(players, decision, type(selection).__name__)
+        chosen, detail = yield from self._selecting.choose(ref, clients, round_number, edge)
         self._note(
             "select",
             tier,
             version=ref.version,
             round=round_number,
             value=float(chosen.size),
-            detail={
-                "eligible": int(players.size),
-                "selected": chosen[:50].tolist(),
-                **({"asked": asked} if asked else {}),
-            },
+            detail=detail,
         )
         return chosen
-
-    def _available(self, players: IntArray, tier: int) -> Generator[simpy.Event, Any, IntArray]:
-        """Those of `players` that are there, as soon as there are any."""
-        who = "the server" if tier < 0 else f"edge-{tier}"
-        while True:
-            now_s = self.clock.now_s
-            free_s = self._turns.free_s(players)  # later than now for stragglers of closed rounds
-            there = self._availability.available(players, now_s, self._streams) & (free_s <= now_s)
-            if there.any():
-                return players[there]
-            later_s = np.maximum(self._availability.next_s(players, now_s, self._streams), free_s)
-            next_s = float(later_s.min(initial=np.inf))
-            with self.clock.waiting(who, f"one of {players.size} clients to become available"):
-                if next_s == np.inf:
-                    yield self.env.event()
-                # A model may round at its boundary: time moves on by at least the last bit.
-                yield self.clock.until(max(next_s, float(np.nextafter(now_s, np.inf))))
 
     def turns(
         self,
@@ -239,6 +213,19 @@ class Run:
             loss = reported_losses(self.values, ref, fresh, self.clock.now_s)
             self.observations.losses(fresh, loss)
         return delivered
+
+    def enough(self, delivered: Delivered) -> bool:
+        """Whether there is something to aggregate; raises `Stalled` if there never is."""
+        if delivered.clients.size >= self.values.min_updates:
+            self._in_vain = 0
+            return True
+        self._in_vain += 1
+        if self._in_vain >= MOST_FAILURES:
+            raise Stalled(
+                f"{MOST_FAILURES} rounds in a row brought too few updates: messages of clients are"
+                " lost; what is the population's message_loss?"
+            )
+        return False
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, round_number: int, edge: int | None = None

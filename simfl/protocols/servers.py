@@ -11,10 +11,14 @@ import simpy
 
 from simfl.algorithms.base import Work
 from simfl.eventlog import EventLog
-from simfl.protocols.clock import Clock
+from simfl.protocols.clock import Clock, Stalled
+from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.world import World
 
 Waiting = Generator[simpy.Event, Any, None]
+
+MOST_FAILURES = 1000
+"""Failures in a row after which nothing more is hoped for."""
 
 
 class Servers:
@@ -66,9 +70,25 @@ class Servers:
     def send(
         self, edge: int, raw_bytes: int, version: int, round_number: int, *, uplink: bool
     ) -> Waiting:
-        """A message between an edge server and the cloud, in the edge server's time."""
+        """A message between an edge server and the cloud, in the edge server's time.
+
+        Servers do not give up: what is lost is sent again. Raises `Stalled` where that never ends.
+        """
         if raw_bytes == 0:
             return
+        for _ in range(MOST_FAILURES):
+            arrived = yield from self._send(edge, raw_bytes, version, round_number, uplink)
+            if arrived:
+                return
+        raise Stalled(
+            f"edge-{edge}'s message was lost {MOST_FAILURES} times in a row, each time for good;"
+            " what is the population's message_loss?"
+        )
+
+    def _send(
+        self, edge: int, raw_bytes: int, version: int, round_number: int, uplink: bool
+    ) -> Generator[simpy.Event, Any, bool]:
+        """One message, over all its attempts; whether it arrived."""
         number = int(self._messages[uplink][edge])
         self._messages[uplink][edge] += 1
         cost = self._world.backhaul_transfer(edge, number, raw_bytes, uplink)
@@ -79,15 +99,16 @@ class Servers:
             self._log.actors.edge(edge),
             float(cost.duration_s),
             active_j,
-            bytes=int(cost.wire_bytes),
-            detail=json.dumps({"active_j": active_j}),
+            bytes=0 if cost.failed else int(cost.wire_bytes),
+            lost_bytes=int(cost.lost_bytes),
+            detail=transfer_detail(active_j, int(cost.attempts), int(cost.lost_bytes)),
             **about,
         )
         self._log.accounts.messages.send(
             np.array([self._log.actors.edge(edge)]),
             np.array([start_s]),
             np.array([end_s]),
-            np.array([int(cost.wire_bytes)]),
+            np.array([int(cost.attempts * cost.wire_bytes)]),
             start_s,
             uplink=uplink,
         )
@@ -103,6 +124,7 @@ class Servers:
                 **about,
             )
         yield self._clock.until(end_s)
+        return not cost.failed
 
     def close(self) -> None:
         """Book what every server waited until now."""

@@ -16,15 +16,17 @@ import simpy
 from numpy.typing import NDArray
 
 from simfl.decisions.base import Allocation
-from simfl.eventlog import KIND_INDEX, EventLog
-from simfl.eventrows import Columns, join_rows, make_rows
+from simfl.eventlog import EventLog
+from simfl.eventrows import Columns, join_rows
 from simfl.protocols.clock import Clock
+from simfl.protocols.course import Course
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.late import Late
 from simfl.protocols.observations import FLAT, Observations, Reports
 from simfl.protocols.patience import UNLIMITED, Patience
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
+from simfl.protocols.turn_rows import idle_rows, network_row, turn_rows
 from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.world import TurnPlan, World
@@ -58,6 +60,7 @@ class Turns:
         self._count: IntArray = np.zeros(world.num_clients, dtype=np.int64)
         self._held: IntArray = np.full(world.num_clients, -1, dtype=np.int64)
         self._free_s: FloatArray = np.zeros(world.num_clients)
+        self._quiet_s: FloatArray = np.full(world.num_clients, -np.inf)  # since the last message
         self._allocations: dict[int, int] = {}
         self._under_way: dict[int, Reports] = {}
         self._cohorts = 0
@@ -66,6 +69,11 @@ class Turns:
     def free_s(self, clients: IntArray) -> FloatArray:
         """Since when clients have been free, or when they will be."""
         return self._free_s[clients]
+
+    def radio_idle_s(self, clients: IntArray) -> FloatArray:
+        """For how long clients have neither sent nor received; inf for those that never did."""
+        idle_s: FloatArray = self._clock.now_s - self._quiet_s[clients]
+        return idle_s
 
     def together(
         self,
@@ -78,14 +86,14 @@ class Turns:
     ) -> Generator[simpy.Event, Any, Delivered]:
         """Dispatch clients now; ends when `patience` does, at the latest with their last upload.
 
-        What is delivered are the updates that are there by then. `held_bytes` of what each is sent
-        it has already. Raises ValueError for a client that is still under way.
+        What is delivered are the updates that are there by then: none, if all messages were lost.
+        `held_bytes` of what each is sent it has already. Raises ValueError for a client that is
+        still under way.
         """
         now_s = self._clock.now_s
         self._late.observe(now_s)
         turns, held = self._count[clients], self._held[clients]
         self._count[clients] += 1
-        self._held[clients] = ref.version
         futures = self._values.submit(clients, turns, ref, held)
         prices = self._values.prices(clients, futures, ref, held)
         examples = self._values.examples(self._num_examples[clients], ref.version) * prices.work
@@ -97,16 +105,21 @@ class Turns:
             np.maximum(prices.down_bytes - held_bytes, 0),
             prices.up_bytes,
             self._frequency_hz(clients, prices.work, round_number, -1 if edge is None else edge),
+            edge,
+            self.radio_idle_s(clients),
         )
-        computed_s, uploaded_s = self.book(clients, plan, ref.version, round_number, edge)
-        self._values.computed(clients, futures, computed_s)
-        active_j = plan.download_j + plan.upload_j + plan.dynamic_j + plan.static_j
-        idle_j = self._world.power_idle_w[clients] * (uploaded_s - now_s)
+        course = self.book(clients, plan, ref.version, round_number, edge)
+        reached = ~plan.download_failed
+        self._held[clients[reached]] = ref.version
+        self._values.computed(clients, futures, np.where(reached, course.times_s[2], np.inf))
+        energy_j = self._world.power_idle_w[clients] * (course.arrives_s - now_s) + plan.active_j
         cohort, self._cohorts = self._cohorts, self._cohorts + 1
-        reports = Reports(clients, uploaded_s, uploaded_s - now_s, active_j + idle_j)
+        reports = Reports(clients, course.arrives_s, course.arrives_s - now_s, energy_j)
         self._under_way[cohort] = reports
         who = "the server" if edge is None else f"edge-{edge}"
-        closes_s = patience.closes_s(now_s, uploaded_s, self._values.min_updates)
+        closes_s = patience.closes_s(
+            now_s, course.arrives_s, float(course.ends_s.max()), self._values.min_updates
+        )
         with self._clock.waiting(who, f"{clients.size} clients' uploads"):
             yield self._clock.until(closes_s)
         if edge is None:
@@ -116,13 +129,15 @@ class Turns:
         tier = -1 if edge is None else edge
         carried = self._late.carried(tier, closes_s)
         del self._under_way[cohort]
-        late = uploaded_s > closes_s
+        there = course.arrives_s <= closes_s
+        late = ~there & np.isfinite(course.arrives_s)
         if late.any():
             stragglers = delivered.take(late)
             self._late.expect(
                 stragglers, reports.take(late), closes_s, round_number, tier, patience
             )
-            delivered, reports = delivered.take(~late), reports.take(~late)
+        if not there.all():
+            delivered, reports = delivered.take(there), reports.take(there)
         self._observations.turns(reports)
         return Delivered.join([delivered, *carried]) if carried else delivered
 
@@ -135,28 +150,43 @@ class Turns:
         edge: int | None,
         *,
         query: bool = False,
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> Course:
         """Enter what clients do from now on, by `plan`, and their messages.
 
-        When each has computed, and when its upload arrives. With `query` the rows' details say that
-        this is no training turn. Raises ValueError for a client that is still under way.
+        With `query` the rows' details say that this is no training turn. Raises ValueError for a
+        client that is still under way.
         """
         now_s = self._clock.now_s
         busy = clients[self._free_s[clients] > now_s]
         if busy.size:
             raise ValueError(f"client {busy[0]} is dispatched while an earlier turn is under way")
         self._log.advance(now_s)
-        downloaded_s = now_s + plan.download_s
-        computed_s = downloaded_s + plan.compute_s
-        uploaded_s = computed_s + plan.upload_s
-        times_s = (now_s, downloaded_s, computed_s, uploaded_s)
+        course = Course.of(plan, now_s)
         tier = -1 if edge is None else edge
-        self._log.add(self._rows(clients, plan, times_s, version, round_number, tier, query))
-        messages, begun_s = self._log.accounts.messages, np.full(clients.size, now_s)
-        messages.send(clients, begun_s, downloaded_s, plan.down_bytes, now_s, uplink=False)
-        messages.send(clients, computed_s, uploaded_s, plan.up_bytes, now_s, uplink=True)
-        self._free_s[clients] = uploaded_s
-        return computed_s, uploaded_s
+        idle_w = self._world.power_idle_w[clients]
+        rows = turn_rows(
+            clients,
+            plan,
+            course.times_s,
+            idle_w,
+            edge=tier,
+            version=version,
+            round_number=round_number,
+            detailed=self._log.write_rows,
+            query=query,
+        )
+        self._log.add(join_rows([self._idle_rows(clients, now_s), rows]))
+        network = self._log.actors.network
+        spent = network_row(
+            plan, network, now_s, float(course.ends_s.max()), tier, version, round_number
+        )
+        if spent is not None:
+            self._log.add(spent)
+        course.send(self._log.accounts.messages, clients, plan)
+        self._free_s[clients] = course.ends_s
+        quiet_s = np.where(plan.download_failed, 0.0, plan.radio_idle_s)
+        self._quiet_s[clients] = course.ends_s - quiet_s
+        return course
 
     def close(self, now_s: float) -> None:
         """The run ends: count turns that end by now, and book who waits."""
@@ -183,115 +213,6 @@ class Turns:
 
     def _idle_rows(self, clients: IntArray, now_s: float) -> Columns:
         waited = clients[self._free_s[clients] < now_s]
-        duration_s = now_s - self._free_s[waited]
-        return make_rows(
-            waited.size,
-            kind=KIND_INDEX["idle"],
-            actor=waited,
-            start_s=self._free_s[waited],
-            time_s=now_s,
-            duration_s=duration_s,
-            energy_j=self._world.power_idle_w[waited] * duration_s,
-        )
-
-    def _rows(
-        self,
-        clients: IntArray,
-        plan: TurnPlan,
-        times_s: tuple[float, FloatArray, FloatArray, FloatArray],
-        version: int,
-        round_number: int,
-        edge: int,
-        query: bool,
-    ) -> Columns:
-        """Idle until now, then download, compute and upload; no message leaves no row."""
-        now_s, downloaded_s, computed_s, uploaded_s = times_s
-        idle_w = self._world.power_idle_w[clients]
-        compute_j = plan.dynamic_j + plan.static_j
-        mark = _QUERY if query else ""
-        detailed = self._log.write_rows
-        stages: list[tuple[str, Any, FloatArray, FloatArray, FloatArray, dict[str, Any]]] = [
-            (
-                "download",
-                now_s,
-                downloaded_s,
-                plan.download_s,
-                plan.download_j,
-                {
-                    "bytes": plan.down_bytes,
-                    "detail": _transfer_detail(plan.download_j, detailed, mark),
-                },
-            ),
-            (
-                "compute",
-                downloaded_s,
-                computed_s,
-                plan.compute_s,
-                compute_j,
-                {
-                    "frequency_hz": plan.frequency_hz,
-                    "detail": _compute_detail(plan, detailed, mark),
-                },
-            ),
-            (
-                "upload",
-                computed_s,
-                uploaded_s,
-                plan.upload_s,
-                plan.upload_j,
-                {"bytes": plan.up_bytes, "detail": _transfer_detail(plan.upload_j, detailed, mark)},
-            ),
-        ]
-        blocks = [self._idle_rows(clients, now_s)]
-        for kind, start_s, end_s, duration_s, active_j, columns in stages:
-            rows = make_rows(
-                clients.size,
-                kind=KIND_INDEX[kind],
-                actor=clients,
-                start_s=start_s,
-                time_s=end_s,
-                duration_s=duration_s,
-                energy_j=idle_w * duration_s + active_j,
-                extra_j=active_j,
-                edge=edge,
-                version=version,
-                round=round_number,
-                **columns,
-            )
-            sent = rows["bytes"] > 0 if kind != "compute" else rows["duration_s"] >= 0
-            blocks.append({name: column[sent] for name, column in rows.items()})
-        network_j = float((plan.download_network_j + plan.upload_network_j).sum())
-        if network_j:
-            last_s = float(uploaded_s.max())
-            blocks.append(
-                make_rows(
-                    1,
-                    kind=KIND_INDEX["network"],
-                    actor=self._log.actors.network,
-                    start_s=now_s,
-                    time_s=last_s,
-                    duration_s=last_s - now_s,
-                    energy_j=network_j,
-                    extra_j=network_j,
-                    edge=edge,
-                    version=version,
-                    round=round_number,
-                )
-            )
-        return join_rows(blocks)
-
-
-_QUERY = ', "query": true'
-
-
-def _transfer_detail(active_j: FloatArray, wanted: bool, mark: str) -> list[str] | None:
-    text = f'{{{{"active_j": {{!r}}{mark}}}}}'.format
-    return list(map(text, active_j.tolist())) if wanted else None
-
-
-def _compute_detail(plan: TurnPlan, wanted: bool, mark: str) -> list[str] | None:
-    if not wanted:
-        return None
-    text = f'{{{{"cycles": {{!r}}, "dynamic_j": {{!r}}, "static_j": {{!r}}{mark}}}}}'.format
-    columns = (plan.cycles.tolist(), plan.dynamic_j.tolist(), plan.static_j.tolist())
-    return list(map(text, *columns))
+        since_s, quiet_s = self._free_s[waited], self._quiet_s[waited]
+        tail_j = self._world.tail_j(waited, since_s - quiet_s, now_s - quiet_s)
+        return idle_rows(waited, since_s, now_s, self._world.power_idle_w[waited], tail_j)

@@ -138,12 +138,16 @@ class Values:
         return future
 
     def computed(self, clients: IntArray, futures: Sequence[Future], time_s: FloatArray) -> None:
-        """Clients end the computation of their jobs at `time_s`: the jobs join their chains."""
+        """Clients end the computation of their jobs at `time_s`: the jobs join their chains.
+
+        inf: the client never got its job.
+        """
         if not futures or not self._remembers(futures[0].version):
             return
         for client, future, ended_s in zip(clients.tolist(), futures, time_s.tolist(), strict=True):
-            latest = self._latest.get(client)
-            self._latest[client] = (ended_s, future, latest[1] if latest else None)
+            if ended_s < np.inf:
+                latest = self._latest.get(client)
+                self._latest[client] = (ended_s, future, latest[1] if latest else None)
 
     def _remembers(self, version: int) -> bool:
         return self.algorithm.recipe(self.network, version).remembers

@@ -53,6 +53,11 @@ class TurnPlan:
     compute_tail_j: FloatArray
     radio_idle_s: FloatArray
 
+    @property
+    def active_j(self) -> FloatArray:
+        """Joules beyond idle power of a turn without failure, tails of the radio left out."""
+        return self.download_j + self.dynamic_j + self.static_j + self.upload_j
+
     @classmethod
     def of(
         cls,

@@ -50,7 +50,7 @@ def test_a_round_closes_when_enough_are_there_or_at_the_deadline(patience, least
     """Dispatched at 10 s, uploads at 11, 12, 14, 17 and 19 s; `least` are awaited in any case."""
     uploaded_s = np.array([14.0, 11.0, 19.0, 12.0, 17.0])
 
-    assert patience.closes_s(10.0, uploaded_s, least) == closes_s
+    assert patience.closes_s(10.0, uploaded_s, 19.0, least) == closes_s
 
 
 @pytest.mark.parametrize("factor", [1.1, 1.3, 1.7])
@@ -59,7 +59,9 @@ def test_over_selection_is_not_rounded_up(factor, tens):
     """13 selected at 1.3 times too many are 10 waited for, whatever 13 / 1.3 rounds to."""
     selected = round(10 * tens * factor)
 
-    closes_s = Patience(over_selection=factor).closes_s(0.0, np.arange(1.0, selected + 1), 1)
+    closes_s = Patience(over_selection=factor).closes_s(
+        0.0, np.arange(1.0, selected + 1), np.inf, 1
+    )
 
     assert closes_s == 10 * tens
 

@@ -108,7 +108,9 @@ def test_a_query_is_paid_by_who_answers(asking):
 def test_a_query_shifts_no_draw_of_the_turns(tmp_path):
     """Asking everybody and choosing everybody: the turns of full participation, only later."""
     everybody = {"selection": {"name": "power_of_choice", "count": 8, "factor": 1.0}}
-    noisy = {"compute_noise": 0.1, "transfer_noise": 0.1}
+    # No radio that a question would wake up for the turn.
+    groups = [{"device": "rpi_4b", "link": "ethernet_1g", "share": 1.0}]
+    noisy = {"groups": groups, "compute_noise": 0.1, "transfer_noise": 0.1}
     asked = simfl.run(small(population=noisy, decisions=everybody), tmp_path / "asked")
     plain = simfl.run(small(population=noisy), tmp_path / "plain")
 

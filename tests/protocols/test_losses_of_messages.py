@@ -1,0 +1,73 @@
+"""Lost messages: what they cost, and that no protocol waits for what never comes."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from simfl.assembly import assemble
+from simfl.execution import simulate
+from simfl.journal import Journal
+from simfl.protocols.clock import Stalled
+from simfl.simulation import Options
+from simfl.system.message_loss import MessageLoss
+from tests.small import SEMI_ASYNCHRONOUS, small
+
+PROTOCOLS = {
+    "synchronous": "synchronous",
+    "semi_asynchronous": SEMI_ASYNCHRONOUS,
+    "hierarchical": {"name": "hierarchical", "edge_rounds": 2},
+    "asynchronous": "asynchronous",
+    "buffered": {"name": "buffered", "buffer": 3},
+}
+
+
+def lossy(tmp_path, protocol, probability, **changes):
+    """A run over links that lose messages, and its events."""
+    scenario = small(protocol=PROTOCOLS[protocol], stop={"versions": 12}, **changes)
+    simulation = assemble(scenario, Options(device="cpu"))
+    loss = MessageLoss(probability=probability, timeout_s=0.1, attempts_max=2)
+    simulation = replace(simulation, world=replace(simulation.world, message_loss=loss))
+    run = simulation.make_run(tmp_path, Journal())
+    simulate(simulation, run)
+    run.close()
+    return run, pd.read_parquet(tmp_path / "events.parquet")
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+def test_every_protocol_ends_and_its_books_balance(tmp_path, protocol):
+    """A third of all attempts is lost, a ninth of all messages for good."""
+    run, events = lossy(tmp_path, protocol, 1 / 3)
+
+    traffic = run.accounts.traffic
+    moves = events["kind"].isin(["download", "upload"])
+    assert all(run.laws.values()), run.accounts.violations
+    assert run.publications.rounds[-1]["version"] == 12
+    assert traffic["bytes_lost"] > 0
+    assert (
+        traffic["bytes_sent"]
+        == traffic["bytes_received"] + traffic["bytes_lost"] + traffic["bytes_in_flight"]
+    )
+    assert events.loc[moves, "bytes"].sum() == traffic["bytes_received"]
+
+
+def test_a_failed_download_ends_the_turn_and_a_failed_upload_brings_nothing(tmp_path):
+    """No training after a download that failed; an aggregation holds the uploads that arrived."""
+    run, events = lossy(tmp_path, "synchronous", 0.5)
+
+    turns = events[events["client"].notna()].groupby(["client", "round"])
+    for _, rows in turns:
+        kinds = rows.set_index("kind")
+        if "download" in kinds.index and kinds.loc["download", "bytes"] == 0:
+            assert not {"compute", "upload"} & set(kinds.index)
+    arrived = events.query("kind == 'upload' and bytes > 0").groupby("round").size()
+    merged = events.query("kind == 'cloud_aggregate'").set_index("round")["detail"]
+    assert {f'{{"updates": {count}}}' for count in arrived} >= set(merged)
+    assert all(merged[number] == f'{{"updates": {arrived[number]}}}' for number in merged.index)
+    assert run.values.trainer.trained == arrived[merged.index].sum()
+
+
+def test_where_nothing_ever_arrives_the_run_says_so(tmp_path):
+    """Links that lose everything stall the run instead of spinning for ever."""
+    with pytest.raises(Stalled, match="rounds in a row brought too few updates"):
+        lossy(tmp_path, "synchronous", 1.0)
