@@ -23,6 +23,7 @@ from simfl.checks import (
     check_selection,
     check_stop,
     check_trainer,
+    check_updates,
     check_workers,
     torch_device,
 )
@@ -60,7 +61,8 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     resolved = scenario.with_parts(complete)
     algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
     check_pair(scenario, algorithm, protocol)
-    check_selection(scenario, parts[("decisions", "selection")], protocol)
+    selection = parts[("decisions", "selection")]
+    check_selection(scenario, selection, protocol)
     world = _world(scenario, parts[("population",)], streams)
     root = options.data_root or scenario.data.root or os.environ.get("SIMFL_DATA")
     shards = deal(
@@ -82,6 +84,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         _check_costs(world, network)
     platform = {**numeric_platform(network), "trainer": options.trainer}
     edge, association = _associate(scenario, parts, world, shards, streams)
+    check_updates(scenario, algorithm, protocol, selection, edge)
     return Simulation(
         scenario=scenario,
         resolved=resolved,

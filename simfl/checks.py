@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from simfl import registry
 from simfl.algorithms.base import Algorithm
 from simfl.decisions.base import QueryingSelection, Selection
+from simfl.decisions.sampling import CountedSelection
 from simfl.learning.network import Network
 from simfl.protocols.base import Protocol
 from simfl.scenario import Scenario
@@ -59,18 +62,52 @@ def _option_error(option: str, found: str, known: Collection[str]) -> ScenarioEr
 
 
 def check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> None:
-    """Raises `ScenarioError` where the algorithm refuses the protocol, with its reason."""
-    name, one = registry.part_name(type(protocol)), registry.part_name(type(algorithm))
-    if name in algorithm.refusals:
-        raise scenario.where("protocol").error(
-            name, "", f"{one} cannot run under {name}: {algorithm.refusals[name]}"
-        )
+    """Raises `ScenarioError` where the algorithm refuses the protocol, with its reason.
+
+    It may say so itself, or need more updates than the protocol ever brings together.
+    """
+    name, one = (registry.part_name(type(part)) for part in (protocol, algorithm))
+    most, least = protocol.most_updates, algorithm.min_updates
+    reason = algorithm.refusals.get(name)
+    if reason is None and most is not None and most < least:
+        reason = f"it aggregates at least {least} updates, and gets {most} at a time"
+    if reason is not None:
+        raise scenario.where("protocol").error(name, "", f"{one} cannot run under {name}: {reason}")
     if protocol.takes_stale_updates and "buffered" in algorithm.refusals:
         raise scenario.where("protocol", "patience", "late").error(
             "carry_over",
             "",
             f"{one} takes no late updates in (carry_over): {algorithm.refusals['buffered']}",
         )
+
+
+def check_updates(
+    scenario: Scenario,
+    algorithm: Algorithm,
+    protocol: Protocol,
+    selection: Selection,
+    edge: NDArray[np.int64],
+) -> None:
+    """Raises `ScenarioError` where a server can never gather as many updates as are needed.
+
+    `edge` is each client's edge server. Whether so many are there at some moment of the run is
+    another matter.
+    """
+    least = algorithm.min_updates
+    needs = f"{registry.part_name(type(algorithm))} aggregates at least {least} updates"
+    clients = np.bincount(edge) if protocol.hierarchical else np.array([edge.size])
+    few = np.flatnonzero((clients > 0) & (clients < least))
+    if few.size and not protocol.overlapping:
+        server = f"edge server {few[0]}" if protocol.hierarchical else "the server"
+        message = f"{needs}, and {server} has too few clients: {clients[few[0]]}"
+        raise scenario.where("population").error(str(clients[few[0]]), "", message)
+    if isinstance(selection, CountedSelection) and not protocol.overlapping:
+        wanted = selection.wanted(int(clients[clients > 0].min()))
+        if wanted < least:
+            key = "share" if selection.count is None else "count"
+            message = f"{needs}, and {wanted} are selected at a time"
+            where = scenario.where("decisions", "selection", key)
+            raise where.error(str(getattr(selection, key)), "", message)
 
 
 def check_selection(scenario: Scenario, selection: Selection, protocol: Protocol) -> None:

@@ -2,10 +2,13 @@
 
 import itertools
 import math
+import re
 
 import pytest
 
 from simfl import registry
+from simfl.algorithms.base import Algorithm
+from simfl.assembly import assemble
 from simfl.journal import Journal
 from simfl.protocols.values import Values
 from simfl.scenario import Scenario
@@ -38,14 +41,40 @@ def test_every_protocol_is_covered():
     assert set(registry.names("protocols")) == set(PROTOCOLS)
 
 
+def class_of(algorithm: str) -> type[Algorithm]:
+    """The algorithm's class."""
+    return registry.resolve("algorithms", algorithm, small().base_dir)
+
+
+def refusal(algorithm: str, protocol: str) -> str | None:
+    """Why this pair is refused, as the algorithm's class declares it."""
+    part = class_of(algorithm)
+    if protocol == "asynchronous" and part.min_updates > 1:
+        return part.refusals.get(protocol, f"it aggregates at least {part.min_updates} updates")
+    return part.refusals.get(protocol)
+
+
+@pytest.mark.parametrize("algorithm", registry.names("algorithms"))
+def test_what_an_algorithm_declares_can_be_checked(algorithm):
+    """Protocols that exist, each refused one with a reason; its paper's own is none of them."""
+    part = class_of(algorithm)
+
+    assert set(part.refusals) | {part.paper_protocol} <= set(PROTOCOLS)
+    assert part.paper_protocol not in part.refusals
+    assert all(len(reason.split()) > 3 for reason in part.refusals.values())
+    assert part.min_updates >= 1
+
+
 @pytest.mark.parametrize(("algorithm", "protocol"), PAIRS)
 def test_pair_runs_or_is_refused_with_a_reason(algorithm, protocol):
     """It ends with its books balanced and finite results, or says why it makes no sense."""
-    part = registry.resolve("algorithms", algorithm, small().base_dir)
-    if protocol in part.refusals:
-        with pytest.raises(ScenarioError, match=part.refusals[protocol]):
+    reason = refusal(algorithm, protocol)
+    if reason is not None:
+        with pytest.raises(ScenarioError, match=re.escape(reason)) as found:
             simulated(scenario_of(algorithm, protocol))
+        assert found.value.key == "protocol"
         return
+    part = class_of(algorithm)
 
     _, run = simulated(scenario_of(algorithm, protocol))
 
@@ -58,8 +87,7 @@ def test_pair_runs_or_is_refused_with_a_reason(algorithm, protocol):
 @pytest.mark.parametrize(("algorithm", "protocol"), PAIRS)
 def test_pair_learns_the_same_however_it_is_computed(algorithm, protocol):
     """Cohorts of one job, and a replay that is given all facts, end in bit-identical weights."""
-    part = registry.resolve("algorithms", algorithm, small().base_dir)
-    if protocol in part.refusals or not part.learns:
+    if refusal(algorithm, protocol) is not None or not class_of(algorithm).learns:
         return
     journal = Journal()
 
@@ -76,8 +104,8 @@ def test_pair_learns_the_same_however_it_is_computed(algorithm, protocol):
 @pytest.mark.parametrize(("algorithm", "protocol"), PAIRS)
 def test_memory_of_clients_survives_tier_boundaries(algorithm, protocol):
     """With a kept optimizer each job continues where the client's previous one ended."""
-    part = registry.resolve("algorithms", algorithm, small().base_dir)
-    if protocol in part.refusals or not part.learns or algorithm == "fedsgd":
+    learns = class_of(algorithm).learns and algorithm != "fedsgd"
+    if refusal(algorithm, protocol) is not None or not learns:
         return
     scenario = scenario_of(algorithm, protocol).with_overrides(
         ["algorithm.local.optimizer=adam", "algorithm.local.keep_optimizer=true"]
@@ -94,3 +122,102 @@ def test_memory_of_clients_survives_tier_boundaries(algorithm, protocol):
         job = run.values.last_job(client, run.clock.now_s)
         assert job is not None
         assert job.memory().optimizer_steps >= turns * math.ceil(size / 16)
+
+
+OWN = '''
+from dataclasses import dataclass
+from typing import ClassVar
+from simfl.algorithms.base import Algorithm
+
+@dataclass(frozen=True)
+class Pairs(Algorithm):
+    """Compares updates with one another."""
+    min_updates: ClassVar[int] = 2
+
+@dataclass(frozen=True)
+class Picky(Algorithm):
+    """Runs nowhere."""
+    refusals: ClassVar[dict] = {
+        name: f"its mathematics has no {name} form"
+        for name in ("synchronous", "semi_asynchronous", "hierarchical", "asynchronous", "buffered")
+    }
+'''
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """The import path of a class above."""
+    file = tmp_path_factory.mktemp("plugins") / "own.py"
+    file.write_text(OWN)
+    return lambda name: f"{file}:{name}"
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+def test_a_declared_refusal_is_given_with_its_reason(own, protocol):
+    """Under every protocol, before anything is built, at the scenario's `protocol`."""
+    message = f"picky cannot run under {protocol}: its mathematics has no {protocol} form"
+
+    with pytest.raises(ScenarioError, match=message) as found:
+        assemble(small(algorithm={"name": own("Picky")}, protocol=PROTOCOLS[protocol]))
+    assert found.value.key == "protocol"
+
+
+ONE = {"decisions": {"selection": {"name": "random", "count": 1}}}
+FEW = {"decisions": {"selection": {"name": "random", "share": 0.2}}}
+TOO_FEW = [
+    ("asynchronous", {}, "protocol", "and gets 1 at a time"),
+    ({"name": "buffered", "buffer": 1}, {}, "protocol", "and gets 1 at a time"),
+    ("synchronous", ONE, "decisions.selection.count", "and 1 are selected at a time"),
+    ("synchronous", FEW, "decisions.selection.share", None),
+    ("hierarchical", ONE, "decisions.selection.count", "and 1 are selected at a time"),
+    ("hierarchical", FEW, "decisions.selection.share", "and 1 are selected at a time"),
+    ("semi_asynchronous", ONE, "decisions.selection.count", "and 1 are selected at a time"),
+    (
+        "semi_asynchronous",
+        {"population": {"edges": 8}},
+        "population",
+        "and edge server 0 has too few clients: 1",
+    ),
+    (
+        "hierarchical",
+        {"population": {"edges": 8}},
+        "population",
+        "and edge server 0 has too few clients: 1",
+    ),
+    (
+        "synchronous",
+        {"population": {"clients": 1, "edges": 1}},
+        "population",
+        "and the server has too few clients: 1",
+    ),
+    ("synchronous", {}, "", None),
+    ("semi_asynchronous", {}, "", None),
+    ("hierarchical", {}, "", None),
+    ({"name": "buffered", "buffer": 2}, ONE, "", None),
+]
+
+
+@pytest.mark.parametrize(("protocol", "changes", "key", "reason"), TOO_FEW)
+def test_the_least_number_of_updates_is_checked_before_the_run(own, protocol, changes, key, reason):
+    """Where a server can never have two updates, the key that prevents it is named."""
+    scenario = small(
+        algorithm={"name": own("Pairs"), "local": {"batch_size": 16}},
+        protocol=PROTOCOLS[protocol] if isinstance(protocol, str) else protocol,
+        **changes,
+    )
+    if reason is None:
+        assert simulated(scenario)[1].publications.latest.version == 3
+        return
+
+    with pytest.raises(ScenarioError, match=f"at least 2 updates, {reason}") as found:
+        assemble(scenario)
+    assert found.value.key == key
+
+
+def test_too_few_updates_at_some_moment_end_the_run(own):
+    """Who is there when a round begins cannot be known before: the aggregation says it."""
+    away = {"availability": {"name": "periodic", "period_s": 0.2, "share": 0.1}}
+    scenario = small(algorithm={"name": own("Pairs")}, population=away, stop={"versions": 30})
+
+    with pytest.raises(ValueError, match="Pairs aggregates at least 2 updates, found 1"):
+        simulated(scenario)

@@ -28,6 +28,11 @@ class Asynchronous(Protocol):
     concurrency: Annotated[int | None, ">= 1", "clients in flight; null is all of them"] = None
     mixing: Literal["model", "delta"] = "model"
 
+    @property
+    def most_updates(self) -> int | None:
+        """Every update by itself."""
+        return 1
+
     def process(self, run: Run) -> Process:
         """Absorb what arrives, publish, dispatch the next."""
         ref = run.begin("cloud")

@@ -30,6 +30,11 @@ class Protocol(ABC):
         patience = getattr(self, "patience", None)
         return isinstance(patience, Patience) and patience.late == "carry_over"
 
+    @property
+    def most_updates(self) -> int | None:
+        """The most updates that an aggregation takes; None is as many as were selected."""
+        return None
+
     @abstractmethod
     def process(self, run: Run) -> Process:
         """The protocol from time 0 until `run.publish` says that the run is over."""

@@ -33,6 +33,11 @@ class Buffered(Protocol):
     concurrency: Annotated[int | None, ">= 1", "clients in flight; null is all of them"] = None
     server_learning_rate: Annotated[float, "> 0", "eta_g"] = 1.0
 
+    @property
+    def most_updates(self) -> int | None:
+        """A full buffer."""
+        return self.buffer
+
     def process(self, run: Run) -> Process:
         """Fill the buffer, step, publish; clients go on from the latest version at once."""
         ref = run.begin("cloud")

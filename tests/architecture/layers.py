@@ -60,7 +60,7 @@ ROOMS = {
     # what must fit together.
     "dealing": _room(f"learning {_FRAME}", "numpy torch"),
     "lineage": _room(f"learning algorithms journal {_FRAME}", "torch"),
-    "checks": _room(f"learning decisions algorithms protocols registry {_FRAME}", "torch"),
+    "checks": _room(f"learning decisions algorithms protocols registry {_FRAME}", "numpy torch"),
     "simulation": _room(f"{_BELOW_ASSEMBLY} dealing", "torch numpy"),
     "assembly": _room(f"{_BELOW_ASSEMBLY} simulation checks dealing lineage", "torch numpy simpy"),
     "replay": _room("eventlog", "pyarrow"),
