@@ -128,7 +128,8 @@ def _associate(
             )
     js_home = mean_js(view.label_counts, view.home_edge)
     js = mean_js(view.label_counts, edge)
-    return edge, {"edges": edge.tolist(), "js_home": js_home, "js": js, **detail}
+    edges = {"edges": edge.tolist(), "home_edges": view.home_edge.tolist()}
+    return edge, {**edges, "js_home": js_home, "js": js, **detail}
 
 
 def _check_costs(world: World, network: Network) -> None:

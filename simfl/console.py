@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -115,8 +117,28 @@ def print_summary(run: LoadedRun, figure: Path) -> None:
     table.add_row("wall time", quantity(manifest["wall_s"], "s"))
     console.print(table)
     console.print(_edges(run))
+    if manifest.get("measures"):
+        console.print(_measures(manifest["measures"]))
     console.print(f"run folder: {run.path}", highlight=False, soft_wrap=True)
     console.print(f"figure:     {figure}", highlight=False, soft_wrap=True)
+
+
+def _measures(measures: Mapping[str, Mapping[str, float]]) -> Table:
+    """A measure's figures below one another, under its name."""
+    table = Table(title="measures")
+    table.add_column("measure")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    for measure, figures in measures.items():
+        shown = {name.replace("_", " "): _short(value) for name, value in figures.items()}
+        for index, (name, value) in enumerate((shown or {"nothing to measure": ""}).items()):
+            table.add_row("" if index else measure.replace("_", " "), name, value)
+        table.add_section()
+    return table
+
+
+def _short(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4g}"
 
 
 def _edges(run: LoadedRun) -> Table:

@@ -35,7 +35,11 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "edge_aggregate": ("an edge server aggregates its clients' updates", "", "updates"),
     "cloud_aggregate": ("the cloud aggregates, or merges an edge's model", "share", "updates"),
     "evaluate": ("a global version is evaluated; takes no simulated time", "accuracy", "loss"),
-    "associate": ("clients are associated with edge servers", "", "edges, js_home, js, switches"),
+    "associate": (
+        "clients are associated with edge servers",
+        "",
+        "edges, home_edges, js_home, js, switches, proposals, stable",
+    ),
     "select": ("clients are selected for a round", "number selected", "selected, eligible, asked"),
     "schedule": (
         "the cloud picks an edge server to dispatch",

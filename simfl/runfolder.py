@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from simfl.eventlog import KINDS, SCHEMA, write_parquet
 from simfl.replay import longest_log
+from simfl.yaml_source import read_source
 
 MANIFEST = "manifest.json"
 TABLES: dict[str, pa.Schema] = {
@@ -77,6 +78,14 @@ class LoadedRun:
         if not isinstance(manifest, dict):
             raise RunFolderError(f"{path / MANIFEST}: not readable as a JSON object")
         self.manifest: dict[str, Any] = manifest
+
+    @cached_property
+    def scenario(self) -> dict[str, Any]:
+        """What was run, with every default: scenario.yaml as plain values.
+
+        Raises `ScenarioError` where the file is not there or not readable.
+        """
+        return read_source(self.path / "scenario.yaml").content
 
     @cached_property
     def events(self) -> pd.DataFrame:

@@ -74,6 +74,20 @@ def test_run_ends_with_a_summary(scenario: Path) -> None:
     assert simfl.load_run("out").manifest["status"] == "completed"
 
 
+def test_measures_stand_in_the_summary(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every figure below its measure; a measure without figures says so, NaN is a dash."""
+    monkeypatch.setenv("COLUMNS", "100")
+    measures = "evaluate.measures=[participation, virtual_queues, latency_calibration]"
+
+    result = simfl_command("run", scenario, "--out", "out", "--set", measures)
+
+    assert result.exit_code == 0, result.output
+    assert re.search(r"participation +│ jain index +│ +[\d.]+", result.stdout)
+    assert re.search(r"virtual queues +│ nothing to measure", result.stdout)
+    kept = simfl.load_run("out").manifest["measures"]["participation"]
+    assert f"{kept['turns_max']:.4g}" in result.stdout
+
+
 def test_run_folder_is_named_after_scenario_and_seed(scenario: Path) -> None:
     """Without --out; a name with signs of a path in it leads nowhere else."""
     quiet_run(scenario)

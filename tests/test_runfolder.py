@@ -48,6 +48,12 @@ def test_tables_of_a_complete_run(finished: LoadedRun) -> None:
     assert run.clients["energy_j"].tolist() == pytest.approx(own.tolist())
 
 
+def test_the_scenario_comes_with_every_default(finished: LoadedRun) -> None:
+    """What was run, as plain values."""
+    assert finished.scenario["population"]["clients"] == 8
+    assert finished.scenario["decisions"]["estimator"]["name"] == "nig"
+
+
 def test_path_may_be_text(finished: LoadedRun) -> None:
     """`load_run` takes a path or its text."""
     assert load_run(str(finished.path)).manifest == finished.manifest

@@ -12,4 +12,7 @@ class Measure(ABC):
 
     @abstractmethod
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """The figures by name, units in the names; NaN where the run cannot tell."""
+        """The figures by name, units in the names; NaN where the run cannot tell.
+
+        No figures at all where the run has nothing of the kind, as queues of a flat protocol.
+        """

@@ -55,7 +55,7 @@ ROOMS = {
     "streams": _room("", "numpy"),
     **dict.fromkeys(_FRAME.split(), _room(_FRAME, "pydantic pydantic_core typing_extensions yaml")),
     "registry": _room(_FRAME, "pydantic"),
-    "runfolder": _room("eventlog replay", "pyarrow pandas"),
+    "runfolder": _room("eventlog replay yaml_source", "pyarrow pandas"),
     # Parts of assembly, each in its own file: the data as dealt, what learned values depend on,
     # what must fit together.
     "dealing": _room(f"learning {_FRAME}", "numpy torch"),

@@ -1,0 +1,171 @@
+"""Certificates of coalition formation: the potential falls, and nobody gains by leaving.
+
+Source: FedCure (arXiv 2511.10227), Eq. 3, Eq. 4 and Theorem 1, recomputed from the label counts in
+the run folder. With a = (p + q) / 2,
+
+    JS(p, q) = (sum p ln(p / a) + sum q ln(q / a)) / 2          nats
+    potential = sum over all pairs of coalitions = C(M, 2) mean JS
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import rel_entr
+
+from simfl.measures.base import Measure
+from simfl.runfolder import LoadedRun
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+TOLERANCE = 2e-12
+"""A gain no larger than this is rounding; clients switch for gains above 1e-12."""
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """The mean JS before the first switch and after each one, shape (switches + 1,).
+
+    `potential` is the same times C(M, 2); `log_error` the largest difference between `mean_js` and
+    what the run logged.
+    """
+
+    mean_js: FloatArray
+    potential: FloatArray
+    log_error: float
+
+    @property
+    def changes(self) -> FloatArray:
+        """Of the mean JS at each switch: all negative where it falls strictly."""
+        return np.diff(self.mean_js)
+
+    @property
+    def rising(self) -> int:
+        """Switches that did not lower the mean JS."""
+        return int((self.changes >= 0).sum())
+
+
+@dataclass(frozen=True)
+class Stability:
+    """All single moves out of a partition; where it is Nash-stable, none improves.
+
+    `moves` were looked at; `improving` of them lower the mean JS; `best_change` is the lowest
+    change of the mean JS by one of them (NaN without any).
+    """
+
+    moves: int
+    improving: int
+    best_change: float
+
+
+def mean_js(counts: FloatArray) -> FloatArray:
+    """Eq. 3 of label counts (..., coalitions, labels): two coalitions or more, none empty."""
+    shares = counts / counts.sum(axis=-1, keepdims=True)
+    first, second = np.triu_indices(shares.shape[-2], k=1)
+    p, q = shares[..., first, :], shares[..., second, :]
+    a = (p + q) / 2.0
+    divergence = (rel_entr(p, a) + rel_entr(q, a)).sum(axis=-1) / 2.0
+    mean: FloatArray = divergence.mean(axis=-1)
+    return mean
+
+
+def descent(run: LoadedRun) -> Descent | None:
+    """Formation replayed from the logged switches; None where the run associated nobody."""
+    row = _association(run)
+    if row is None:
+        return None
+    label_counts = np.stack(run.clients["label_counts"].tolist())
+    edge = np.array(row["home_edges"])
+    trajectory, logged = [coalition_counts(label_counts, edge)], [row["js_home"]]
+    for one in _switches(row):
+        edge[one["client"]] = one["to"]
+        trajectory.append(coalition_counts(label_counts, edge))
+        logged.append(one["js_after"])
+    coalitions = trajectory[0].shape[0]
+    js = mean_js(np.stack(trajectory))
+    pairs = coalitions * (coalitions - 1) / 2
+    return Descent(js, pairs * js, float(np.abs(js - np.array(logged)).max()))
+
+
+def stability(run: LoadedRun) -> Stability | None:
+    """The single moves out of the run's partition; None where the run associated nobody."""
+    if _association(run) is None:
+        return None
+    clients = run.clients
+    return stability_of(np.stack(clients["label_counts"].tolist()), clients["edge"].to_numpy())
+
+
+def stability_of(label_counts: IntArray, edge: IntArray) -> Stability:
+    """All N (M - 1) single moves of clients with `label_counts` (clients, labels).
+
+    Clients alone in their coalition stay: an empty one has no label distribution.
+    """
+    place = np.unique(edge, return_inverse=True)[1]
+    counts, sizes = coalition_counts(label_counts, place), np.bincount(place)
+    here = mean_js(counts)
+    # Clients of one coalition with equal counts have the same moves.
+    kinds, repeats = np.unique(np.column_stack([place, label_counts]), axis=0, return_counts=True)
+    changes, times = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
+    for kind, repeat in zip(kinds, repeats, strict=True):
+        own, held = int(kind[0]), kind[1:]
+        if sizes[own] == 1:
+            continue
+        targets = np.delete(np.arange(sizes.size), own)
+        moved = np.repeat(counts[None], targets.size, axis=0)
+        moved[:, own] -= held
+        moved[np.arange(targets.size), targets] += held
+        changes.append(mean_js(moved) - here)
+        times.append(np.full(targets.size, repeat))
+    change, time = np.concatenate(changes), np.concatenate(times)
+    best = float(change.min()) if change.size else float("nan")
+    return Stability(int(time.sum()), int(time[change < -TOLERANCE].sum()), best)
+
+
+def coalition_counts(label_counts: IntArray, edge: IntArray) -> FloatArray:
+    """Label counts per edge server that has clients, shape (M, labels)."""
+    place = np.unique(edge, return_inverse=True)[1]
+    counts = np.zeros((int(place.max()) + 1, label_counts.shape[1]))
+    np.add.at(counts, place, label_counts)
+    return counts
+
+
+@dataclass(frozen=True)
+class CoalitionStability(Measure):
+    """How coalitions formed: mean JS divergence (nats), and switches that should not be."""
+
+    def compute(self, run: LoadedRun) -> dict[str, float]:
+        """mean_js_before and _after, switches, rising_switches, moves, improving_moves.
+
+        In FedCure's formation no switch may rise, and where it ended by itself no single move
+        improve.
+        """
+        path, end = descent(run), stability(run)
+        if path is None or end is None:
+            return {}
+        return {
+            "mean_js_before": float(path.mean_js[0]),
+            "mean_js_after": float(path.mean_js[-1]),
+            "switches": float(path.changes.size),
+            "rising_switches": float(path.rising),
+            "moves_looked_at": float(end.moves),
+            "improving_moves": float(end.improving),
+        }
+
+
+def _association(run: LoadedRun) -> dict[str, Any] | None:
+    """What the run logged of its association, if there are coalitions and labels to compare."""
+    rows = run.details("associate")
+    clients = run.clients
+    if rows.empty or clients["edge"].nunique() < 2 or not len(clients["label_counts"].iloc[0]):
+        return None
+    return dict(rows.iloc[0])
+
+
+def _switches(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The logged switches; rules that make none log none."""
+    switches = row.get("switches")
+    return switches if isinstance(switches, list) else []

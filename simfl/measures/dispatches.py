@@ -1,0 +1,67 @@
+"""What a run's log says of its dispatches and of the decisions behind them, as tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from simfl.runfolder import LoadedRun
+
+ROUND_0 = 0
+"""In which all edge servers are dispatched, without a decision."""
+
+
+def dispatches(run: LoadedRun) -> pd.DataFrame:
+    """One row per dispatch of an edge server whose model arrived, in the order of arrival.
+
+    `round`, `edge`, `dispatched_s` (its download begins), `arrived_s` (its upload ends) and
+    `latency_s` between them; `staleness` in versions and mixing `share` where the cloud merged it.
+    Empty for flat protocols and for runs that kept no events.
+    """
+    events = run.events
+    messages = events[events["client"].isna() & events["actor"].str.startswith("edge-")]
+    messages = messages[~messages["detail"].str.contains('"cut"', na=False)]
+    keys = ["round", "edge"]
+    began = messages[messages["kind"] == "download"].groupby(keys)["start_s"].min()
+    ended = messages[messages["kind"] == "upload"].groupby(keys)["time_s"].max()
+    merged = events[(events["kind"] == "cloud_aggregate") & events["edge"].notna()]
+    merged = merged[~merged["detail"].str.contains('"cut"', na=False)].set_index(keys)
+    table = pd.DataFrame({"dispatched_s": began, "arrived_s": ended}).dropna()
+    table["latency_s"] = table["arrived_s"] - table["dispatched_s"]
+    table = table.join(merged[["staleness", "value"]]).rename(columns={"value": "share"})
+    return table.reset_index().sort_values("arrived_s", ignore_index=True)
+
+
+def decisions(run: LoadedRun) -> pd.DataFrame:
+    """The cloud's scheduling decisions in order: `round`, `picked` and the columns of the log.
+
+    Empty where the cloud decides nothing.
+    """
+    rows = run.details("schedule").sort_values("round", ignore_index=True)
+    return rows.assign(picked=rows["value"].astype(int))
+
+
+def columns(table: pd.DataFrame, name: str) -> np.ndarray:
+    """A column of lists, one per row and one number per edge server, as (rows, edge servers)."""
+    return np.array(table[name].tolist(), dtype=float)
+
+
+def owed_shares(run: LoadedRun) -> np.ndarray:
+    """delta: the least share of the dispatches that the scheduling rule owes each edge server.
+
+    kappa D_m / D, where kappa is the sum of what the run noted before its start; empty where
+    nothing is owed, as by Greedy.
+    """
+    noted = run.details("feasibility")
+    if noted.empty:
+        return np.zeros(0)
+    owed = np.array(noted.iloc[0]["owed_share"], dtype=float)
+    return float(owed.sum()) * data_shares(run, owed.size)
+
+
+def data_shares(run: LoadedRun, edges: int) -> np.ndarray:
+    """D_m / D: each edge server's share of all training examples, shape (edges,)."""
+    clients = run.clients
+    examples = np.bincount(clients["edge"], clients["num_examples"], minlength=edges)
+    shares: np.ndarray = examples / examples.sum()
+    return shares

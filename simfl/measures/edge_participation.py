@@ -1,0 +1,68 @@
+"""Certificate of the scheduling: how often edge servers take part, and how often they are owed to.
+
+Source: FedCure (arXiv 2511.10227), Eq. 5. Over t rounds m's share is at least
+delta_m - Lambda_m(t) / t, so that it falls short of delta_m by a vanishing rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.measures.base import Measure
+from simfl.measures.dispatches import columns, data_shares, decisions, owed_shares
+from simfl.runfolder import LoadedRun
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Participation:
+    """Shares of the scheduled dispatches, round 0 apart, and what is owed; (edge servers,) each.
+
+    `owed` is 0 where the rule owes nothing.
+    """
+
+    shares: FloatArray
+    owed: FloatArray
+    rounds: int
+
+    @property
+    def surplus(self) -> FloatArray:
+        """What each edge server got beyond delta; negative where it fell short."""
+        return self.shares - self.owed
+
+
+def edge_participation(run: LoadedRun, participation: float | None = None) -> Participation | None:
+    """Of a run, against `participation` (kappa; None: what its rule owed); None: no decisions."""
+    made = decisions(run)
+    if made.empty:
+        return None
+    edges = columns(made, "estimated_latency_s").shape[1]
+    owed = owed_shares(run) if participation is None else participation * data_shares(run, edges)
+    shares = np.bincount(made["picked"], minlength=edges) / len(made)
+    return Participation(shares, owed if owed.size else np.zeros(edges), len(made))
+
+
+@dataclass(frozen=True)
+class EdgeParticipation(Measure):
+    """Shares of the dispatches per edge server, against the least shares that they are owed."""
+
+    participation: Annotated[
+        float | None, "> 0", "<= 1", "least shares, summed (kappa); null: the rule's own"
+    ] = None
+
+    def compute(self, run: LoadedRun) -> dict[str, float]:
+        """decisions, share_min, share_max, and surplus_min over what is owed."""
+        found = edge_participation(run, self.participation)
+        if found is None:
+            return {}
+        return {
+            "decisions": float(found.rounds),
+            "share_min": float(found.shares.min()),
+            "share_max": float(found.shares.max()),
+            "surplus_min": float(found.surplus.min()),
+        }

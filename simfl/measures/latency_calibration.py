@@ -1,0 +1,71 @@
+"""Whether latency estimates know how wrong they may be: the share inside the predictive interval.
+
+Source: the Normal-Inverse-Gamma posterior that FedCure's estimator logs at each decision. Given
+kn, an, bn and the estimate mun, the next latency is Student-t with 2 an degrees of freedom around
+mun, its squared scale bn (kn + 1) / (an kn).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from simfl.measures.base import Measure
+from simfl.measures.dispatches import decisions, dispatches
+from simfl.runfolder import LoadedRun
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Predictions at dispatch against what came, in seconds, one entry per scheduled dispatch."""
+
+    observed_s: FloatArray
+    estimate_s: FloatArray
+    low_s: FloatArray
+    high_s: FloatArray
+
+    @property
+    def inside(self) -> float:
+        """Share of the latencies within their interval."""
+        within = (self.low_s <= self.observed_s) & (self.observed_s <= self.high_s)
+        return float(within.mean())
+
+
+def latency_calibration(run: LoadedRun, level: float = 0.9) -> Calibration | None:
+    """Central intervals of probability `level`; None where no posterior was logged."""
+    made = decisions(run)
+    if made.empty or "kn" not in made:
+        return None
+    table = dispatches(run).merge(made, on="round")
+    kn, an, bn, mun = (
+        np.array([row[name][row["picked"]] for _, row in table.iterrows()], dtype=float)
+        for name in ("kn", "an", "bn", "estimated_latency_s")
+    )
+    scale = np.sqrt(bn * (kn + 1.0) / (an * kn))
+    reach = stats.t.ppf((1.0 + level) / 2.0, 2.0 * an) * scale
+    return Calibration(table["latency_s"].to_numpy(), mun, mun - reach, mun + reach)
+
+
+@dataclass(frozen=True)
+class LatencyCalibration(Measure):
+    """How often latencies fell into the estimator's predictive interval, and its mean error."""
+
+    level: Annotated[float, "> 0", "< 1", "probability of the interval"] = 0.9
+
+    def compute(self, run: LoadedRun) -> dict[str, float]:
+        """predictions, inside_interval (share) and relative_error (mean of |error| / latency)."""
+        found = latency_calibration(run, self.level)
+        if found is None or not found.observed_s.size:
+            return {}
+        error = np.abs(found.estimate_s - found.observed_s) / found.observed_s
+        return {
+            "predictions": float(found.observed_s.size),
+            "inside_interval": found.inside,
+            "relative_error": float(error.mean()),
+        }

@@ -1,0 +1,239 @@
+"""Participation, latency, staleness, efficiency and calibration of runs of known latencies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import simfl
+from simfl.measures.dispatches import dispatches
+from simfl.measures.edge_participation import EdgeParticipation, edge_participation
+from simfl.measures.efficiency import (
+    Efficiency,
+    best_efficiency,
+    efficiency_gap,
+    objective,
+)
+from simfl.measures.latency_calibration import LatencyCalibration, latency_calibration
+from simfl.measures.round_latency import RoundLatency, coefficient_of_variation, round_latencies
+from simfl.measures.staleness_distribution import StalenessDistribution, staleness_distribution
+from simfl.measures.virtual_queues import virtual_queues
+from simfl.registry import build, names
+from simfl.yaml_source import KeyPath, Source
+from tests.measures.runs import LATENCY_S, edited, fedcure, known_latencies
+from tests.small import small
+
+ROUNDS = 400
+
+
+@pytest.fixture(scope="module")
+def cured(tmp_path_factory):
+    """FedCure on the card's five latencies."""
+    return known_latencies(tmp_path_factory.mktemp("known") / "run", "fedcure", ROUNDS)
+
+
+@pytest.fixture(scope="module")
+def fair(tmp_path_factory):
+    """Fair on the same."""
+    return known_latencies(tmp_path_factory.mktemp("known") / "run", "fair", ROUNDS)
+
+
+def test_dispatches_take_what_the_machines_take(cured):
+    """Without messages worth speaking of a dispatch takes its client's turn, but for noise."""
+    table = dispatches(cured)
+
+    means = table.groupby("edge")["latency_s"].mean()
+    assert means.to_numpy() == pytest.approx(LATENCY_S, rel=0.01)
+    assert (table["arrived_s"].diff().dropna() >= 0).all()
+    assert len(table) == ROUNDS
+    assert table["staleness"].tolist() == cured.rounds["staleness"].tolist()
+
+
+def test_participation_against_what_is_owed(cured):
+    """The card's shares; nobody is more than its queue's last length short of delta."""
+    found = edge_participation(cured)
+
+    assert found.shares == pytest.approx([0.208] * 4 + [0.166], abs=0.01)
+    assert found.owed == pytest.approx([0.16] * 5)
+    shortest = -virtual_queues(cured).lengths.max() / found.rounds
+    assert found.surplus.min() > shortest
+    assert EdgeParticipation().compute(cured)["surplus_min"] > 0
+
+
+def test_an_edge_server_that_was_passed_over_is_seen(cured):
+    """The slowest one's picks given to the fastest."""
+
+    def pass_over(_, row):
+        row["value"] = 0 if row["value"] == 4 else row["value"]
+
+    found = edge_participation(edited(cured, "schedule", pass_over))
+
+    assert found.surplus[4] == pytest.approx(-0.16)
+    assert found.shares[0] > 0.35
+
+
+def test_variation_of_latency(fair, cured):
+    """Fair's COV is that of the five latencies, .36; round 0 does not count."""
+    latencies = round_latencies(fair)
+
+    table = dispatches(fair)
+    by_hand = table[table["round"] > 0]["latency_s"]
+    assert latencies.latency_s.size == ROUNDS - 5
+    assert coefficient_of_variation(latencies.latency_s) == pytest.approx(
+        by_hand.std(ddof=0) / by_hand.mean()
+    )
+    assert RoundLatency().compute(fair)["latency_cov"] == pytest.approx(0.36, abs=0.01)
+    assert coefficient_of_variation(np.full(9, 3.0)) == 0.0
+    gaps = latencies.gap_s
+    assert RoundLatency().compute(fair)["arrival_gap_cov"] == pytest.approx(
+        gaps.std() / gaps.mean()
+    )
+
+
+def test_staleness(cured):
+    """With two in flight one other model arrives meanwhile: mean 1; all versions are counted."""
+    found = staleness_distribution(cured)
+
+    assert found.versions.sum() == ROUNDS
+    assert found.mean == pytest.approx(1.0, abs=0.02)
+    assert found.mean == pytest.approx(cured.rounds["staleness"].mean())
+    figures = StalenessDistribution().compute(cured)
+    assert figures["highest"] == cured.rounds["staleness"].max()
+    assert figures["fresh_share"] == (cured.rounds["staleness"] == 0).mean()
+
+
+def test_the_best_efficiency_of_three():
+    """Two in flight, latencies 1, 2 and 4: the fastest is always one of them.
+
+    p_1 <= (p_1 + 2 p_2 + 4 p_3) / 2 binds; with p_3 at its least .1 that is p_1 = 2 p_2 + .4.
+    """
+    latency_s = np.array([1.0, 2.0, 4.0])
+
+    best = best_efficiency(latency_s, np.full(3, 0.1), 2, normaliser_s=4.0)
+
+    second = (0.9 - 0.4) / 3
+    shares = np.array([0.9 - second, second, 0.1])
+    assert best == pytest.approx(1 - shares @ latency_s / 4.0)
+    assert np.isnan(best_efficiency(latency_s, np.full(3, 0.33), 3, normaliser_s=4.0))
+    one = best_efficiency(latency_s, np.zeros(3), 1, normaliser_s=4.0)
+    assert one == pytest.approx(0.75)
+
+
+def test_efficiency_rises_with_beta_and_its_gap_is_within_the_bound(tmp_path):
+    """g* - mean g <= K / (2 beta) with K = 2, as Theorem 4 has it."""
+    found = [
+        efficiency_gap(
+            known_latencies(tmp_path / str(beta), {"name": "fedcure", "beta": beta}, 200)
+        )
+        for beta in (0.1, 2.0)
+    ]
+
+    assert found[0].mean < found[1].mean
+    assert found[0].gap > found[1].gap
+    assert [one.bound for one in found] == [10.0, 0.5]
+    assert all(0 <= one.gap <= one.bound for one in found)
+
+
+def test_a_run_that_prefers_the_slow_exceeds_the_bound(tmp_path):
+    """Greedy read backwards: always the slowest instead of the fastest, and a beta of 20."""
+    run = known_latencies(tmp_path / "run", {"name": "fedcure", "beta": 20.0}, 100)
+
+    def prefer_the_slow(number, row):
+        row["value"] = 4 - number % 2
+
+    wrong = efficiency_gap(edited(run, "schedule", prefer_the_slow))
+
+    assert efficiency_gap(run).gap <= efficiency_gap(run).bound == 0.05
+    assert wrong.gap > wrong.bound
+
+
+def test_the_objective_by_hand(cured):
+    """T / I summed; Z of one client per edge server that computes all the time at 1 GHz."""
+    found = objective(cured, alpha=1.0, gamma=0.25, s=2.0)
+
+    table = dispatches(cured)
+    spent_s = table[table["round"] > 0]["latency_s"]
+    made = cured.details("schedule")
+    longest_s = np.stack(made["estimated_latency_s"]).max(axis=1)
+    assert found.relative_latency == pytest.approx(spent_s.sum() / longest_s.mean())
+    assert made["normaliser_s"].iloc[-1] == pytest.approx(longest_s.mean())
+    turns = cured.details("compute").merge(table[table["round"] > 0], on=["round", "edge"])
+    idle_share = 1.0 - turns["duration_s"] / turns["latency_s"]
+    assert len(turns) == len(spent_s)
+    assert found.utility == pytest.approx(idle_share.mean() - 0.25 * 1.0**2)
+    assert found.utility == pytest.approx(-0.25, abs=0.01)
+    assert found.frequency_hz == pytest.approx(1e9)
+    assert found.rounds == ROUNDS - 5
+
+
+def test_clocks_of_the_allocation_count_in_z(tmp_path):
+    """FedCure's frequencies give a higher Z than the highest clocks: that is what they are for."""
+    chosen = objective(fedcure(tmp_path / "chosen"))
+    highest = objective(fedcure(tmp_path / "highest", "decisions.allocation=max"))
+
+    assert chosen.utility > highest.utility
+    assert chosen.frequency_hz < highest.frequency_hz
+
+
+def test_the_interval_is_the_posterior_s(cured):
+    """Student-t with 2 an degrees of freedom, of the row's own edge server, before the arrival."""
+    found = latency_calibration(cured, level=0.5)
+
+    first = cured.details("schedule").iloc[0]
+    edge = int(first["value"])
+    scale = np.sqrt(
+        first["bn"][edge] * (first["kn"][edge] + 1) / (first["an"][edge] * first["kn"][edge])
+    )
+    low, high = stats.t.interval(
+        0.5, 2 * first["an"][edge], loc=first["estimated_latency_s"][edge], scale=scale
+    )
+    table = dispatches(cured)
+    at = int((table[table["round"] > 0]["round"] == 1).to_numpy().argmax())
+    assert (found.low_s[at], found.high_s[at]) == pytest.approx((low, high))
+    assert found.observed_s[at] == table[table["round"] == 1]["latency_s"].iloc[0]
+
+
+def test_a_prior_of_the_right_spread_is_calibrated(tmp_path):
+    """2 % noise under a prior of 2 %: 90 % of the latencies within the 90 % interval.
+
+    With the prior's mean counting for little: those of slow edge servers are far off.
+    """
+    estimator = {"name": "nig", "prior_spread": 0.02, "prior_weight": 1e-3}
+    run = known_latencies(tmp_path / "run", "fair", 1000, estimator=estimator)
+
+    figures = LatencyCalibration().compute(run)
+
+    assert figures["inside_interval"] == pytest.approx(0.9, abs=0.03)
+    assert figures["relative_error"] == pytest.approx(0.02 * np.sqrt(2 / np.pi), rel=0.15)
+    assert figures["predictions"] == 1000 - 5
+
+
+def test_a_posterior_that_is_too_sure_is_seen(cured):
+    """A hundredth of the variance leaves most latencies outside."""
+
+    def be_sure(_, row):
+        row["detail"]["bn"] = [value / 1e4 for value in row["detail"]["bn"]]
+
+    assert latency_calibration(cured).inside > 0.9
+    assert latency_calibration(edited(cured, "schedule", be_sure)).inside < 0.5
+
+
+def test_without_a_posterior_there_is_nothing_to_calibrate(tmp_path):
+    """Other estimators have none."""
+    run = known_latencies(tmp_path / "run", "fedcure", 10, estimator="last")
+
+    assert LatencyCalibration().compute(run) == {}
+
+
+@pytest.mark.parametrize("protocol", ["synchronous", "asynchronous", "hierarchical"])
+def test_every_measure_says_what_it_can_of_any_run(protocol, tmp_path):
+    """Protocols without decisions of the cloud have no queues; nothing fails."""
+    run = simfl.run(small(protocol=protocol, stop={"versions": 2}), tmp_path / "run")
+    where = KeyPath(Source("test", tmp_path, {}))
+
+    figures = {name: build("measures", name, where).compute(run) for name in names("measures")}
+
+    assert figures["virtual_queues"] == figures["efficiency"] == {}
+    assert figures["waiting"]
+    assert Efficiency().compute(run) == {}
