@@ -120,5 +120,4 @@ class Queries:
             BYTES_PER_VALUE,
             self._world.frequency_max_hz[clients],
             edge,
-            self._turns.radio_idle_s(clients),
         )

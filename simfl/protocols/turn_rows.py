@@ -15,10 +15,8 @@ FloatArray = NDArray[np.float64]
 _QUERY = ', "query": true'
 
 
-def idle_rows(
-    clients: IntArray, since_s: FloatArray, now_s: float, idle_w: FloatArray, tail_j: FloatArray
-) -> Columns:
-    """Clients that waited until now; `tail_j` is what their radios' tails took meanwhile."""
+def idle_rows(clients: IntArray, since_s: FloatArray, now_s: float, idle_w: FloatArray) -> Columns:
+    """Clients that waited until now."""
     duration_s = now_s - since_s
     return make_rows(
         clients.size,
@@ -27,8 +25,7 @@ def idle_rows(
         start_s=since_s,
         time_s=now_s,
         duration_s=duration_s,
-        energy_j=idle_w * duration_s + tail_j,
-        extra_j=tail_j,
+        energy_j=idle_w * duration_s,
     )
 
 

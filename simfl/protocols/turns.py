@@ -60,7 +60,6 @@ class Turns:
         self._count: IntArray = np.zeros(world.num_clients, dtype=np.int64)
         self._held: IntArray = np.full(world.num_clients, -1, dtype=np.int64)
         self._free_s: FloatArray = np.zeros(world.num_clients)
-        self._quiet_s: FloatArray = np.full(world.num_clients, -np.inf)  # since the last message
         self._allocations: dict[int, int] = {}
         self._under_way: dict[int, Reports] = {}
         self._cohorts = 0
@@ -69,11 +68,6 @@ class Turns:
     def free_s(self, clients: IntArray) -> FloatArray:
         """Since when clients have been free, or when they will be."""
         return self._free_s[clients]
-
-    def radio_idle_s(self, clients: IntArray) -> FloatArray:
-        """For how long clients have neither sent nor received; inf for those that never did."""
-        idle_s: FloatArray = self._clock.now_s - self._quiet_s[clients]
-        return idle_s
 
     def together(
         self,
@@ -106,7 +100,6 @@ class Turns:
             prices.up_bytes,
             self._frequency_hz(clients, prices.work, round_number, -1 if edge is None else edge),
             edge,
-            self.radio_idle_s(clients),
         )
         course = self.book(clients, plan, ref.version, round_number, edge)
         reached = ~plan.download_failed
@@ -184,8 +177,6 @@ class Turns:
             self._log.add(spent)
         course.send(self._log.accounts.messages, clients, plan)
         self._free_s[clients] = course.ends_s
-        quiet_s = np.where(plan.download_failed, 0.0, plan.radio_idle_s)
-        self._quiet_s[clients] = course.ends_s - quiet_s
         return course
 
     def close(self, now_s: float) -> None:
@@ -213,6 +204,4 @@ class Turns:
 
     def _idle_rows(self, clients: IntArray, now_s: float) -> Columns:
         waited = clients[self._free_s[clients] < now_s]
-        since_s, quiet_s = self._free_s[waited], self._quiet_s[waited]
-        tail_j = self._world.tail_j(waited, since_s - quiet_s, now_s - quiet_s)
-        return idle_rows(waited, since_s, now_s, self._world.power_idle_w[waited], tail_j)
+        return idle_rows(waited, self._free_s[waited], now_s, self._world.power_idle_w[waited])

@@ -55,8 +55,9 @@ class TurnPlan:
 
     @property
     def active_j(self) -> FloatArray:
-        """Joules beyond idle power of a turn without failure, tails of the radio left out."""
-        return self.download_j + self.dynamic_j + self.static_j + self.upload_j
+        """Joules beyond idle power of a turn without failure, from download to upload."""
+        compute_j = self.dynamic_j + self.static_j + self.compute_tail_j
+        return self.download_j + compute_j + self.upload_j
 
     @classmethod
     def of(
