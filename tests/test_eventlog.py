@@ -184,7 +184,7 @@ def test_a_sound_log_keeps_all_laws():
     """Every law is reported, and holds."""
     laws = filled(new_log(), 4.0)
 
-    assert len(laws) == 7
+    assert len(laws) == 8
     assert all(laws.values())
 
 

@@ -50,7 +50,7 @@ class Hierarchical(Protocol):
             for _ in range(self.edge_rounds):
                 chosen = yield from run.select(state, run.members(edge), round_number, edge)
                 delivered = yield from run.turns(chosen, state, round_number, edge, self.patience)
-                if run.enough(delivered):
+                if run.arrived(delivered):
                     state = yield from run.aggregate(state, delivered, round_number, edge)
                 participants[edge] = int(delivered.clients.size)
             yield from run.backhaul(edge, cloud, round_number, uplink=True)

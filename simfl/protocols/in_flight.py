@@ -71,7 +71,7 @@ class InFlight:
             self._dispatches += 1
             self._busy[client], self._last_dispatch[client] = True, number
             delivered = yield from run.turns(client, self.ref, number)
-            if not run.enough(delivered):
+            if not run.arrived(delivered):
                 self._busy[client] = False
                 continue
             handled = run.env.event()

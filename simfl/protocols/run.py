@@ -214,16 +214,16 @@ class Run:
             self.observations.losses(fresh, loss)
         return delivered
 
-    def enough(self, delivered: Delivered) -> bool:
-        """Whether there is something to aggregate; raises `Stalled` if there never is."""
-        if delivered.clients.size >= self.values.min_updates:
+    def arrived(self, delivered: Delivered) -> bool:
+        """Whether anything arrived; raises `Stalled` if nothing ever does."""
+        if delivered.clients.size:
             self._in_vain = 0
             return True
         self._in_vain += 1
         if self._in_vain >= MOST_FAILURES:
             raise Stalled(
-                f"{MOST_FAILURES} rounds in a row brought too few updates: messages of clients are"
-                " lost; what is the population's message_loss?"
+                f"{MOST_FAILURES} rounds in a row brought no update: messages of clients are lost;"
+                " what is the population's message_loss?"
             )
         return False
 

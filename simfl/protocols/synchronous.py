@@ -31,7 +31,7 @@ class Synchronous(Protocol):
         while True:
             chosen = yield from run.select(ref, run.all_clients, round_number)
             delivered = yield from run.turns(chosen, ref, round_number, patience=self.patience)
-            if run.enough(delivered):
+            if run.arrived(delivered):
                 staleness = delivered.staleness(ref.version)
                 ref = yield from run.aggregate(ref, delivered, round_number)
                 if run.publish(ref, round_number, delivered.clients.size, staleness=staleness):
