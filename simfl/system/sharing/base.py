@@ -1,0 +1,109 @@
+"""Senders, the transfers that they have under way, and the interface of every way to share."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simfl.system.cost import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Who sends (or receives), and how fast with the medium to itself.
+
+    `client` orders what begins at the same moment. `power_w` is what the radio draws beyond idle
+    while it sends. `weight` counts where shares are given. `snr` (not in decibels) is that over the
+    whole band and bends the rate of a smaller one: power is fixed, so a tenth of the band carries
+    more than a tenth of the rate; inf is a rate in proportion to the share. `route` numbers the
+    shared links that the transfer crosses.
+    """
+
+    client: int
+    rate_bps: float
+    power_w: float = 0.0
+    weight: float = 1.0
+    snr: float = math.inf
+    spectral_efficiency_max: float = 7.4
+    route: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        for key in ("rate_bps", "weight", "snr", "spectral_efficiency_max"):
+            if not getattr(self, key) > 0:
+                raise ValueError(f"{key}: found {getattr(self, key):g}, accepted: > 0")
+        if math.isinf(self.rate_bps):
+            raise ValueError("rate_bps: found inf, accepted: a finite rate")
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A transfer as it went: `airtime_s` is for how long its radio sent, at `power_w`."""
+
+    start_s: float
+    end_s: float
+    bits: float
+    airtime_s: float
+    active_j: float
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds between beginning and end, waiting included."""
+        return self.end_s - self.start_s
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """The transfers under way as columns, in order of arrival: see `Sender`.
+
+    `route` has shape (transfers, hops), filled up with -1.
+    """
+
+    rate_bps: FloatArray
+    weight: FloatArray
+    snr: FloatArray
+    spectral_efficiency_max: FloatArray
+    route: IntArray
+
+    def __len__(self) -> int:
+        return int(self.rate_bps.size)
+
+    @classmethod
+    def of(cls, senders: Sequence[Sender]) -> Flows:
+        """Columns from senders."""
+        hops = max((len(sender.route) for sender in senders), default=0)
+        routes = [[*sender.route, *[-1] * (hops - len(sender.route))] for sender in senders]
+        figures = [
+            (sender.rate_bps, sender.weight, sender.snr, sender.spectral_efficiency_max)
+            for sender in senders
+        ]
+        rate_bps, weight, snr, efficiency_max = np.array(figures, dtype=float).reshape(-1, 4).T
+        route = np.array(routes, dtype=np.int64).reshape(len(senders), hops)
+        return cls(rate_bps, weight, snr, efficiency_max, route)
+
+    def rate_at(self, share: ArrayLike) -> FloatArray:
+        """Bit/s of each transfer in a share of the band, its power unchanged."""
+        part = np.asarray(share, dtype=float)
+        alone = np.minimum(np.log1p(self.snr) / np.log(2.0), self.spectral_efficiency_max)
+        narrow = np.minimum(np.log1p(self.snr / part) / np.log(2.0), self.spectral_efficiency_max)
+        rate: FloatArray = part * self.rate_bps * narrow / alone
+        return rate
+
+
+class Sharing(ABC):
+    """Base of every way to share a medium: a frozen dataclass whose fields are its keys.
+
+    It has no memory: rates follow from who is there.
+    """
+
+    @abstractmethod
+    def rates_bps(self, flows: Flows) -> FloatArray:
+        """What each transfer gets now, in bit/s; there is at least one."""
+
+    def duty(self, flows: Flows, rates_bps: FloatArray) -> FloatArray:
+        """The share of the time for which each radio sends: where time is shared, rate by rate."""
+        return np.minimum(rates_bps / flows.rate_bps, 1.0)

@@ -1,0 +1,22 @@
+"""A queue: first come, first served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from simfl.system.cost import FloatArray
+from simfl.system.sharing.base import Flows, Sharing
+
+
+@dataclass(frozen=True)
+class Fifo(Sharing):
+    """The first `channels` in the queue send, each at its own rate; the others wait."""
+
+    channels: Annotated[int, ">= 1", "how many send at the same time"] = 1
+
+    def rates_bps(self, flows: Flows) -> FloatArray:
+        """The sender's own rate, or nothing yet."""
+        return np.where(np.arange(len(flows)) < self.channels, flows.rate_bps, 0.0)

@@ -1,0 +1,81 @@
+"""Several links in a row, as a network shares them: max-min fair.
+
+An allocation is max-min fair if nobody can get more without taking from somebody who has no more
+than that (Bertsekas, Gallager, Data Networks, 1992, 6.5.2). Progressive filling finds it: all rates
+rise together, until a transfer's own rate or a link stops some of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from simfl.system.cost import FloatArray, IntArray
+from simfl.system.sharing.base import Flows, Sharing
+
+
+def max_min_rates(own_bps: FloatArray, route: IntArray, capacity_bps: FloatArray) -> FloatArray:
+    """The max-min fair rates of transfers, in bit/s.
+
+    `own_bps` (transfers,) is what each can do at most, `route` (transfers, hops) the links that it
+    crosses, -1 for none, `capacity_bps` (links,) what these carry. In each pass every link is
+    filled on its own; what the lowest of a transfer's links gives it there is its rate if all
+    transfers of that link are lowest there too. One pass at least settles a link.
+    """
+    rates = np.array(own_bps, dtype=float)
+    left_bps = np.array(capacity_bps, dtype=float)
+    flow, hop = np.nonzero(route >= 0)
+    link = route[flow, hop]
+    while flow.size:
+        level = _water_levels(rates[flow], link, left_bps)
+        lowest = np.full(len(rates), np.inf)
+        np.minimum.at(lowest, flow, level[link])
+        reachable = np.full(len(level), np.inf)
+        np.minimum.at(reachable, link, lowest[flow])
+        settling = level <= reachable
+        settled = np.zeros(len(rates), dtype=bool)
+        settled[flow[settling[link]]] = True
+        rates[settled] = np.minimum(rates[settled], lowest[settled])
+        done = settled[flow]
+        np.subtract.at(left_bps, link[done], rates[flow[done]])
+        left_bps = np.maximum(left_bps, 0.0)
+        flow, link = flow[~done], link[~done]
+    return rates
+
+
+def _water_levels(own_bps: FloatArray, link: IntArray, left_bps: FloatArray) -> FloatArray:
+    """The level x of each link at which the sum of min(own, x) is what the link has left.
+
+    inf where all its transfers fit at their own rates. Pairs of transfer and link as columns.
+    """
+    order = np.lexsort((own_bps, link))
+    own, at = own_bps[order], link[order]
+    first = np.flatnonzero(np.diff(at, prepend=-1))
+    size = np.diff(first, append=len(at))
+    total = np.add.reduceat(own, first)
+    before = np.cumsum(own) - own
+    before -= np.repeat(before[first], size)
+    # With the j smallest at their own rate, the others share the rest; the level is the largest
+    # of these shares, which rise with j as long as the j-th does not take its share, then fall.
+    above = np.repeat(size, size) - (np.arange(len(at)) - np.repeat(first, size))
+    share = np.maximum.reduceat((left_bps[at] - before) / above, first)
+    level = np.full(len(left_bps), np.inf)
+    level[at[first]] = np.where(total <= left_bps[at[first]], np.inf, share)
+    return level
+
+
+@dataclass(frozen=True)
+class MaxMin(Sharing):
+    """Access links of their own and shared links behind them, such as a backhaul, max-min fair."""
+
+    capacity_bps: Annotated[tuple[float, ...], "> 0", "of the shared links that routes number"]
+
+    def __post_init__(self) -> None:
+        if not self.capacity_bps or min(self.capacity_bps) <= 0:
+            raise ValueError(f"capacity_bps: found {self.capacity_bps}, accepted: rates > 0")
+
+    def rates_bps(self, flows: Flows) -> FloatArray:
+        """What the links on the way leave of each sender's own rate."""
+        return max_min_rates(flows.rate_bps, flows.route, np.array(self.capacity_bps))

@@ -1,0 +1,181 @@
+"""A shared medium in simulated time: fluid transfers that slow one another down.
+
+Rates change only when a transfer begins or ends; between two such moments every transfer loses
+rate * time of its remaining bits, so that ends are known exactly and nothing is polled. What
+happens at one moment is one change, in an order that does not depend on who was called first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import simpy
+from simpy.events import EventPriority
+
+from simfl.system.cost import FloatArray, IntArray
+from simfl.system.sharing.base import Carried, Flows, Sender, Sharing
+
+# After everything else that happens at a moment, before those who wait for its end (a clock's
+# `settled`); SimPy's own priorities are 0 and 1.
+_CHANGE = EventPriority(1_000)
+
+# Rows of a medium's state: a sender's figures as in `Flows`, then those of its transfer.
+_FIGURES = slice(0, 4)
+_POWER, _BITS, _LEFT, _START, _AIRTIME = range(4, 9)
+
+
+class Medium:
+    """Transfers over one medium; see `transfer`."""
+
+    def __init__(self, env: simpy.Environment, sharing: Sharing) -> None:
+        self._env = env
+        self._sharing = sharing
+        self._state = np.empty((9, 0))
+        self._route = np.empty((0, 0), dtype=np.int64)
+        self._rates_bps = self._duty = np.empty(0)
+        self._ending = np.empty(0, dtype=bool)
+        self._events: list[simpy.Event] = []
+        self._arrivals: list[tuple[Sender, float, simpy.Event]] = []
+        self._since_s = float(env.now)
+        self._next_s = math.inf
+        self._changing = False
+        self._timer = 0
+
+    @property
+    def active(self) -> int:
+        """How many transfers are under way, those that begin at this moment included."""
+        return len(self._events) + len(self._arrivals)
+
+    def transfer(self, sender: Sender, size_bytes: float) -> simpy.Event:
+        """Begin a transfer now; the event happens when it ends, its value is a `Carried`.
+
+        Nothing to send ends at once. Raises ValueError for a size that is negative or not finite.
+        """
+        if not 0 <= size_bytes < math.inf:
+            raise ValueError(f"size_bytes: found {size_bytes}, accepted: a finite number >= 0")
+        event = self._env.event()
+        if size_bytes == 0:
+            now_s = float(self._env.now)
+            return event.succeed(Carried(now_s, now_s, 0.0, 0.0, 0.0))
+        self._arrivals.append((sender, 8.0 * size_bytes, event))
+        self._change()
+        return event
+
+    def cancel(self, event: simpy.Event) -> Carried:
+        """Break off a transfer now, and what it has carried so far; its event never happens.
+
+        Raises ValueError for an event of no transfer that is under way.
+        """
+        now_s = float(self._env.now)
+        for place, (_, _, waiting) in enumerate(self._arrivals):
+            if waiting is event:
+                del self._arrivals[place]
+                return Carried(now_s, now_s, 0.0, 0.0, 0.0)
+        if event not in self._events:
+            raise ValueError("no such transfer is under way")
+        self._advance(now_s)
+        place = self._events.index(event)
+        carried = self._carried(place, now_s)
+        self._remove([place])
+        self._change()
+        return carried
+
+    def _change(self) -> None:
+        """Recompute everything at the end of this moment, once."""
+        if self._changing:
+            return
+        self._changing = True
+        event = self._env.event()
+        event._ok, event._value = True, None
+        event.callbacks = [self._settle]
+        self._env.schedule(event, priority=_CHANGE)
+
+    def _settle(self, _: Any) -> None:
+        """Those who are done leave, those who have come join, and all get their new rates."""
+        self._changing = False
+        now_s = float(self._env.now)
+        self._advance(now_s)
+        done = np.flatnonzero(self._state[_LEFT] <= 0.0).tolist()
+        ended = [(self._events[place], self._carried(place, now_s)) for place in done]
+        if done:
+            self._remove(done)
+        if self._arrivals:
+            self._join(now_s)
+        self._share(now_s)
+        for event, carried in ended:
+            event.succeed(carried)
+
+    def _advance(self, now_s: float) -> None:
+        """What has been carried since the last change; those predicted to end now have ended."""
+        elapsed_s, self._since_s = now_s - self._since_s, now_s
+        state = self._state
+        state[_LEFT] -= self._rates_bps * elapsed_s
+        state[_AIRTIME] += self._duty * elapsed_s
+        if now_s == self._next_s:
+            state[_LEFT, self._ending] = 0.0
+
+    def _join(self, now_s: float) -> None:
+        """Arrivals of one moment queue by client."""
+        arrivals = sorted(self._arrivals, key=lambda arrival: arrival[0].client)
+        self._arrivals = []
+        senders = [sender for sender, _, _ in arrivals]
+        flows = Flows.of(senders)
+        fresh = np.zeros((9, len(arrivals)))
+        fresh[_FIGURES] = flows.rate_bps, flows.weight, flows.snr, flows.spectral_efficiency_max
+        fresh[_POWER] = [sender.power_w for sender in senders]
+        fresh[_BITS] = fresh[_LEFT] = [bits for _, bits, _ in arrivals]
+        fresh[_START] = now_s
+        self._state = np.concatenate([self._state, fresh], axis=1)
+        self._route = _stacked(self._route, flows.route)
+        self._events += [event for _, _, event in arrivals]
+
+    def _share(self, now_s: float) -> None:
+        """New rates, and an appointment with the next transfer to end."""
+        self._next_s = math.inf
+        self._timer += 1
+        if not self._events:
+            return
+        rate_bps, weight, snr, spectral_efficiency_max = self._state[_FIGURES]
+        flows = Flows(rate_bps, weight, snr, spectral_efficiency_max, self._route)
+        self._rates_bps = self._sharing.rates_bps(flows)
+        self._duty = self._sharing.duty(flows, self._rates_bps)
+        with np.errstate(divide="ignore"):
+            wait_s: FloatArray = self._state[_LEFT] / self._rates_bps
+        soonest_s = float(wait_s.min())
+        self._ending = wait_s == soonest_s
+        self._next_s = now_s + soonest_s
+        if math.isfinite(soonest_s):
+            timer = self._timer
+            self._env.timeout(soonest_s).callbacks.append(lambda _: self._ring(timer))
+
+    def _ring(self, timer: int) -> None:
+        """A transfer ends now, unless rates have changed since the appointment was made."""
+        if timer == self._timer:
+            self._change()
+
+    def _remove(self, places: Sequence[int]) -> None:
+        """Take out those at `places`, ascending."""
+        kept = np.ones(len(self._events), dtype=bool)
+        kept[places] = False
+        rest = np.flatnonzero(kept)
+        self._state, self._route = self._state.take(rest, axis=1), self._route.take(rest, axis=0)
+        self._rates_bps, self._duty = self._rates_bps[rest], self._duty[rest]
+        self._ending = self._ending[rest]
+        for place in reversed(places):
+            del self._events[place]
+
+    def _carried(self, place: int, now_s: float) -> Carried:
+        power_w, bits, left, start_s, airtime_s = self._state[_POWER : _AIRTIME + 1, place].tolist()
+        return Carried(start_s, now_s, bits - max(left, 0.0), airtime_s, power_w * airtime_s)
+
+
+def _stacked(upper: IntArray, lower: IntArray) -> IntArray:
+    """Routes below one another, the shorter ones filled up with -1."""
+    hops = max(upper.shape[1], lower.shape[1])
+    routes = np.full((len(upper) + len(lower), hops), -1)
+    routes[: len(upper), : upper.shape[1]] = upper
+    routes[len(upper) :, : lower.shape[1]] = lower
+    return routes

@@ -1,0 +1,22 @@
+"""One pipe that everybody gets the same part of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from simfl.system.cost import FloatArray
+from simfl.system.sharing.base import Flows, Sharing
+
+
+@dataclass(frozen=True)
+class ProcessorSharing(Sharing):
+    """Each of K gets capacity / K, at most its own rate; what it leaves is lost (see `max_min`)."""
+
+    capacity_bps: Annotated[float, "> 0", "of all transfers together"]
+
+    def rates_bps(self, flows: Flows) -> FloatArray:
+        """An equal part of the capacity."""
+        return np.minimum(self.capacity_bps / len(flows), flows.rate_bps)
