@@ -64,6 +64,8 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     selection = parts[("decisions", "selection")]
     check_selection(scenario, selection, protocol)
     world = _world(scenario, parts[("population",)], streams)
+    with blame(scenario.where("algorithm"), algorithm):
+        algorithm.check_clients(world.num_clients)
     root = options.data_root or scenario.data.root or os.environ.get("SIMFL_DATA")
     shards = deal(
         scenario,

@@ -58,6 +58,11 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "seconds since the close",
         "then (drop or carry_over)",
     ),
+    "report": (
+        "what an algorithm says of the updates that a server aggregates",
+        "the algorithm's figure; corefed: the smallest utility",
+        "the algorithm's own; corefed: rule, clients, losses, offsets, utilities, coefficients",
+    ),
 }
 KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
 

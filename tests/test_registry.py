@@ -173,8 +173,11 @@ def test_a_users_module_class_is_a_partial_over_its_own_arguments(tmp_path: Path
         ("json:JSONDecoder", "accepted: a subclass of simfl.algorithms.base.Algorithm"),
         ("half.py:Half", "which does not define more"),
         ("untyped.py:Untyped", "whose fields cannot be read"),
-        ("fedavgg", "unknown name 'fedavgg', did you mean 'fedavg'? accepted: fedavg,"),
-        ("xyz", "unknown name 'xyz'; accepted: fedavg,"),
+        (
+            "fedavgg",
+            "unknown name 'fedavgg', did you mean 'fedavg'? accepted: afl, corefed, fedavg,",
+        ),
+        ("xyz", "unknown name 'xyz'; accepted: afl, corefed, fedavg,"),
     ],
 )
 def test_a_name_that_leads_nowhere(name: str, words: str, tmp_path: Path) -> None:

@@ -75,6 +75,9 @@ class Algorithm:
     personal: ClassVar[bool] = False
     learns: ClassVar[bool] = True
 
+    def check_clients(self, count: int) -> None:
+        """Raises ValueError, naming the field, where the settings do not fit so many clients."""
+
     def start(
         self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
     ) -> ServerState:
@@ -128,6 +131,14 @@ class Algorithm:
         sizes = np.array([update.num_examples for update in updates], dtype=float)
         mean = weighted_sum([update.payload for update in updates], sizes / sizes.sum())
         return replace(state, weights={**state.weights, **mean})
+
+    def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
+        """What the log says of `updates` that `state` is about to aggregate; nothing by default.
+
+        Numbers, strings and lists of them by name; `value` is the row's number. An algorithm that
+        overrides this has every update computed when it arrives.
+        """
+        return {}
 
     def merge(
         self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]

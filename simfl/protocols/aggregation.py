@@ -5,7 +5,7 @@ Every verb books the server's work and gives the next state's handle.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from simfl.decisions.base import Staleness
 from simfl.protocols.deliveries import Delivered
+from simfl.protocols.reports import algorithm_report
 from simfl.protocols.servers import Servers
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
@@ -59,7 +60,9 @@ class Aggregation:
             detail={"updates": int(delivered.clients.size)},
             **about,
         )
-        return self._values.aggregate(ref, delivered, None if shares is None else shares.tolist())
+        given_shares = None if shares is None else shares.tolist()
+        self._note(ref, delivered, round_number, edge, given_shares)
+        return self._values.aggregate(ref, delivered, given_shares)
 
     def absorb(
         self,
@@ -87,6 +90,7 @@ class Aggregation:
             value=float(shares.mean()),
             detail={"updates": int(delivered.clients.size)},
         )
+        self._note(ref, delivered, round_number, None, shares.tolist() if rebase else None)
         if not rebase:
             mixed = self._values.aggregate(ref, delivered)
             return self._values.merge(ref, [mixed], [server_rate * float(shares.mean())])
@@ -132,6 +136,23 @@ class Aggregation:
             detail={"updates": 1},
         )
         return self._values.merge(ref, [lower], [share])
+
+    def _note(
+        self,
+        ref: StateRef,
+        delivered: Delivered,
+        round_number: int,
+        edge: int | None,
+        shares: Sequence[float] | None = None,
+    ) -> None:
+        """Log what the algorithm reports of updates that are about to be aggregated."""
+        if not isinstance(self._values, Values):
+            return
+        report = algorithm_report(self._values, ref, delivered, shares)
+        if report:
+            value = report.pop("value", np.nan)
+            about = {"version": ref.version + 1, "round": round_number, "value": value}
+            self._servers.note(edge, "report", report, **about)
 
     def _shares(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """How much updates of this staleness count; raises ValueError outside [0, 1]."""

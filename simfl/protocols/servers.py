@@ -12,6 +12,7 @@ import simpy
 from simfl.algorithms.base import Work
 from simfl.eventlog import EventLog
 from simfl.protocols.clock import Clock, Stalled
+from simfl.protocols.details import as_json
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.world import World
 
@@ -125,6 +126,12 @@ class Servers:
             )
         yield self._clock.until(end_s)
         return not cost.failed
+
+    def note(self, tier: int | None, kind: str, detail: Mapping[str, Any], **columns: Any) -> None:
+        """A row that takes no time, by edge server `tier` or the cloud (None)."""
+        actor = self._log.actors.cloud if tier is None else self._log.actors.edge(tier)
+        edge = -1 if tier is None else tier
+        self._log.row(kind, actor, self._clock.now_s, edge=edge, detail=as_json(detail), **columns)
 
     def close(self) -> None:
         """Book what every server waited until now."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -23,10 +22,12 @@ from simfl.learning.job import LocalJob, Memory, Price, Update
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters, all_finite
 from simfl.learning.trainer import Future, Trainer
+from simfl.protocols.arrivals import arrivals, lineage
 from simfl.protocols.deliveries import Delivered, Prices
 from simfl.protocols.publication import Diverged
 from simfl.protocols.state_ref import StateRef, StateStore
 from simfl.streams import Streams
+from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
 
 NonFinite = Literal["stop", "drop", "reset"]
 IntArray = NDArray[np.int64]
@@ -90,12 +91,17 @@ class Values:
         return np.asarray(self.algorithm.players(ref.version, clients.tolist()), dtype=np.int64)
 
     def examples(self, num_examples: IntArray, version: int) -> FloatArray:
-        """Examples that plain training passes over, per client."""
+        """Examples that plain training passes over, per client.
+
+        A forward pass over the whole data, to measure a loss, counts as the share of a training
+        pass that it is.
+        """
         recipe = self.algorithm.recipe(self.network, version)
-        if recipe.kind == "gradient" and recipe.local.steps is None:
-            return num_examples.astype(float)
-        passes: FloatArray = recipe.local.passes(num_examples) * num_examples
-        return passes
+        whole = recipe.kind == "gradient" and recipe.local.steps is None
+        passes: Any = 1.0 if whole else recipe.local.passes(num_examples)
+        looks = 1 / TRAINING_FLOPS_PER_FORWARD if "loss_before" in recipe.measure else 0.0
+        examples: FloatArray = (passes + looks) * num_examples
+        return examples
 
     @property
     def forward_flops(self) -> float:
@@ -202,31 +208,28 @@ class Values:
                 f"{type(self.algorithm).__name__} aggregates at least"
                 f" {self.algorithm.min_updates} updates, found {delivered.clients.size}"
             )
-        staleness = (ref.version - delivered.versions).tolist()
-        scales = [None] * len(staleness) if shares is None else list(shares)
-        jobs = sorted(
-            zip(delivered.clients.tolist(), delivered.futures, staleness, scales, strict=True),
-            key=lambda job: (job[0], job[1].key),
-        )
+        arrived = arrivals(ref.version, delivered, shares)
 
         def make() -> ServerState:
             state = ref.value()
-            updates = [
-                _counted(future.result(), late, state, scale) for _, future, late, scale in jobs
-            ]
-            for _, future, _, _ in jobs:
-                future.release()  # clients' chains hold futures; they need the memory alone
+            updates = self.sound([one.update(state) for one in arrived])
+            for one in arrived:
+                one.future.release()  # clients' chains hold futures; they need the memory alone
             return self._aggregated(state, updates)
 
-        lineage = tuple((future.key, late, scale) for _, future, late, scale in jobs)
-        return self._ref(make_key("aggregate", ref.key, lineage), ref.version + 1, make, [ref])
+        key = make_key("aggregate", ref.key, lineage(arrived))
+        return self._ref(key, ref.version + 1, make, [ref])
+
+    def sound(self, updates: list[Update]) -> list[Update]:
+        """The updates that the scenario lets the algorithm see."""
+        if self._non_finite == "stop":
+            return updates
+        return [update for update in updates if all_finite(update.payload)]
 
     def _aggregated(self, state: ServerState, updates: list[Update]) -> ServerState:
-        """The algorithm's aggregation of finite updates; raises `Diverged` as the scenario says."""
-        if self._non_finite != "stop":
-            updates = [update for update in updates if all_finite(update.payload)]
-            if len(updates) < self.algorithm.min_updates:
-                return state
+        """The algorithm's aggregation; raises `Diverged` where it is not finite."""
+        if len(updates) < self.algorithm.min_updates:
+            return state
         aggregated = self.algorithm.aggregate(state, updates, self.evaluator)
         if not all_finite(aggregated.weights):
             raise Diverged(f"the weights of version {state.version + 1} are not finite")
@@ -337,12 +340,6 @@ class Values:
 
         scores: list[list[float]] = self.know(key, make)
         return scores
-
-
-def _counted(update: Update, staleness: int, state: ServerState, share: float | None) -> Update:
-    if staleness != update.staleness:
-        update = replace(update, staleness=staleness)
-    return update if share is None else update.rebased(state.weights, share)
 
 
 def client_set(client: int) -> str:

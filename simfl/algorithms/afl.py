@@ -1,0 +1,121 @@
+"""AFL: the model that is best on the worst mixture of the clients' data.
+
+Mohri, Sivek, Suresh: Agnostic Federated Learning, ICML 2019, arXiv 1902.00146.
+
+    L_k(theta)   mean loss on client k's whole data      `Update.measures["loss_before"]`
+    lambda       mixture of clients, on the simplex      `ServerState.memory["mixture"]`
+    eta_lambda   learning rate of the mixture            `mixture_rate`
+    S, n         participants, all clients               `updates`, entries of the mixture
+
+"min_theta max_lambda sum_k lambda_k L_k(theta)" by stochastic-AFL: theta descends along
+(n / |S|) sum_{k in S} lambda_k grad L_k, lambda ascends along the losses and is projected back
+onto the simplex. Both are `aggregate`.
+
+Departures from the paper: 1. clients train for `local` instead of taking one gradient step, and
+lambda weighs their changes; with one step it is the paper's; 2. participants are sampled by client,
+which n / |S| makes unbiased, where the paper samples clients by lambda or uniformly; 3. the result
+is the last iterate, where the paper's guarantee is about the mean of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState
+from simfl.algorithms.measured import (
+    FloatArray,
+    losses_before,
+    measured_price,
+    measured_recipe,
+    step_along,
+)
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import Price, Recipe, Update
+from simfl.learning.network import Network
+
+_SPLIT = "lambda is one distribution over all clients; edge servers would each have their own"
+
+
+@dataclass(frozen=True)
+class Afl(Algorithm):
+    """Agnostic federated learning: clients count by a mixture that moves towards the worst-off."""
+
+    name: ClassVar[str] = "afl"
+    paper: ClassVar[str] = "arXiv 1902.00146"
+    refusals: ClassVar[Mapping[str, str]] = {"hierarchical": _SPLIT, "semi_asynchronous": _SPLIT}
+
+    mixture_rate: Annotated[float, "> 0", "learning rate of the mixture (eta_lambda)"] = 0.1
+
+    def start(
+        self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
+    ) -> ServerState:
+        """Fresh weights and the uniform mixture."""
+        mixture = {client: 1 / len(clients) for client in clients}
+        state = super().start(network, clients, evaluator, seed)
+        return replace(state, memory={"mixture": mixture})
+
+    def recipe(self, network: Network, version: int) -> Recipe:
+        """Measure L_k at theta, then train."""
+        return measured_recipe(network, self.local.at(version))
+
+    def price(self, network: Network, client: int, version: int) -> Price:
+        """theta down; the change and L_k up."""
+        return measured_price(network)
+
+    def aggregate(
+        self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
+    ) -> ServerState:
+        """theta + (n / |S|) sum_k lambda_k Delta_k, then the mixture's own step."""
+        mixture = dict(state.memory["mixture"])
+        scale = len(mixture) / len(updates)
+        weights = step_along(state, updates, scale * self._shares(state, updates))
+        for update, loss in zip(updates, losses_before(updates).tolist(), strict=True):
+            mixture[update.client] += self.mixture_rate * scale * loss
+        projected = onto_simplex(np.array(list(mixture.values()))).tolist()
+        mixture = dict(zip(mixture, projected, strict=True))
+        return replace(state, weights=weights, memory={"mixture": mixture})
+
+    def merge(
+        self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]
+    ) -> ServerState:
+        """Mixtures are mixed as the weights are."""
+        members, own = [state, *lower], 1.0 - sum(shares)
+        mixture = {
+            client: sum(
+                share * member.memory["mixture"][client]
+                for share, member in zip([own, *shares], members, strict=True)
+            )
+            for client in state.memory["mixture"]
+        }
+        return replace(super().merge(state, lower, shares), memory={"mixture": mixture})
+
+    def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
+        """`value` is the largest loss; per client its loss and its part of the mixture."""
+        losses = losses_before(updates)
+        return {
+            "value": float(losses.max()),
+            "clients": [update.client for update in updates],
+            "losses": losses.tolist(),
+            "mixture": self._shares(state, updates).tolist(),
+        }
+
+    def _shares(self, state: ServerState, updates: Sequence[Update]) -> FloatArray:
+        """lambda_k of the participants."""
+        return np.array([state.memory["mixture"][update.client] for update in updates])
+
+
+def onto_simplex(values: FloatArray) -> FloatArray:
+    """The nearest point with entries >= 0 that sum to 1.
+
+    Source: Duchi, Shalev-Shwartz, Singer, Chandra, "Efficient Projections onto the l1-Ball for
+    Learning in High Dimensions", ICML 2008, figure 1.
+    """
+    falling = np.sort(values)[::-1]
+    excess = np.cumsum(falling) - 1.0
+    kept = np.flatnonzero(falling * np.arange(1, values.size + 1) > excess)[-1]
+    projected: FloatArray = np.maximum(values - excess[kept] / (kept + 1), 0.0)
+    return projected

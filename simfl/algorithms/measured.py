@@ -1,0 +1,60 @@
+"""What algorithms share that weigh clients by the loss that they report beside their updates.
+
+The client measures the mean loss of the model it receives on its whole data, before it trains, and
+sends it as one more number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.algorithms.base import ServerState
+from simfl.learning.job import LocalTraining, Price, Recipe, Update
+from simfl.learning.network import Network
+from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add, weighted_sum
+
+FloatArray = NDArray[np.float64]
+
+
+def measured_recipe(network: Network, local: LocalTraining) -> Recipe:
+    """Train every trainable parameter, and measure the loss before."""
+    return Recipe(local, trainable=network.trainable_names, measure=frozenset({"loss_before"}))
+
+
+def measured_price(network: Network, figures: int = 1) -> Price:
+    """The model each way, and `figures` numbers on the way up."""
+    size = network.size_bytes
+    return Price(down_bytes=size, up_bytes=size + figures * BYTES_PER_VALUE)
+
+
+def losses_before(updates: Sequence[Update]) -> FloatArray:
+    """L_s(theta) of each update's client, shape (updates,)."""
+    return np.array([update.measures["loss_before"] for update in updates])
+
+
+def changes(updates: Sequence[Update]) -> list[Parameters]:
+    """Delta_s = theta_s - theta of each update, for the parameters that were trained."""
+    return [
+        {name: step for name, step in update.delta.items() if name in _trained(update)}
+        for update in updates
+    ]
+
+
+def step_along(
+    state: ServerState, updates: Sequence[Update], coefficients: FloatArray
+) -> Parameters:
+    """theta + sum_s c_s Delta_s; running statistics, which have no gradient, are averaged."""
+    weights = add(state.weights, weighted_sum(changes(updates), coefficients))
+    statistics = [
+        {name: tensor for name, tensor in update.payload.items() if name not in _trained(update)}
+        for update in updates
+    ]
+    even = np.full(len(updates), 1 / len(updates))
+    return {**weights, **weighted_sum(statistics, even)}
+
+
+def _trained(update: Update) -> frozenset[str]:
+    return update.brief.recipe.trainable or frozenset()

@@ -1,0 +1,45 @@
+"""Updates that have arrived at a server, in canonical order, whoever came first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from simfl.algorithms.base import ServerState
+from simfl.learning.job import Update
+from simfl.learning.trainer import Future
+from simfl.protocols.deliveries import Delivered
+
+Lineage = tuple[tuple[str, int, float | None], ...]
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """One job's update at its server: how many versions late, and what share of it counts."""
+
+    client: int
+    future: Future
+    staleness: int
+    share: float | None
+
+    def update(self, state: ServerState) -> Update:
+        """What arrived; with a share, that much of its change, made from `state`'s weights."""
+        update = self.future.result()
+        if self.staleness != update.staleness:
+            update = replace(update, staleness=self.staleness)
+        return update if self.share is None else update.rebased(state.weights, self.share)
+
+
+def arrivals(
+    version: int, delivered: Delivered, shares: Sequence[float] | None = None
+) -> list[Arrived]:
+    """By client, then job: the order in which a server of `version` takes updates in."""
+    staleness = (version - delivered.versions).tolist()
+    scales = [None] * len(staleness) if shares is None else list(shares)
+    columns = zip(delivered.clients.tolist(), delivered.futures, staleness, scales, strict=True)
+    return sorted([Arrived(*row) for row in columns], key=lambda one: (one.client, one.future.key))
+
+
+def lineage(arrived: Sequence[Arrived]) -> Lineage:
+    """What an aggregate is computed from, beside the state before: for its key."""
+    return tuple((one.future.key, one.staleness, one.share) for one in arrived)
