@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from simfl import registry
 from simfl.checks import (
+    check_measures,
     check_model,
     check_pair,
     check_selection,
@@ -63,6 +64,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     check_pair(scenario, algorithm, protocol)
     selection = parts[("decisions", "selection")]
     check_selection(scenario, selection, protocol)
+    check_measures(scenario, algorithm, parts)
     world = _world(scenario, parts[("population",)], streams)
     with blame(scenario.where("algorithm"), algorithm):
         algorithm.check_clients(world.num_clients)

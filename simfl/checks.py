@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,8 +14,9 @@ from simfl.algorithms.base import Algorithm
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.decisions.sampling import CountedSelection
 from simfl.learning.network import Network
+from simfl.measures.base import ModelMeasure
 from simfl.protocols.base import Protocol
-from simfl.scenario import Scenario
+from simfl.scenario import Keys, Scenario
 from simfl.suggestion import nearest
 from simfl.yaml_source import ScenarioError, show
 
@@ -138,6 +140,15 @@ def check_stop(scenario: Scenario, algorithm: Algorithm, network: Network) -> No
     if given == {"bytes"} and _sends_nothing(algorithm, network):
         reason = f"algorithm {name} sends nothing, so that the run would never end"
         raise scenario.where("stop", "bytes").error("bytes", "", reason)
+
+
+def check_measures(scenario: Scenario, algorithm: Algorithm, parts: Mapping[Keys, Any]) -> None:
+    """Raises `ScenarioError` for a measure of the model where nothing is learned."""
+    for keys, part in parts.items():
+        if isinstance(part, ModelMeasure) and not algorithm.learns:
+            name, one = registry.part_name(type(algorithm)), registry.part_name(type(part))
+            reason = f"{one} looks at the final model, and algorithm {name} learns none"
+            raise scenario.where(*keys).error(one, "", reason)
 
 
 def _sends_nothing(algorithm: Algorithm, network: Network) -> bool:

@@ -30,6 +30,7 @@ class Shards:
     validation: Examples | None
     num_examples: IntArray
     label_counts: IntArray
+    noise_variance: Sequence[float] = ()
 
     def digest(self) -> str:
         """A hash of the examples as dealt, and of the server's."""
@@ -94,11 +95,58 @@ def deal(
         rows = partition.split(
             train.targets.numpy(), home_edge, natural, streams.generator("partition")
         )
-    clients = [train.take(own) for own in rows]
+    with blame(scenario.where("data", "noise_variance")):
+        variances = _variances(scenario, home_edge.size)
+        clients = [
+            with_noise(train.take(own), variance, streams.generator("noise", client))
+            for client, (own, variance) in enumerate(zip(rows, variances, strict=True))
+        ]
     labels = data.outputs if data.task == "classification" else 0
     counts = np.array(
         [np.bincount(one.targets, minlength=labels) if labels else [] for one in clients],
         dtype=np.int64,
     )
     sizes = np.array([len(one) for one in clients], dtype=np.int64)
-    return Shards(data, clients, validation, sizes, counts)
+    return Shards(data, clients, validation, sizes, counts, variances)
+
+
+def _variances(scenario: Scenario, clients: int) -> Sequence[float]:
+    """The variance of the noise on each client's inputs."""
+    given = scenario.data.noise_variance
+    if given and len(given) != clients:
+        raise ValueError(f"found {len(given)} values for {clients} clients")
+    return given or (0.0,) * clients
+
+
+def with_noise(examples: Examples, variance: float, rng: np.random.Generator) -> Examples:
+    """`examples` with Gaussian noise of this variance on every input value, drawn once."""
+    if variance == 0.0:
+        return examples
+    noise = rng.standard_normal(tuple(examples.inputs.shape), dtype=np.float32)
+    scaled = torch.from_numpy(noise).to(examples.inputs) * variance**0.5
+    return Examples(examples.inputs + scaled, examples.targets)
+
+
+def shares_of_test_set(shards: Shards, streams: Streams) -> list[Examples]:
+    """Each client's share of the test set: of every label the part that it has in training.
+
+    With the client's noise on it. Raises ValueError for a regression, which has no labels.
+    """
+    test, counts = shards.data.test, shards.label_counts
+    if not counts.shape[1]:
+        raise ValueError("a regression's test set has no labels to be shared by")
+    rows: list[list[IntArray]] = [[] for _ in shards.clients]
+    rng = streams.generator("test shares")
+    for label, held in enumerate(counts.T):
+        own = rng.permutation(np.flatnonzero(test.targets.cpu().numpy() == label))
+        ends = np.floor(np.cumsum(held) / max(held.sum(), 1) * own.size + 1e-9).astype(np.int64)
+        for client, part in enumerate(np.split(own, ends)[:-1]):
+            rows[client].append(part)
+    return [
+        with_noise(
+            test.take(np.sort(np.concatenate(parts))),
+            variance,
+            streams.generator("test noise", client),
+        )
+        for client, (parts, variance) in enumerate(zip(rows, shards.noise_variance, strict=True))
+    ]

@@ -15,15 +15,18 @@ from typing import Any
 
 import torch
 from pyarrow import Table
+from safetensors.torch import load_file
 
 from simfl.assembly import assemble
 from simfl.journal import Journal, Snapshot
+from simfl.learning.federation import Federation
 from simfl.outcome import figures, finish, leave
 from simfl.protocols.publication import Diverged
 from simfl.protocols.run import Run
+from simfl.protocols.values import Values
 from simfl.registry import part_name
 from simfl.replay import set_aside
-from simfl.runfolder import MANIFEST, LoadedRun, load_run, write_manifest
+from simfl.runfolder import MANIFEST, LoadedRun, RunFolderError, load_run, write_manifest
 from simfl.scenario import Scenario
 from simfl.simulation import Options, Simulation
 from simfl.snapshots import Checkpoints, read_snapshot
@@ -83,6 +86,20 @@ def _go_on(simulation: Simulation, folder: Path) -> None:
     execute(simulation, folder, journal, snapshot, set_aside(folder).check)
 
 
+def federation_of(folder: Path | str, options: Options | None = None) -> Federation:
+    """The final model of a run folder with its clients' data, dealt out again from its scenario.
+
+    Raises `RunFolderError` where the folder holds no finished run, and what assembling its
+    scenario raises: data sets must be where they were, or `options.data_root` says where.
+    """
+    run = load_run(folder)
+    model = run.path / "model.safetensors"
+    if not model.exists():
+        raise RunFolderError(f"{model}: not there; the run's status is {run.manifest['status']}")
+    simulation = assemble(Scenario.from_yaml(run.path / "scenario.yaml"), options)
+    return simulation.federation(load_file(model))
+
+
 def _default_folder(scenario: Scenario) -> Path:
     """`runs/<name>-seed<seed>`; signs that mean something in a path become "_"."""
     name = re.sub(r"[^-+.,=@~ \w]", "_", scenario.name)
@@ -126,10 +143,9 @@ def execute(
     def measure() -> None:
         manifest.update(figures(one))
         write_manifest(folder, manifest)  # measures read the run as its user will
-        loaded = load_run(folder)
-        manifest["measures"] = {
-            part_name(type(one)): one.compute(loaded) for one in simulation.measures
-        }
+        ref = one.publications.latest
+        weights = ref.value().weights if isinstance(one.values, Values) and ref else None
+        manifest["measures"] = simulation.measured(load_run(folder), weights)
 
     try:
         reason = simulate(simulation, one)

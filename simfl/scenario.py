@@ -88,6 +88,11 @@ class DataSection(_Named):
     validation_share: Share = Field(
         default=0.0, description="share of the training data that the server keeps, stratified"
     )
+    noise_variance: tuple[NotNegative, ...] = Field(
+        default=(),
+        description="variance of the Gaussian noise on each client's inputs, one per client;"
+        " nothing is no noise",
+    )
     root: Annotated[str, Field(strict=True)] | None = Field(
         default=None, description="folder of the data; null is --data-root or SIMFL_DATA"
     )

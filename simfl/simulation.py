@@ -14,17 +14,19 @@ from torch import Tensor
 
 from simfl.accounts import Accounts
 from simfl.algorithms.base import Algorithm, ClientFacts
-from simfl.dealing import Shards
+from simfl.dealing import Shards, shares_of_test_set
 from simfl.eventlog import KINDS, STATES, Actors, EventLog
 from simfl.journal import Journal, Snapshot, make_key
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.evaluate import Evaluator
+from simfl.learning.federation import Federation
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.network import Network
 from simfl.learning.parallel import ParallelTrainer
+from simfl.learning.parameters import Parameters
 from simfl.learning.sequential import SequentialTrainer
 from simfl.learning.trainer import Trainer
-from simfl.measures.base import Measure
+from simfl.measures.base import Measure, ModelMeasure
 from simfl.plugins import load_file
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Clock
@@ -33,7 +35,9 @@ from simfl.protocols.run import Deciders, Run
 from simfl.protocols.stopping import StopRule
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values, client_set
+from simfl.registry import part_name
 from simfl.results import ResultStore
+from simfl.runfolder import LoadedRun
 from simfl.scenario import Keys, Scenario
 from simfl.streams import Streams
 from simfl.system.world import World
@@ -115,6 +119,29 @@ class Simulation:
     def measures(self) -> list[Measure]:
         """What is measured of the finished run."""
         return [part for keys, part in self.parts.items() if keys[:2] == ("evaluate", "measures")]
+
+    def federation(self, weights: Parameters) -> Federation:
+        """A trained model and the data of those it is for, as measures look at them."""
+        shards, casts = self.shards, (self.network.dtype, self.network.device)
+        labelled = shards.data.task == "classification"
+        tests = shares_of_test_set(shards, self.streams) if labelled else []
+        placed = {name: tensor.to(self.network.device) for name, tensor in weights.items()}
+        return Federation(self.network, placed, shards.clients, [one.cast(*casts) for one in tests])
+
+    def measured(self, run: LoadedRun, weights: Parameters | None) -> dict[str, dict[str, float]]:
+        """The figures of every measure, by its name; `weights` are those of the final model.
+
+        Without a version there is no model, and no figure of a measure that looks at it.
+        """
+        found: dict[str, dict[str, float]] = {}
+        for number, one in enumerate(self.measures):
+            name = part_name(type(one))
+            if not isinstance(one, ModelMeasure):
+                found[name] = one.compute(run)
+            elif weights is not None:
+                rng = self.streams.generator("measure", number)
+                found[name] = one.assess(run, self.federation(weights), rng)
+        return found
 
     def make_run(
         self,

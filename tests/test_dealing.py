@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 
 from simfl.assembly import assemble
+from simfl.dealing import shares_of_test_set
+from simfl.yaml_source import ScenarioError
 from tests.small import small
 
 TRAINING_ROWS = 1797 - 359  # digits, a fifth of which is the test set
@@ -30,3 +34,52 @@ def test_label_counts_are_those_of_the_shards() -> None:
         assert (
             shards.label_counts[client].tolist() == examples.targets.bincount(minlength=10).tolist()
         )
+
+
+def test_noise_has_each_clients_variance_and_touches_nothing_else() -> None:
+    """Inputs differ by N(0, variance) per value; client 0, the rows and the targets stay."""
+    three = {"clients": 3, "edges": 1}
+    plain = assemble(small(population=three)).shards
+    noisy = assemble(
+        small(population=three, data={"noise_variance": [0.0, 0.5, 1.0]}, dtype="float32")
+    ).shards
+
+    for client, variance in enumerate((0.0, 0.5, 1.0)):
+        before, after = plain.clients[client], noisy.clients[client]
+        noise = after.inputs.double() - before.inputs.double()
+        assert torch.equal(before.targets, after.targets)
+        assert float(noise.mean()) == pytest.approx(0.0, abs=0.02)
+        assert float(noise.var()) == pytest.approx(variance, rel=0.03, abs=1e-12)
+
+
+def test_noise_is_needed_for_every_client_or_none() -> None:
+    """Two variances for eight clients are refused at their key."""
+    with pytest.raises(ScenarioError, match=r"noise_variance.*found 2 values for 8 clients"):
+        assemble(small(data={"noise_variance": [0.0, 1.0]}))
+
+
+def test_test_shares_have_the_clients_labels_and_noise() -> None:
+    """Each label is shared as in training, whole rows apart; every test row lies with somebody."""
+    scenario = small(data={"noise_variance": [0.0] * 7 + [4.0]})
+    simulation = assemble(scenario)
+    shards = simulation.shards
+
+    shares = shares_of_test_set(shards, simulation.streams)
+
+    held = np.array([one.targets.bincount(minlength=10).numpy() for one in shares])
+    expected = shards.label_counts / shards.label_counts.sum(axis=0) * held.sum(axis=0)
+    assert held.sum() == len(shards.data.test)
+    assert np.abs(held - expected).max() <= 1.0
+    clean = {tuple(row) for row in shards.data.test.inputs.flatten(1).tolist()}
+    rows = [[tuple(row) in clean for row in one.inputs.flatten(1).tolist()] for one in shares]
+    assert all(map(all, rows[:7]))
+    assert not any(rows[7])
+
+
+def test_a_regression_has_no_labels_to_share_its_test_set_by() -> None:
+    """It is refused, and says so."""
+    data = {"name": "synthetic", "task": "regression", "partition": "iid"}
+    simulation = assemble(small(data=data, model="linear"))
+
+    with pytest.raises(ValueError, match="no labels"):
+        shares_of_test_set(simulation.shards, simulation.streams)

@@ -82,6 +82,10 @@ class Network:
         settings = (self._factory, self.input_shape, self.objective, self.dtype, str(self.device))
         return Network, settings
 
+    def cast(self, dtype: torch.dtype) -> Network:
+        """The same model computed in another precision."""
+        return Network(self._factory, self.input_shape, self.objective, dtype, self.device)
+
     def initial(self, seed: int) -> Parameters:
         """Freshly initialised parameters and buffers, a pure function of `seed`."""
         with seeded(seed, self.device):
@@ -103,6 +107,19 @@ class Network:
             if isinstance(module, _BatchNorm)
             for name in module.state_dict()
         )
+
+    @cached_property
+    def affine(self) -> bool:
+        """Whether the model is one affine map: its losses are convex in the parameters."""
+        modules = list(self._module.modules())
+        containers = [one for one in modules if list(one.children())]
+        maps = [
+            one
+            for one in modules
+            if not list(one.children()) and not isinstance(one, nn.Flatten | nn.Identity)
+        ]
+        in_series = all(type(one) is nn.Sequential for one in containers)
+        return in_series and len(maps) == 1 and type(maps[0]) is nn.Linear
 
     @cached_property
     def size_bytes(self) -> int:

@@ -1,9 +1,12 @@
-"""The interface of every measure: a finished run into named numbers."""
+"""The interfaces of measures: a finished run into named numbers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
+
+from simfl.learning.federation import Federation
 from simfl.runfolder import LoadedRun
 
 
@@ -16,3 +19,17 @@ class Measure(ABC):
 
         No figures at all where the run has nothing of the kind, as queues of a flat protocol.
         """
+
+
+class ModelMeasure(Measure):
+    """A measure that looks at the final model on the clients' data, not at the tables alone."""
+
+    def compute(self, run: LoadedRun) -> dict[str, float]:
+        """Raises TypeError: it takes more than the tables."""
+        raise TypeError(f"{type(self).__name__} needs the model: use `assess`")
+
+    @abstractmethod
+    def assess(
+        self, run: LoadedRun, federation: Federation, rng: np.random.Generator
+    ) -> dict[str, float]:
+        """The figures by name; `rng` is for whatever is drawn."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simfl.measures.base import Measure
+from simfl.measures.inequality import jain_index
 from simfl.runfolder import LoadedRun
 
 
@@ -17,10 +18,8 @@ class Participation(Measure):
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """jain_index = (sum x)^2 / (n sum x^2), turns_min, turns_max."""
         turns = run.clients["participations"].to_numpy(dtype=float)
-        squares = float((turns**2).sum())
-        jain = float(turns.sum()) ** 2 / (turns.size * squares) if squares else float("nan")
         return {
-            "jain_index": jain,
+            "jain_index": jain_index(turns),
             "turns_min": float(np.min(turns)),
             "turns_max": float(np.max(turns)),
         }

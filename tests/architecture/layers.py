@@ -60,7 +60,9 @@ ROOMS = {
     # what must fit together.
     "dealing": _room(f"learning {_FRAME}", "numpy torch"),
     "lineage": _room(f"learning algorithms journal {_FRAME}", "torch"),
-    "checks": _room(f"learning decisions algorithms protocols registry {_FRAME}", "numpy torch"),
+    "checks": _room(
+        f"learning decisions algorithms protocols measures registry {_FRAME}", "numpy torch"
+    ),
     "simulation": _room(f"{_BELOW_ASSEMBLY} dealing", "torch numpy"),
     "assembly": _room(f"{_BELOW_ASSEMBLY} simulation checks dealing lineage", "torch numpy simpy"),
     "replay": _room("eventlog", "pyarrow"),
@@ -70,7 +72,7 @@ ROOMS = {
     "outcome": _room(f"{_BELOW_ASSEMBLY} simulation", "numpy pyarrow safetensors"),
     "execution": _room(
         f"{_BELOW_ASSEMBLY} assembly simulation outcome replay snapshots",
-        "torch numpy pandas pyarrow",
+        "torch numpy pandas pyarrow safetensors",
     ),
     "study": _room("execution assembly eventlog runfolder measures", "pandas scipy ray"),
     # The command line in three files: commands, what a run shows, what there is to name.

@@ -196,3 +196,36 @@ def test_settings_that_fit_nothing(make: Callable[[], Dataset], message: str) ->
     """Checks across fields name the field first."""
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_synthetic_owners_have_maps_of_their_own() -> None:
+    """Least squares on an owner's rows finds its map; the common one is their centre."""
+    dataset = Synthetic(
+        task="regression", examples=60_000, features=4, outputs=2, noise=0.1, owners=30, spread=0.5
+    )
+
+    data = dataset.load(None, 3)
+    weights, biases = dataset.truths(3)
+
+    assert data.natural is not None
+    assert np.bincount(data.natural).tolist() == [2000] * 30
+    for owner in (0, 17, 29):
+        rows = data.natural == owner
+        design = torch.cat([data.train.inputs[rows], torch.ones(2000, 1)], dim=1)
+        found = torch.linalg.lstsq(design, data.train.targets[rows]).solution.T
+        torch.testing.assert_close(found[:, :4], weights[owner], rtol=0, atol=0.02)
+        torch.testing.assert_close(found[:, 4], biases[owner], rtol=0, atol=0.02)
+    common, _ = dataset.truth(3)
+    spread = (weights - common).square().mean().sqrt()
+    assert float(spread) == pytest.approx(0.5, rel=0.15)
+
+
+def test_synthetic_without_owners_is_what_it_was() -> None:
+    """No owners, one map, and the draws of the rows do not depend on the owners."""
+    alone, shared = Synthetic(), Synthetic(owners=3)
+
+    plain, owned = alone.load(None, 5), shared.load(None, 5)
+
+    assert plain.natural is None
+    assert torch.equal(alone.truths(5)[0][0], alone.truth(5)[0])
+    assert torch.equal(plain.train.inputs, owned.train.inputs)

@@ -20,6 +20,9 @@ class Synthetic(Dataset):
     which is then `outputs * noise^2`.
     classification: the class is argmax(W x + b + noise * g), g standard Gumbel, so that softmax
     regression with (W, b) / noise is the true model; noise 0 makes the classes separable.
+    With `owners` each has a map of its own, (W, b) + spread * standard normal entries, and the
+    rows are dealt to them in turn (partition "natural"): the expected loss of owner i's regression
+    is then |(W, b) - (W_i, b_i)|^2 + outputs * noise^2, with a known optimum for any mixture.
     """
 
     task: Literal["classification", "regression"] = "classification"
@@ -28,6 +31,8 @@ class Synthetic(Dataset):
     features: Annotated[int, ">= 1", "length of an input"] = 20
     outputs: Annotated[int, ">= 1", "classes, or values of a regression"] = 2
     noise: Annotated[float, ">= 0", "scale of the noise on the outputs"] = 0.1
+    owners: Annotated[int | None, ">= 1", "owners that disagree; null is none"] = None
+    spread: Annotated[float, ">= 0", "how far owners' maps are from the common one"] = 1.0
 
     def __post_init__(self) -> None:
         if self.task == "classification" and self.outputs < 2:
@@ -37,16 +42,35 @@ class Synthetic(Dataset):
         """The hidden W (outputs, features) and b (outputs,) of this seed's data, float32."""
         return self._truth(torch.Generator().manual_seed(seed))
 
+    def truths(self, seed: int) -> tuple[Tensor, Tensor]:
+        """The owners' maps: W_i (owners, outputs, features) and b_i (owners, outputs), float32.
+
+        Without owners the common one alone.
+        """
+        weight, bias = self.truth(seed)
+        if self.owners is None:
+            return weight[None], bias[None]
+        generator = torch.Generator().manual_seed(seed + 1)
+        shape = (self.owners, self.outputs, self.features + 1)
+        own = self.spread * torch.randn(shape, generator=generator)
+        return weight + own[..., :-1], bias + own[..., -1]
+
     def load(self, root: Path | None, seed: int) -> Data:
         """Generate training and test rows from the seed."""
         generator = torch.Generator().manual_seed(seed)
-        weight, bias = self._truth(generator)
-        parts = []
+        self._truth(generator)  # the rows' draws come after it
+        weights, biases = self.truths(seed)
+        parts, owners = [], []
         for rows in (self.examples, self.test_examples):
             inputs = torch.randn(rows, self.features, generator=generator)
-            clean = inputs @ weight.T + bias
+            owner = torch.arange(rows) % len(weights)
+            clean = inputs.new_empty(rows, self.outputs)
+            for one, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+                clean[owner == one] = inputs[owner == one] @ weight.T + bias
             parts.append(Examples(inputs, self._targets(clean, generator)))
-        return Data(parts[0], parts[1], self.task, self.outputs)
+            owners.append(owner.numpy())
+        natural = None if self.owners is None else owners[0]
+        return Data(parts[0], parts[1], self.task, self.outputs, natural)
 
     def _truth(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         weight = torch.randn(self.outputs, self.features, generator=generator)

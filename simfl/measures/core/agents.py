@@ -1,0 +1,114 @@
+"""Agents as the core sees them: utilities of a predictor, and how they change with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class Losses(Protocol):
+    """The agents' losses over flat predictors (d,); `simfl.learning.flat.FlatLosses` is one."""
+
+    @property
+    def num_agents(self) -> int:
+        """How many agents there are."""
+
+    @property
+    def sizes(self) -> list[int]:
+        """Each agent's number of examples."""
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Mean losses (agents,)."""
+
+    def per_example(self, theta: FloatArray) -> list[FloatArray]:
+        """Per agent the losses of its examples."""
+
+    def with_gradients(
+        self, theta: FloatArray, counts: Sequence[IntArray] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean losses (agents,) and gradients (agents, d); `counts`: how often examples count."""
+
+    def curvature(
+        self, theta: FloatArray, agent: int, direction: FloatArray, iterations: int = 20
+    ) -> float:
+        """|largest eigenvalue| of the Hessian of an agent's loss, searched from `direction`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Agents:
+    """n agents with losses L_i, offsets M_i (n,) and weights w_i (n,)."""
+
+    model: Losses
+    offsets: FloatArray
+    weights: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        model: Losses,
+        offset: float | Sequence[float],
+        weights: Sequence[float] | None = None,
+    ) -> Agents:
+        """One offset for all or one each; weights default to 1. Raises ValueError for others."""
+        count = model.num_agents
+        given = 1.0 if weights is None else weights
+        pair = []
+        for name, values in (("offset", offset), ("weights", given)):
+            array = np.asarray(values, dtype=float)
+            if array.ndim > 1 or array.size not in (1, count) or not (array > 0).all():
+                raise ValueError(f"{name}: found {values}, accepted: {count} positive numbers")
+            pair.append(np.broadcast_to(array, (count,)).copy())
+        return cls(model, *pair)
+
+    @property
+    def count(self) -> int:
+        """n."""
+        return self.model.num_agents
+
+    @property
+    def total_weight(self) -> float:
+        """W."""
+        return float(self.weights.sum())
+
+    def utilities(self, theta: FloatArray) -> FloatArray:
+        """(1) u_i(theta) = M_i - L_i(theta), shape (n,)."""
+        return self.offsets - self.model.losses(theta)
+
+    def with_slopes(
+        self, theta: FloatArray, counts: Sequence[IntArray] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Utilities (n,) and their gradients (n, d)."""
+        losses, gradients = self.model.with_gradients(theta, counts)
+        return self.offsets - losses, -gradients
+
+    def positive_utilities(self, theta: FloatArray) -> FloatArray:
+        """Utilities of the predictor in question; raises ValueError unless all are positive."""
+        return require_positive(self.utilities(theta))
+
+
+def require_positive(utilities: FloatArray) -> FloatArray:
+    """`utilities`, where the core is defined; raises ValueError where some is not positive."""
+    if not (utilities > 0).all():
+        worst = int(np.argmin(utilities))
+        raise ValueError(
+            f"offset: agent {worst} has the utility {utilities[worst]:g}; the core needs positive"
+            " utilities, so an offset above every agent's loss"
+        )
+    return utilities
+
+
+def weights_of(utilities: FloatArray, weights: Sequence[float] | None) -> FloatArray:
+    """Weights of the agents that `utilities` belong to; 1 each by default."""
+    if weights is None:
+        return np.ones(len(utilities))
+    given = np.asarray(weights, dtype=float)
+    if given.shape != utilities.shape or not (given > 0).all():
+        raise ValueError(f"weights: found {weights}, accepted: one positive number per agent")
+    return given

@@ -1,0 +1,32 @@
+"""What a question about core stability is answered with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Whether a predictor is stable, how clearly, and how that was found out.
+
+    `stable`: whether theta stands up to everything that `method` looks at; None where that decides
+    nothing. `margin`: how far the tightest condition is from being violated, as a share of
+    utilities; negative is violated. `blocked_by`: the agents of a coalition that blocks, empty if
+    none was found. `predictor`: the flat vector theta' of that coalition, or of the tightest
+    condition; `alternative`: its name where it has one. `tolerance`: what counts as equal.
+    `interval`: 90 % bootstrap interval of the margin over the agents' samples.
+    """
+
+    stable: bool | None
+    margin: float
+    method: str
+    tolerance: float
+    blocked_by: tuple[int, ...] = ()
+    predictor: FloatArray | None = None
+    alternative: str = ""
+    interval: tuple[float, float] | None = None

@@ -1,0 +1,135 @@
+"""Given another predictor: does a coalition block with it, and with which sum of ratios?
+
+Everything here is arithmetic on two vectors of utilities, of theta (`current`) and of theta'
+(`alternative`), whatever the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from simfl.measures.core.agents import FloatArray, require_positive, weights_of
+from simfl.measures.core.answer import Answer
+
+EXACT = 1e-9
+"""By how much one agent must gain where nothing is optimised."""
+
+ROUNDING = 1e-12
+"""What a gain may fall short of by the arithmetic alone."""
+
+
+def ratio_sum(
+    current: FloatArray, alternative: FloatArray, weights: Sequence[float] | None = None
+) -> float:
+    """sum_i w_i u_i(theta') / u_i(theta); at most W for all theta' in P if theta is the optimum."""
+    w = weights_of(current, weights)
+    return float((w * alternative / require_positive(current)).sum())
+
+
+def sum_certificate(
+    current: FloatArray,
+    alternative: FloatArray,
+    weights: Sequence[float] | None = None,
+    tolerance: float = EXACT,
+) -> Answer:
+    """Whether sum_i w_i u_i(theta') / u_i(theta) <= W for this theta' (after Theorem 2).
+
+    If it holds for every theta' in P, theta is core-stable; if it fails for one, theta is not the
+    maximum of the Nash welfare, but may be core-stable all the same: `stable` is then None.
+    """
+    W = float(weights_of(current, weights).sum())
+    margin = 1 - ratio_sum(current, alternative, weights) / W
+    return Answer(True if margin >= -tolerance else None, margin, "sum of ratios", tolerance)
+
+
+def blocking(
+    current: FloatArray,
+    alternative: FloatArray,
+    weights: Sequence[float] | None = None,
+    tolerance: float = EXACT,
+) -> Answer:
+    """Whether some coalition blocks with this theta': exact, O(n log n).
+
+    By falling ratio r_i, S blocks if it has min r_i >= W / W_S; among coalitions with the same
+    smallest ratio the one of all agents with at least that ratio weighs most, so only these n
+    need a look. `margin` is 1 - max_S (W_S / W) min_{i in S} r_i, and `blocked_by` that S if it
+    blocks. One of its agents must gain by more than `tolerance`.
+    """
+    w = weights_of(current, weights)
+    ratios = alternative / require_positive(current)
+    order = np.argsort(-ratios, kind="stable")
+    share = np.cumsum(w[order]) / w.sum()
+    gains = share * ratios[order]
+    # A coalition's largest gain is that of the first in the order.
+    blocks = (gains >= 1 - ROUNDING) & (share * ratios[order[0]] > 1 + tolerance)
+    tightest = int(np.argmax(np.where(blocks, gains, -np.inf) if blocks.any() else gains))
+    return Answer(
+        stable=not blocks.any(),
+        margin=1 - float(gains[tightest]),
+        method="exact test of one alternative",
+        tolerance=tolerance,
+        blocked_by=tuple(sorted(order[: tightest + 1].tolist())) if blocks.any() else (),
+    )
+
+
+def pareto(current: FloatArray, alternative: FloatArray, tolerance: float = EXACT) -> Answer:
+    """Whether theta' takes from nobody and gives to somebody (Definition 3).
+
+    `margin` is the largest relative loss of an agent, negative where nobody loses.
+    """
+    ratios = alternative / require_positive(current)
+    dominated = bool((ratios >= 1 - ROUNDING).all() and (ratios > 1 + tolerance).any())
+    everybody = tuple(range(len(ratios))) if dominated else ()
+    return Answer(not dominated, 1 - float(ratios.min()), "Pareto comparison", tolerance, everybody)
+
+
+def proportionality(
+    current: FloatArray,
+    best: FloatArray,
+    weights: Sequence[float] | None = None,
+    tolerance: float = EXACT,
+) -> Answer:
+    """Whether u_i(theta) >= (w_i / W) max u_i for every agent (Definition 2).
+
+    `best` are the agents' largest possible utilities, each with a predictor of its own. An agent
+    that falls short blocks alone.
+    """
+    w = weights_of(current, weights)
+    gains = w / w.sum() * best / require_positive(current)
+    worst = int(np.argmax(gains))
+    stable = bool(gains[worst] <= 1 + tolerance)
+    return Answer(
+        stable,
+        1 - float(gains[worst]),
+        "proportionality",
+        tolerance,
+        () if stable else (worst,),
+    )
+
+
+def against(
+    current: FloatArray,
+    alternatives: Mapping[str, FloatArray],
+    weights: Sequence[float] | None = None,
+    tolerance: float = EXACT,
+) -> Answer:
+    """The tightest of the exact tests of named alternatives.
+
+    All there is for models that are not convex: it says nothing of other predictors. Raises
+    ValueError without alternatives.
+    """
+    if not alternatives:
+        raise ValueError("alternatives: found none, accepted: at least one")
+    answers = {
+        name: blocking(current, utilities, weights, tolerance)
+        for name, utilities in alternatives.items()
+    }
+    name = min(answers, key=lambda one: (bool(answers[one].stable), answers[one].margin))
+    return replace(
+        answers[name],
+        method=f"exact tests of {', '.join(alternatives)}",
+        alternative=name,
+    )

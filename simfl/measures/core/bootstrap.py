@@ -1,0 +1,87 @@
+"""How sure an answer is, given that agents hold samples and not their distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfl.measures.core.agents import Agents, FloatArray, IntArray
+
+Margin = Callable[..., float]
+"""A margin as a function of utilities (n,): those in question, then those of alternatives."""
+
+LEVEL = 0.90
+"""Of every interval, as in the paper's checklist ("with probability >= 90 %")."""
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Draws each agent's examples anew, with replacement and independently (Efron 1979).
+
+    Percentile intervals over `draws`; the predictors that are compared are held.
+    """
+
+    rng: np.random.Generator
+    draws: int = 1000
+
+    def margin(
+        self,
+        agents: Agents,
+        predictors: Sequence[FloatArray],
+        test: Margin,
+    ) -> tuple[float, float]:
+        """Interval of the margin `test`, which takes the utilities (n,) under each predictor."""
+        losses = [agents.model.per_example(one) for one in predictors]
+        return self.of_losses(losses, agents.offsets, test)
+
+    def of_losses(
+        self,
+        losses: Sequence[Sequence[FloatArray]],
+        offsets: FloatArray,
+        test: Margin,
+    ) -> tuple[float, float]:
+        """The same from losses per predictor, agent and example.
+
+        A draw in which the first predictor has a utility that is not positive counts as violated
+        without limit.
+        """
+        sizes = [len(one) for one in losses[0]]
+        margins = []
+        for rows in self.rows(sizes):
+            utilities = [
+                offsets - [own[row].mean() for own, row in zip(one, rows, strict=True)]
+                for one in losses
+            ]
+            defined = bool((utilities[0] > 0).all())
+            margins.append(test(*utilities) if defined else -np.inf)
+        return interval(margins)
+
+    def rows(self, sizes: Sequence[int]) -> Iterator[list[IntArray]]:
+        """Each draw's example numbers, (examples,) per agent."""
+        for _ in range(self.draws):
+            yield [self.rng.integers(size, size=size) for size in sizes]
+
+    def counts(self, sizes: Sequence[int]) -> Iterator[list[IntArray]]:
+        """Each draw as how often every example occurs, (examples,) per agent."""
+        for rows in self.rows(sizes):
+            yield [np.bincount(row, minlength=n) for row, n in zip(rows, sizes, strict=True)]
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The middle LEVEL of `values`, between values that occurred."""
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(np.asarray(values), [tail, 1 - tail], method="nearest")
+    return float(low), float(high)
+
+
+def coalition_margin(agents: Agents, coalition: Sequence[int]) -> Margin:
+    """1 - (W_S / W) min_{i in S} u_i(theta') / u_i(theta), for one coalition S."""
+    members = list(coalition)
+    share = agents.weights[members].sum() / agents.total_weight
+
+    def margin(current: FloatArray, alternative: FloatArray) -> float:
+        return 1 - float((share * alternative[members] / current[members]).min())
+
+    return margin

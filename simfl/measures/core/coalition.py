@@ -1,0 +1,130 @@
+"""What one coalition of agents with concave utilities can gain at most, with its predictor.
+
+    F_S = max over theta' in P of min_{i in S} (W_S / W) u_i(theta') / u_i(theta)
+
+is a concave program; S blocks theta if F_S > 1. Column generation (Dantzig, Wolfe 1960) solves it
+from both sides. Over the predictors seen so far, the best mixture is a linear program: concavity
+makes the mixed predictor at least as good for everybody, which is the lower bound. Its multipliers
+lambda (of S) and nu (of u_j >= 0 for all others) make one weighted training problem, whose value
+is an upper bound by duality, and whose solution is the next predictor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import linprog
+
+from simfl.measures.core.agents import Agents, FloatArray, IntArray, require_positive
+from simfl.measures.core.blocking import ROUNDING
+from simfl.measures.core.concave import Optimum, maximise
+
+TOLERANCE = 1e-6
+"""A coalition blocks where F_S exceeds 1 by more; bounds that are closer count as equal."""
+
+MOST_ROUNDS = 200
+
+
+@dataclass
+class Pool:
+    """Predictors seen so far, and their utilities: what one coalition finds helps the next."""
+
+    thetas: list[FloatArray] = field(default_factory=list)
+    utilities: list[FloatArray] = field(default_factory=list)
+
+    def add(self, optimum: Optimum) -> None:
+        """Keep a predictor."""
+        self.thetas.append(optimum.theta)
+        self.utilities.append(optimum.utilities)
+
+
+@dataclass(frozen=True, eq=False)
+class Gain:
+    """lower <= F_S <= upper, and the predictor (d,) that attains `lower`."""
+
+    coalition: tuple[int, ...]
+    lower: float
+    upper: float
+    predictor: FloatArray
+
+
+def largest_gain(
+    agents: Agents,
+    theta: FloatArray,
+    coalition: Sequence[int],
+    pool: Pool | None = None,
+    *,
+    current: FloatArray | None = None,
+    floor: float = -np.inf,
+) -> Gain:
+    """F_S of `coalition`, to TOLERANCE, for the predictor `theta`.
+
+    `current` are the utilities in question where they are not those of theta, as when agents are
+    served models of their own. Bounds are not improved further once F_S is known to be at most
+    `floor`. `upper` is infinite where no training problem had a solution (a supremum at infinity).
+    Raises ValueError where a utility is not positive, and where one of theta is negative.
+    """
+    current = agents.positive_utilities(theta) if current is None else require_positive(current)
+    pool = Pool() if pool is None else pool
+    if not pool.thetas:
+        pool.add(_feasible(agents, theta))
+    members = np.array(coalition)
+    others = np.setdiff1d(np.arange(agents.count), members)
+    scale = agents.weights[members].sum() / agents.total_weight / current[members]
+    lower, upper, best = -np.inf, np.inf, theta
+    for _ in range(MOST_ROUNDS):
+        mixture = _best_mixture(np.array(pool.utilities), members, others, scale)
+        candidate = mixture.shares @ np.array(pool.thetas)
+        utilities = agents.utilities(candidate)
+        gain = float((scale * utilities[members]).min())
+        if gain > lower and (utilities[others] >= -ROUNDING).all():
+            lower, best = gain, candidate
+        optimum = maximise(agents, mixture.pull, candidate)
+        pool.add(optimum)
+        bound = float(mixture.pull @ optimum.utilities)
+        if optimum.found:
+            upper = min(upper, bound)
+        if upper <= max(lower + TOLERANCE, floor) or bound <= mixture.value + TOLERANCE / 10:
+            break
+    return Gain(tuple(members.tolist()), lower, upper, best)
+
+
+def _feasible(agents: Agents, theta: FloatArray) -> Optimum:
+    utilities = agents.utilities(theta)
+    if (utilities < 0).any():
+        raise ValueError("theta: a predictor to start from has no negative utility")
+    return Optimum(theta, utilities, found=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixture:
+    """Shares of the pool's predictors, the multipliers of all agents, the program's value."""
+
+    shares: FloatArray
+    pull: FloatArray
+    value: float
+
+
+def _best_mixture(
+    utilities: FloatArray, members: IntArray, others: IntArray, scale: FloatArray
+) -> _Mixture:
+    """max t with sum_k mu_k scale_i u_ki >= t (i in S), sum_k mu_k u_kj >= 0 (j not in S)."""
+    predictors = len(utilities)
+    gains = np.hstack([-(utilities[:, members] * scale).T, np.ones((members.size, 1))])
+    bounds = np.hstack([-utilities[:, others].T, np.zeros((others.size, 1))])
+    found = linprog(
+        c=np.append(np.zeros(predictors), -1.0),
+        A_ub=np.vstack([gains, bounds]),
+        b_ub=np.zeros(members.size + others.size),
+        A_eq=np.append(np.ones(predictors), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * predictors + [(None, None)],
+        method="highs",
+    )
+    multipliers = np.maximum(-found.ineqlin.marginals, 0.0)
+    pull = np.zeros(members.size + others.size)
+    pull[members] = multipliers[: members.size] * scale
+    pull[others] = multipliers[members.size :]
+    return _Mixture(np.asarray(found.x[:-1]), pull, float(-found.fun))

@@ -1,0 +1,97 @@
+"""Convex models and few agents: every coalition, with what it would train, as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from simfl.measures.core.agents import Agents, FloatArray
+from simfl.measures.core.answer import Answer
+from simfl.measures.core.bootstrap import Bootstrap, coalition_margin
+from simfl.measures.core.coalition import TOLERANCE, Gain, Pool, largest_gain
+
+MOST_AGENTS = 10
+"""Up to which all 2^n - 1 coalitions are searched."""
+
+
+def every_coalition(
+    agents: Agents,
+    theta: FloatArray,
+    bootstrap: Bootstrap | None = None,
+    *,
+    current: FloatArray | None = None,
+) -> Answer:
+    """Whether any of the 2^n - 1 coalitions blocks, for concave utilities and n <= 10.
+
+    `margin` is 1 - max_S F_S, over all S but the whole where that cannot gain (F_S = 1 there, with
+    theta itself). `stable` is None if bounds could not be closed. `current` as in `largest_gain`;
+    without a predictor of its own there is no interval. Raises ValueError for more agents, and
+    where a utility is not positive.
+    """
+    n, w = agents.count, agents.weights
+    if n > MOST_AGENTS:
+        raise ValueError(f"agents: found {n}, accepted: at most {MOST_AGENTS}; use the certificate")
+    pool = Pool()
+    gains = [largest_gain(agents, theta, [one], pool, current=current) for one in range(n)]
+    alone = np.array([gain.upper for gain in gains]) * agents.total_weight / w
+
+    def bound(coalition: tuple[int, ...]) -> float:
+        """No member gains more than with its best predictor, times the coalition's share."""
+        members = list(coalition)
+        return float(alone[members].min() * w[members].sum() / agents.total_weight)
+
+    coalitions = [one for size in range(2, n) for one in combinations(range(n), size)]
+    best = max(gain.lower for gain in gains)
+    for coalition in sorted(coalitions, key=bound, reverse=True):
+        if bound(coalition) <= best:
+            break
+        gain = largest_gain(agents, theta, coalition, pool, current=current, floor=best)
+        gains.append(gain)
+        best = max(best, gain.lower)
+    everybody = largest_gain(agents, theta, range(n), pool, current=current, floor=1 + TOLERANCE)
+    if everybody.upper > 1 + TOLERANCE:
+        gains.append(everybody)
+    method = f"all {2**n - 1} coalitions"
+    return _tightest(agents, theta, gains, method, bootstrap if current is None else None)
+
+
+def proportional(agents: Agents, theta: FloatArray, bootstrap: Bootstrap | None = None) -> Answer:
+    """Whether u_i(theta) >= (w_i / W) max u_i for every agent (Definition 2; S = {i})."""
+    pool = Pool()
+    gains = [largest_gain(agents, theta, [one], pool) for one in range(agents.count)]
+    return _tightest(agents, theta, gains, "proportionality over all predictors", bootstrap)
+
+
+def pareto_optimal(agents: Agents, theta: FloatArray, bootstrap: Bootstrap | None = None) -> Answer:
+    """Whether no predictor is better for everybody (Definition 3; S = all); `margin` is <= 0."""
+    gains = [largest_gain(agents, theta, range(agents.count))]
+    return _tightest(agents, theta, gains, "Pareto optimality over all predictors", bootstrap)
+
+
+def _tightest(
+    agents: Agents,
+    theta: FloatArray,
+    gains: Sequence[Gain],
+    method: str,
+    bootstrap: Bootstrap | None,
+) -> Answer:
+    """The answer that these coalitions' gains give; the largest one is the evidence."""
+    tightest = max(gains, key=lambda gain: gain.lower)
+    blocks = tightest.lower > 1 + TOLERANCE
+    unknown = any(gain.upper > 1 + 2 * TOLERANCE for gain in gains)
+    answer = Answer(
+        stable=False if blocks else None if unknown else True,
+        margin=1 - tightest.lower,
+        method=method,
+        tolerance=TOLERANCE,
+        blocked_by=tightest.coalition if blocks else (),
+        predictor=tightest.predictor,
+    )
+    if bootstrap is None:
+        return answer
+    test = coalition_margin(agents, tightest.coalition)
+    spread = bootstrap.margin(agents, [theta, tightest.predictor], test)
+    return replace(answer, interval=spread)

@@ -1,0 +1,103 @@
+"""Whether a run's final model is in the core of its clients, whichever algorithm trained it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+
+from simfl.learning.federation import Federation
+from simfl.measures.base import ModelMeasure
+from simfl.measures.core.agents import Agents, FloatArray
+from simfl.measures.core.answer import Answer
+from simfl.measures.core.bootstrap import Bootstrap
+from simfl.measures.core.certificate import certificate
+from simfl.measures.core.radius import pseudo_core
+from simfl.measures.core.search import (
+    MOST_AGENTS,
+    every_coalition,
+    pareto_optimal,
+    proportional,
+)
+from simfl.runfolder import LoadedRun
+
+
+@dataclass(frozen=True)
+class CoreStability(ModelMeasure):
+    """Core stability of the final model on the clients' training data (arXiv 2211.02091).
+
+    Figures: `utility_min`, `utility_mean`, `utility_product`; then per question `..._stable` (1
+    yes, 0 no, NaN undecided), `..._margin` and, with `draws`, the 90 % interval `..._low` to
+    `..._high`. For a linear model the questions are `certificate` (over all predictors),
+    `proportional`, `pareto` and, up to 10 clients, `coalitions` (all of them). With `k`, for any
+    model: `pseudo_core`, whose margin is the radius d. Where clients are served models of their
+    own, `coalitions` alone is asked. Without positive utilities nothing is.
+    """
+
+    offset: Annotated[
+        float | tuple[float, ...], "> 0", "M, above any loss: one for all clients, or each"
+    ] = 3.0
+    weights: Annotated[
+        Literal["uniform", "examples"] | tuple[float, ...], "> 0", "of clients, as CoreFed's"
+    ] = "uniform"
+    k: Annotated[float | None, "> 1", "pseudo-core factor; null asks for no radius"] = None
+    draws: Annotated[int, ">= 0", "bootstrap draws of the clients' samples; 0 is no interval"] = 0
+
+    def assess(
+        self, run: LoadedRun, federation: Federation, rng: np.random.Generator
+    ) -> dict[str, float]:
+        """The answers as numbers."""
+        served = np.asarray(self.offset) - run.clients["served_loss"].to_numpy(dtype=float)
+        shared = np.asarray(self.offset) - run.clients["global_loss"].to_numpy(dtype=float)
+        figures = {
+            "utility_min": float(served.min()),
+            "utility_mean": float(served.mean()),
+            "utility_product": float(served.prod()),
+        }
+        if not (served > 0).all():
+            return figures
+        own_models = not np.allclose(served, shared)
+        answers = self.answers(federation, rng, served if own_models else None)
+        for name, answer in answers.items():
+            stable = float("nan") if answer.stable is None else float(answer.stable)
+            figures |= {f"{name}_stable": stable, f"{name}_margin": answer.margin}
+            if answer.interval is not None:
+                figures |= {f"{name}_low": answer.interval[0], f"{name}_high": answer.interval[1]}
+        return figures
+
+    def answers(
+        self,
+        federation: Federation,
+        rng: np.random.Generator,
+        served: FloatArray | None = None,
+    ) -> dict[str, Answer]:
+        """The answers in full, with coalitions and predictors, by question.
+
+        `served` are the clients' utilities where they are served models of their own. Raises
+        ValueError where a utility is not positive.
+        """
+        convex = federation.network.affine
+        model = federation.losses(exact=convex)
+        agents = Agents.of(model, self.offset, self._weights(model.sizes))
+        bootstrap = Bootstrap(rng, self.draws) if self.draws else None
+        few, theta = agents.count <= MOST_AGENTS, model.theta
+        answers: dict[str, Answer] = {}
+        if served is not None:
+            if convex and few:
+                answers["coalitions"] = every_coalition(agents, theta, current=served)
+            return answers
+        if convex:
+            answers["certificate"] = certificate(agents, theta, bootstrap)
+            answers["proportional"] = proportional(agents, theta, bootstrap)
+            answers["pareto"] = pareto_optimal(agents, theta, bootstrap)
+            if few:
+                answers["coalitions"] = every_coalition(agents, theta, bootstrap)
+        if self.k is not None:
+            answers["pseudo_core"] = pseudo_core(agents, theta, rng, self.k, bootstrap)
+        return answers
+
+    def _weights(self, sizes: list[int]) -> list[float] | None:
+        if self.weights == "examples":
+            return [float(size) for size in sizes]
+        return list(self.weights) if isinstance(self.weights, tuple) else None

@@ -1,0 +1,45 @@
+"""How equally well clients are served: what egalitarian and equity-based fairness look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+
+from simfl.measures.base import Measure
+from simfl.measures.inequality import entropy, equity_ratio, gini, jain_index
+from simfl.runfolder import LoadedRun
+
+
+@dataclass(frozen=True)
+class Equity(Measure):
+    """Comparisons between clients of what each is served at the end, on its own training data.
+
+    Core stability compares a client with what it could have; these compare clients with one
+    another.
+    """
+
+    of: Annotated[
+        Literal["utility", "accuracy", "loss"], "utility is `offset` - loss, as CoreFed's"
+    ] = "utility"
+    offset: Annotated[float | tuple[float, ...], "> 0", "M: one for all clients, or each"] = 3.0
+
+    def compute(self, run: LoadedRun) -> dict[str, float]:
+        """worst, mean, variance (population), jain_index, gini, entropy and equity_ratio."""
+        values = self._values(run)
+        return {
+            "worst": float(values.max() if self.of == "loss" else values.min()),
+            "mean": float(values.mean()),
+            "variance": float(values.var()),
+            "jain_index": jain_index(values),
+            "gini": gini(values),
+            "entropy": entropy(values),
+            "equity_ratio": equity_ratio(values),
+        }
+
+    def _values(self, run: LoadedRun) -> np.ndarray:
+        if self.of == "accuracy":
+            return run.clients["served_accuracy"].to_numpy(dtype=float)
+        losses = run.clients["served_loss"].to_numpy(dtype=float)
+        return losses if self.of == "loss" else np.asarray(self.offset) - losses

@@ -1,0 +1,48 @@
+"""How unequal some numbers are: the indices that fairness is measured with elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def jain_index(values: ArrayLike) -> float:
+    """(sum x)^2 / (n sum x^2): 1 is equal, 1/n is one alone; NaN where all are 0.
+
+    Source: Jain, Chiu, Hawe, DEC technical report 301, 1984.
+    """
+    x = np.asarray(values, dtype=float)
+    squares = float((x**2).sum())
+    return float(x.sum()) ** 2 / (x.size * squares) if squares else float("nan")
+
+
+def gini(values: ArrayLike) -> float:
+    """sum_ij |x_i - x_j| / (2 n sum x): 0 is equal; NaN unless no x is negative and some is not 0.
+
+    Source: Gini, "Variabilità e mutabilità", 1912.
+    """
+    x = np.sort(np.asarray(values, dtype=float))
+    if x[0] < 0 or x.sum() == 0:
+        return float("nan")
+    ranks = np.arange(1, x.size + 1)
+    return float(((2 * ranks - x.size - 1) * x).sum() / (x.size * x.sum()))
+
+
+def entropy(values: ArrayLike) -> float:
+    """Shannon entropy of the shares x_i / sum x over its maximum ln n: 1 is equal.
+
+    NaN unless no x is negative and some is not 0; 1 for a single number.
+    """
+    x = np.asarray(values, dtype=float)
+    if x.min() < 0 or x.sum() == 0:
+        return float("nan")
+    if x.size == 1:
+        return 1.0
+    shares = x[x > 0] / x.sum()
+    return float(-(shares * np.log(shares)).sum() / np.log(x.size))
+
+
+def equity_ratio(values: ArrayLike) -> float:
+    """Smallest over largest: 1 is equal; NaN where the largest is not positive."""
+    x = np.asarray(values, dtype=float)
+    return float(x.min() / x.max()) if x.max() > 0 else float("nan")

@@ -1,0 +1,270 @@
+"""Convex models: the optimum of the Nash welfare is in the core, everything else is found out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simfl.measures.core.agents import Agents
+from simfl.measures.core.blocking import blocking, ratio_sum
+from simfl.measures.core.bootstrap import Bootstrap
+from simfl.measures.core.certificate import certificate
+from simfl.measures.core.coalition import TOLERANCE, largest_gain
+from simfl.measures.core.concave import maximise
+from simfl.measures.core.search import every_coalition, pareto_optimal, proportional
+from tests.measures.core.tasks import LeastSquares, nash_optimum, points
+
+POINTS = Agents.of(points(0.0, 0.0, 1.0), 2.0)
+"""The card's example: L_i = (theta - b_i)^2, b = (0, 0, 1), M = 2."""
+
+OPTIMUM = np.array([0.3680600648])
+
+
+def at(theta: float) -> np.ndarray:
+    """A predictor of POINTS."""
+    return np.array([theta])
+
+
+def random_agents(seed: int, count: int, dimension: int, *, weighted: bool) -> Agents:
+    """Least squares with unlike targets; M is twice the largest loss of the mean predictor."""
+    rng = np.random.default_rng(seed)
+    inputs = [rng.standard_normal((12, dimension)) for _ in range(count)]
+    truths = rng.standard_normal((count, dimension))
+    targets = [
+        x @ truth + 0.3 * rng.standard_normal(12) for x, truth in zip(inputs, truths, strict=True)
+    ]
+    model = LeastSquares(inputs, targets)
+    offset = 2 * float(model.losses(truths.mean(axis=0)).max())
+    weights = rng.uniform(0.5, 3.0, count).tolist() if weighted else None
+    return Agents.of(model, offset, weights)
+
+
+def start_of(agents: Agents) -> np.ndarray:
+    """A predictor with positive utilities: that of the smallest sum of losses."""
+    model = agents.model
+    assert isinstance(model, LeastSquares)
+    dimension = model.inputs[0].shape[1]
+    return maximise(agents, np.ones(agents.count), np.zeros(dimension)).theta
+
+
+def assert_evidence(agents: Agents, theta: np.ndarray, answer) -> None:
+    """The coalition gains with its predictor, as Definition 6 asks, and nobody's is negative."""
+    members = list(answer.blocked_by)
+    share = agents.weights[members].sum() / agents.total_weight
+    alternative = agents.utilities(answer.predictor)
+    gains = share * alternative[members] - agents.utilities(theta)[members]
+    assert gains.min() >= -1e-12 and gains.max() > 0
+    assert alternative.min() >= -1e-9
+
+
+def test_the_optimum_of_the_example():
+    """theta* = 0.3680600648 and its utilities and welfare, and no coalition blocks there."""
+    found = nash_optimum(POINTS, at(0.3))
+    utilities = POINTS.utilities(found)
+
+    assert found == pytest.approx(OPTIMUM, abs=1e-9)
+    assert utilities == pytest.approx([1.86453179, 1.86453179, 1.60065192], abs=1e-8)
+    assert np.log(utilities).sum() == pytest.approx(1.71643094, abs=1e-8)
+    best = maximise(POINTS, 1 / utilities, at(0.3))
+    assert ratio_sum(utilities, best.utilities) == pytest.approx(3.0, abs=1e-7)
+    assert certificate(POINTS, found).stable
+    assert every_coalition(POINTS, found).stable
+
+
+def test_fedavg_on_the_example():
+    """The mean 1/3: its sum of ratios to CoreFed is below 3, the other way above."""
+    fedavg, corefed = POINTS.utilities(at(1 / 3)), POINTS.utilities(OPTIMUM)
+
+    assert fedavg == pytest.approx([1.888889, 1.888889, 1.555556], abs=1e-6)
+    assert ratio_sum(corefed, fedavg) == pytest.approx(2.99795303, abs=1e-8)
+    assert ratio_sum(fedavg, corefed) == pytest.approx(3.0032006, abs=1e-7)
+    assert corefed.prod() == pytest.approx(5.56463, abs=1e-5)
+    assert fedavg.prod() == pytest.approx(5.55007, abs=1e-5)
+    assert ratio_sum(corefed, POINTS.utilities(at(0.5))) == pytest.approx(2.97045, abs=1e-5)
+    answer = certificate(POINTS, at(1 / 3))
+    assert answer.stable is None and answer.margin < -0.001
+
+
+def test_the_majority_blocks_the_minoritys_predictor():
+    """theta = 1 gives agents 1 and 2 utility 1; theta' = 0 gives them 2, and (2/3) 2 > 1."""
+    assert blocking(POINTS.utilities(at(1.0)), POINTS.utilities(at(0.0))).blocked_by == (0, 1)
+
+    for answer in (every_coalition(POINTS, at(1.0)), certificate(POINTS, at(1.0))):
+        assert answer.stable is False
+        assert answer.blocked_by == (0, 1)
+        assert_evidence(POINTS, at(1.0), answer)
+    assert every_coalition(POINTS, at(1.0)).margin == pytest.approx(-1 / 3, abs=1e-6)
+    assert every_coalition(POINTS, at(1.0)).predictor == pytest.approx([0.0], abs=1e-6)
+
+
+def test_symmetric_agents_meet_in_the_middle():
+    """b = (0, 1), M = 4: theta* = 0.5; scaling one agent's M and loss leaves it there."""
+    model = points(0.0, 1.0)
+    scaled = LeastSquares(model.inputs, model.targets, scales=[1.0, 9.0])
+
+    for agents in (Agents.of(model, 4.0), Agents.of(scaled, [4.0, 36.0])):
+        assert nash_optimum(agents, at(0.3)) == pytest.approx([0.5], abs=1e-8)
+        assert every_coalition(agents, at(0.5)).stable
+
+
+def test_a_noisy_agent_pulls_the_mean_out_of_the_optimum():
+    """Fifty times the loss: FedAvg's optimum fails the certificate, the Nash optimum does not."""
+    agents = Agents.of(LeastSquares(*_noisy_targets()), 400.0)
+    fedavg = maximise(agents, np.ones(3), np.zeros(2)).theta
+
+    answer = certificate(agents, fedavg)
+
+    assert answer.stable is not True and answer.margin < -1e-4
+    assert certificate(agents, nash_optimum(agents, fedavg)).stable
+
+
+def _noisy_targets():
+    rng = np.random.default_rng(5)
+    inputs = [rng.standard_normal((40, 2)) for _ in range(3)]
+    truth = np.array([1.0, -1.0])
+    targets = [x @ truth + 0.1 * rng.standard_normal(40) for x in inputs]
+    targets[2] = 15.0 * rng.standard_normal(40)
+    return inputs, targets
+
+
+instances = st.tuples(st.integers(0, 10_000), st.integers(2, 4), st.integers(1, 3), st.booleans())
+
+
+@settings(max_examples=25)
+@given(instances)
+def test_no_coalition_blocks_at_the_optimum(instance):
+    """Random convex instances, weighted or not: certificate, every coalition, proportionality."""
+    seed, count, dimension, weighted = instance
+    agents = random_agents(seed, count, dimension, weighted=weighted)
+
+    optimum = nash_optimum(agents, start_of(agents))
+
+    assert certificate(agents, optimum).stable
+    assert every_coalition(agents, optimum).stable
+    assert proportional(agents, optimum).stable
+    assert pareto_optimal(agents, optimum).stable
+
+
+@settings(max_examples=25)
+@given(instances, st.floats(0.3, 0.9))
+def test_a_planted_predictor_is_caught_with_evidence(instance, share):
+    """Moved away until one agent has less than its share w_i / W of the optimum: it blocks."""
+    seed, count, dimension, weighted = instance
+    agents = random_agents(seed, count, dimension, weighted=weighted)
+    optimum = nash_optimum(agents, start_of(agents))
+    planted = _planted(agents, optimum, share, np.random.default_rng(seed))
+
+    answer = every_coalition(agents, planted)
+
+    assert answer.stable is False
+    assert answer.margin < -TOLERANCE
+    assert_evidence(agents, planted, answer)
+    assert blocking(agents.utilities(planted), agents.utilities(answer.predictor)).stable is False
+    assert not proportional(agents, planted).stable
+    assert certificate(agents, planted).stable is not True
+
+
+def _planted(agents: Agents, optimum: np.ndarray, share: float, rng) -> np.ndarray:
+    """As far in a random direction as some agent keeps `share` of w_i / W of its utility."""
+    direction = rng.standard_normal(optimum.size)
+    fair = agents.weights / agents.total_weight * agents.utilities(optimum)
+
+    def worst(distance: float) -> float:
+        return float((agents.utilities(optimum + distance * direction) / fair).min())
+
+    near, far = 0.0, 1.0
+    while worst(far) > share:
+        far *= 2
+    for _ in range(60):
+        middle = (near + far) / 2
+        near, far = (middle, far) if worst(middle) > share else (near, middle)
+    return optimum + near * direction
+
+
+def test_bounds_enclose_what_a_grid_finds():
+    """F_S of every coalition of a two-dimensional instance, against a fine grid of predictors."""
+    agents = random_agents(3, 3, 2, weighted=True)
+    theta = start_of(agents) + 0.2
+    current = agents.utilities(theta)
+    pairs = np.meshgrid(np.linspace(0.0, 2.5, 501), np.linspace(-2.0, 1.0, 601))
+    thetas = np.stack([axis.ravel() for axis in pairs])
+    columns = zip(agents.model.inputs, agents.model.targets, strict=True)
+    losses = [((x @ thetas - y[:, None]) ** 2).mean(axis=0) for x, y in columns]
+    grid = agents.offsets - np.stack(losses, axis=1)
+    feasible = grid[(grid >= 0).all(axis=1)]
+
+    for coalition in ([0], [1, 2], [0, 2], [0, 1, 2]):
+        gain = largest_gain(agents, theta, coalition)
+        share = agents.weights[coalition].sum() / agents.total_weight
+        found = (share * feasible[:, coalition] / current[coalition]).min(axis=1).max()
+        assert found <= gain.upper + 1e-9
+        assert gain.lower == pytest.approx(found, abs=0.01)
+        assert gain.upper - gain.lower <= TOLERANCE
+
+
+def test_agents_outside_the_coalition_keep_a_utility_that_is_not_negative():
+    """b = (0, 3), M = 4: alone, agent 1 may go to theta' = 1 only, where agent 2 has nothing."""
+    agents = Agents.of(points(0.0, 3.0), 4.0)
+
+    gain = largest_gain(agents, at(1.5), [0])
+
+    assert gain.predictor == pytest.approx([1.0], abs=1e-6)
+    assert gain.lower == pytest.approx(0.5 * 3.0 / 1.75, abs=1e-6)
+
+
+def test_models_of_ones_own_are_judged_by_their_utilities():
+    """Served utilities far below what all could share: everybody blocks; above it, nobody."""
+    poor, rich = np.array([0.5, 0.5, 0.5]), np.array([1.99, 1.99, 1.99])
+
+    assert every_coalition(POINTS, OPTIMUM, current=poor).stable is False
+    assert every_coalition(POINTS, OPTIMUM, current=rich).stable
+
+
+def test_too_many_agents_are_sent_to_the_certificate():
+    """2^11 coalitions are not searched; one program answers for eleven agents."""
+    agents = Agents.of(points(*np.linspace(0, 1, 11)), 2.0)
+
+    with pytest.raises(ValueError, match="found 11, accepted: at most 10"):
+        every_coalition(agents, at(0.5))
+    assert certificate(agents, nash_optimum(agents, at(0.4))).stable
+    lonely = certificate(Agents.of(points(*[0.0] * 10, 1.9), 4.0), at(1.9))
+    assert lonely.stable is False and 10 not in lonely.blocked_by
+
+
+def test_a_named_alternative_is_tried_when_the_certificate_fails():
+    """A coalition that only a given predictor reveals is found with it."""
+    agents = Agents.of(points(0.0, 0.0, 1.0), 2.0)
+
+    answer = certificate(agents, at(1.0), alternatives={"that of agent 0": at(0.0)})
+
+    assert answer.stable is False
+
+
+def test_intervals_hold_the_predictors_and_draw_the_samples():
+    """The margin lies inside; sixteen times the examples narrow it to a quarter."""
+    widths = []
+    for rows in (50, 800):
+        rng = np.random.default_rng(1)
+        inputs = [rng.standard_normal((rows, 2)) for _ in range(3)]
+        targets = [x @ [1.0, i] + rng.standard_normal(rows) for i, x in enumerate(inputs)]
+        agents = Agents.of(LeastSquares(inputs, targets), 12.0)
+        bootstrap = Bootstrap(np.random.default_rng(2), draws=400)
+
+        answer = certificate(agents, np.array([1.0, 0.2]), bootstrap)
+
+        low, high = answer.interval
+        assert low < answer.margin < high
+        widths.append(high - low)
+    assert widths[0] / widths[1] == pytest.approx(4.0, rel=0.35)
+
+
+@pytest.mark.parametrize("question", [every_coalition, proportional, pareto_optimal])
+def test_every_question_gives_an_interval(question):
+    """The margin's interval over bootstrap draws contains it, or lies at one end of it."""
+    agents = random_agents(11, 3, 2, weighted=False)
+
+    answer = question(agents, start_of(agents), Bootstrap(np.random.default_rng(0), draws=200))
+
+    assert answer.interval[0] <= answer.margin <= answer.interval[1] + 1e-9
