@@ -19,8 +19,7 @@ from simfl.measures.latency_calibration import LatencyCalibration, latency_calib
 from simfl.measures.round_latency import RoundLatency, coefficient_of_variation, round_latencies
 from simfl.measures.staleness_distribution import StalenessDistribution, staleness_distribution
 from simfl.measures.virtual_queues import virtual_queues
-from simfl.registry import build, names
-from simfl.yaml_source import KeyPath, Source
+from simfl.registry import names
 from tests.measures.runs import LATENCY_S, edited, fedcure, known_latencies
 from tests.small import small
 
@@ -229,11 +228,14 @@ def test_without_a_posterior_there_is_nothing_to_calibrate(tmp_path):
 @pytest.mark.parametrize("protocol", ["synchronous", "asynchronous", "hierarchical"])
 def test_every_measure_says_what_it_can_of_any_run(protocol, tmp_path):
     """Protocols without decisions of the cloud have no queues; nothing fails."""
-    run = simfl.run(small(protocol=protocol, stop={"versions": 2}), tmp_path / "run")
-    where = KeyPath(Source("test", tmp_path, {}))
+    scenario = small(
+        protocol=protocol, stop={"versions": 2}, evaluate={"measures": names("measures")}
+    )
 
-    figures = {name: build("measures", name, where).compute(run) for name in names("measures")}
+    run = simfl.run(scenario, tmp_path / "run")
 
+    figures = run.manifest["measures"]
+    assert set(figures) == set(names("measures"))
     assert figures["virtual_queues"] == figures["efficiency"] == {}
     assert figures["waiting"]
     assert Efficiency().compute(run) == {}
