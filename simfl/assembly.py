@@ -6,8 +6,10 @@ is written, with the file, line and key of the section to blame.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,8 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         Path(root) if root else None,
         learns=algorithm.learns,
     )
+    bits = parts[("population",)].bits_per_value * math.prod(shards.data.input_shape)
+    world = replace(world, example_bits=bits)
     with blame(scenario.where("data", "augmentation")):
         augment = augmentation([part.model_dump() for part in scenario.data.augmentation])
         if augment is not None:

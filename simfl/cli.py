@@ -123,12 +123,16 @@ def list_names(
         ),
     ],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Figures and sources.")] = False,
+    profiles: Annotated[
+        list[Path] | None,
+        typer.Option("--profiles", metavar="FOLDER", help="Own device and link files, as well."),
+    ] = None,
 ) -> None:
     """List what a scenario can name."""
     from simfl.listing import print_listing
 
     with _exit_codes():
-        print_listing(kind, verbose=verbose)
+        print_listing(kind, verbose=verbose, profiles=profiles or ())
 
 
 def main() -> None:

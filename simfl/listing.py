@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -41,14 +42,17 @@ def shipped_scenarios() -> dict[str, Path]:
     }
 
 
-def print_listing(kind: str, *, verbose: bool = False) -> None:
-    """Print the names of a kind, with what they are; raises `UnknownListing`."""
+def print_listing(kind: str, *, verbose: bool = False, profiles: Sequence[Path] = ()) -> None:
+    """Print the names of a kind, with what they are; raises `UnknownListing`.
+
+    `profiles` are folders with device and link files of one's own, listed with the shipped ones.
+    """
     if kind not in KINDS:
         hint = nearest(kind, KINDS) or ";"
         raise UnknownListing(f"unknown kind {kind!r}{hint} accepted: {', '.join(KINDS)}")
     console = Console()
     if kind in PROFILES:
-        console.print(_profiles(kind, verbose=verbose))
+        console.print(_profiles(kind, profiles, verbose=verbose))
     elif kind == "events":
         for table in _events():
             console.print(table)
@@ -76,17 +80,18 @@ def _parts(kind: str) -> Table:
     return table
 
 
-def _profiles(kind: str, *, verbose: bool) -> Table:
+def _profiles(kind: str, folders: Sequence[Path], *, verbose: bool) -> Table:
     from simfl.system.catalogue import Catalogue
 
-    catalogue, one = Catalogue(), PROFILES[kind]
-    table = _table(kind, "name", *(("field", "value", "source") if verbose else ("figures",)))
+    catalogue, one = Catalogue(folders), PROFILES[kind]
+    columns = ("field", "value", "source") if verbose else ("what it is", "figures")
+    table = _table(kind, "name", *columns)
     for name in catalogue.list_profiles(one):  # type: ignore[arg-type]
         profile = catalogue.profile(one, name)  # type: ignore[arg-type]
         figures = {path: _at(profile.values, path) for path in profile.figures()}
         if not verbose:
             unverified = f", {len(profile.unverified)} unverified" if profile.unverified else ""
-            table.add_row(name, f"{len(figures)} figures{unverified}")
+            table.add_row(name, profile.about, f"{len(figures)}{unverified}")
             continue
         for index, (path, value) in enumerate(figures.items()):
             source = "unverified" if path in profile.unverified else profile.sources.get(path, "")

@@ -367,11 +367,26 @@ def test_list_verbosely_shows_sources(monkeypatch: pytest.MonkeyPatch) -> None:
 
     brief, verbose = (simfl_command("list", "devices", *one).stdout for one in ([], ["-v"]))
 
-    assert re.search(r"rpi_4b.*\d+ figures, \d+ unverified", brief)
+    assert re.search(r"rpi_4b.*\d+, \d+ unverified", brief)
     row = next(line for line in verbose.splitlines() if "processor.frequency_max_hz" in line)
     assert "geerlingguy" in verbose
     assert re.search(r"memory_bytes.*unverified", verbose)
     assert "1.8e+09" in verbose or "1.8e+09" in row
+
+
+def test_list_own_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Profiles in a folder of one's own stand in the list, beside the shipped ones."""
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "toaster.yaml").write_text(
+        "# A toaster. Not for training.\nkind: device\ndevice_class: mcu\npower_idle_w: 1\n"
+    )
+
+    shown = simfl_command("list", "devices", "--profiles", tmp_path).stdout
+
+    assert "A toaster " in shown
+    assert "rpi_4b" in shown
+    result = simfl_command("list", "devices", "--profiles", tmp_path / "nowhere")
+    assert (result.exit_code, "no such folder of profiles" in result.stderr) == (2, True)
 
 
 def test_list_of_something_else() -> None:

@@ -5,7 +5,7 @@ A file names its `kind` (device, server or link); its other keys are the fields 
 processor or link is a part with a `name`: one of this room's, or an import path to one's own class,
 a file being relative to the profile's own folder.
 `sources` maps field paths ("processor.kappa") to where the figure comes from; `unverified` lists
-those without a source.
+those without a source. The comment at the head of a file says what the thing is.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -45,9 +46,13 @@ class CatalogueError(ValueError):
 
 @dataclass(frozen=True)
 class Profile:
-    """One file as it stands: `values` are its keys without `kind`, `sources` and `unverified`."""
+    """One file as it stands: `values` are its keys without `kind`, `sources` and `unverified`.
+
+    `about` is the first sentence of the comment at its head, empty where there is none.
+    """
 
     name: str
+    about: str
     kind: Kind
     path: Path
     values: Mapping[str, Any]
@@ -168,7 +173,8 @@ class Catalogue:
     def _read(self, name: str) -> Profile:
         path = self._files()[name]
         try:
-            content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+            text = path.read_text(encoding="utf-8")
+            content = yaml.load(text, Loader=_Loader)
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise CatalogueError(_not_yaml(path, error)) from error
         if not isinstance(content, Mapping):
@@ -181,7 +187,7 @@ class Catalogue:
         sources, unverified = values.pop("sources", {}), values.pop("unverified", [])
         if not isinstance(sources, Mapping) or not isinstance(unverified, list):
             raise CatalogueError(f"{path}: sources is a mapping, unverified a list of fields")
-        profile = Profile(name, kind, path, values, sources, tuple(unverified))
+        profile = Profile(name, _about(text), kind, path, values, sources, tuple(unverified))
         known = [field for field, _ in _leaves(values)]
         for field in (*sources, *unverified):
             if field not in known:
@@ -194,6 +200,13 @@ def shipped_folder() -> Path:
     package = Path(simfl.system.__file__).parents[1]
     installed = package / "_data" / "devices"
     return installed if installed.is_dir() else package.parent / "devices"
+
+
+def _about(text: str) -> str:
+    """The first sentence of the comment lines at the head of a file."""
+    lines = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    comment = " ".join(line.lstrip("# ").rstrip() for line in lines)
+    return comment.partition(". ")[0].removesuffix(".")
 
 
 def _not_yaml(path: Path, error: Exception) -> str:

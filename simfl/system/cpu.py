@@ -2,8 +2,9 @@
 
 CMOS model of mobile and edge computing: with W cycles in total over n equally fast cores at clock
 f, t = W / (n f) and E_dyn = kappa W f^2, independent of n (Mao et al., IEEE COMST 2017; Tran et
-al., INFOCOM 2019, whose alpha/2 is kappa). Work comes as cycles per example (the literature's
-form) or as floating-point operations against a sustained rate (the form for real devices).
+al., INFOCOM 2019, whose alpha/2 is kappa). Work comes as cycles per example or per bit (the
+literature's forms) or as floating-point operations against a sustained rate (the form for real
+devices). docs/hardware.md says why the two differ a thousandfold for convolutional networks.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from simfl.system.cost import ComputeCost, FloatArray, MissingCost
 
 TRAINING_FLOPS_PER_FORWARD = 3.0
 """Forward plus backward pass over forward pass; the backward pass costs two forward ones."""
+
+_WORK_FORMS = ("cycles_per_example", "cycles_per_bit", "flops_per_s")
 
 
 class Processor(ABC):
@@ -41,10 +44,16 @@ class Processor(ABC):
     def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
         """Cost of `cycles` (total over all cores) at clock `frequency_hz`; broadcasts."""
 
-    def cycles(self, examples: ArrayLike, forward_flops: float | None) -> FloatArray:
+    def cycles(
+        self,
+        examples: ArrayLike,
+        forward_flops: float | None,
+        example_bits: float | None = None,
+    ) -> FloatArray:
         """Cycles of training on `examples` (passes times data, times any work factor).
 
-        `forward_flops` are the floating-point operations of one example's forward pass.
+        `forward_flops` are the floating-point operations of one example's forward pass,
+        `example_bits` the size of one example as it is stored.
         """
         if forward_flops is None or not forward_flops > 0:
             raise MissingCost("forward_flops of the model")
@@ -95,10 +104,12 @@ class Processor(ABC):
 
 @dataclass(frozen=True)
 class Cpu(Processor):
-    """Equally fast cores under DVFS: P(core) = power_static_w + kappa f^exponent while busy.
+    """Equally fast cores under DVFS: P(core) = u (power_static_w + kappa f^exponent) beyond idle.
 
-    Work is given by `cycles_per_example`, or by `flops_per_s` (all cores at the highest clock) and
-    `efficiency`; power by `kappa` or by a measured `power_table`, which takes precedence.
+    Work is given by `cycles_per_example`, by `cycles_per_bit`, or by `flops_per_s` (all cores at
+    the highest clock) and `efficiency`; power by `kappa` or by a measured `power_table`, which
+    takes precedence. u is 1 while a core computes and `stall_utilization` while it waits for
+    memory, which takes `memory_bound` of the time at the highest clock, whatever the clock.
     """
 
     cores: Annotated[int, ">= 1", "cores that train, all busy together"]
@@ -119,19 +130,29 @@ class Cpu(Processor):
     cycles_per_example: Annotated[
         float | None, "> 0", "cycles of one example's training step, whatever the model"
     ] = None
+    cycles_per_bit: Annotated[
+        float | None, "> 0", "cycles of a training step per bit of the example, whatever the model"
+    ] = None
     flops_per_s: Annotated[
         float | None, "> 0", "sustained float32 operations per second at the highest clock"
     ] = None
     efficiency: Annotated[
         float | None, "> 0", "<= 1", "share of flops_per_s that training reaches"
     ] = None
+    memory_bound: Annotated[
+        float, ">= 0", "< 1", "share of the time at the highest clock spent waiting for memory"
+    ] = 0.0
+    stall_utilization: Annotated[
+        float, ">= 0", "<= 1", "share of the active power drawn while waiting for memory"
+    ] = 1.0
 
     def __post_init__(self) -> None:
         self.check_frequencies()
-        if self.cycles_per_example is None and self.flops_per_s is None:
-            raise MissingCost("cycles_per_example or flops_per_s")
-        if self.cycles_per_example is not None and self.flops_per_s is not None:
-            raise ValueError("cycles_per_example and flops_per_s exclude each other; give one")
+        rated = [name for name in _WORK_FORMS if getattr(self, name) is not None]
+        if not rated:
+            raise MissingCost("cycles_per_example, cycles_per_bit or flops_per_s")
+        if len(rated) > 1:
+            raise ValueError(f"{' and '.join(rated)} exclude each other; give one")
         if self.flops_per_s is not None and self.efficiency is None:
             raise MissingCost("efficiency")
         if self.power_table is None:
@@ -160,11 +181,20 @@ class Cpu(Processor):
         rate = self.efficiency * self.flops_per_s
         return np.asarray(flops, dtype=float) / rate * cycles_per_s
 
-    def cycles(self, examples: ArrayLike, forward_flops: float | None) -> FloatArray:
-        """Cycles of training on `examples`; a per-example cost makes `forward_flops` irrelevant."""
-        if self.cycles_per_example is None:
+    def cycles(
+        self,
+        examples: ArrayLike,
+        forward_flops: float | None,
+        example_bits: float | None = None,
+    ) -> FloatArray:
+        """Cycles of training on `examples`; a cost per example or bit disregards the model."""
+        if self.cycles_per_example is not None:
+            return self.cycles_per_example * np.asarray(examples, dtype=float)
+        if self.cycles_per_bit is None:
             return super().cycles(examples, forward_flops)
-        return self.cycles_per_example * np.asarray(examples, dtype=float)
+        if example_bits is None:
+            raise MissingCost("example_bits of the data")
+        return self.cycles_per_bit * example_bits * np.asarray(examples, dtype=float)
 
     def power_law(self) -> tuple[float, float] | None:
         """As configured; the least-squares fit to a measured table."""
@@ -176,52 +206,25 @@ class Cpu(Processor):
         return (self.kappa, self.power_static_w) if self.exponent == 3.0 else None
 
     def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
-        """t = W / (n f), E_dyn = kappa W f^(exponent - 1), E_static = P_static W / f."""
+        """t = W / n ((1 - m) / f + m / f_max), m the memory-bound share: W / (n f) where m is 0.
+
+        Joules are power times core-seconds, of which those that wait count `stall_utilization`:
+        E_dyn = kappa W f^(exponent - 1) and E_static = P_static W / f where m is 0.
+        """
         total = np.asarray(cycles, dtype=float)
         frequency = np.asarray(frequency_hz, dtype=float)
-        core_s = total / frequency
+        busy_s = (1.0 - self.memory_bound) * total / frequency
+        waiting_s = self.memory_bound * total / self.frequency_max_hz
+        powered_s = busy_s + self.stall_utilization * waiting_s
         if self.power_table is not None:
             table = np.asarray(self.power_table, dtype=float)
             power_w = np.interp(frequency, table[:, 0], table[:, 1])
-            dynamic_j = core_s * (power_w - self.power_static_w)
+            dynamic_w = power_w - self.power_static_w
         else:
             assert self.kappa is not None, "checked on construction"
-            dynamic_j = self.kappa * total * frequency ** (self.exponent - 1.0)
-        return ComputeCost(core_s / self.cores, dynamic_j, core_s * self.power_static_w)
-
-
-@dataclass(frozen=True)
-class Accelerator(Processor):
-    """A GPU, or a whole server: power linear in utilisation, P = P_idle + u (P_active - P_idle).
-
-    A clock below the highest is a utilisation u = f / f_max: it takes longer and costs the same
-    joules beyond idle power.
-    """
-
-    flops_per_s: Annotated[float, "> 0", "sustained float32 operations per second"]
-    efficiency: Annotated[float, "> 0", "<= 1", "share of flops_per_s that training reaches"]
-    frequency_min_hz: Annotated[float, "> 0"]
-    frequency_max_hz: Annotated[float, "> 0", "the clock it runs at unless told otherwise"]
-    power_active_w: Annotated[float, ">= 0", "at full utilisation"]
-    power_idle_w: Annotated[float, ">= 0", "at no utilisation, part of the device's idle power"]
-    frequency_levels_hz: Annotated[
-        tuple[float, ...] | None, "the clock frequencies that exist, ascending; null is any"
-    ] = None
-
-    def __post_init__(self) -> None:
-        self.check_frequencies()
-        if self.power_active_w < self.power_idle_w:
-            raise ValueError("power_active_w: cannot be below power_idle_w")
-
-    def flops_cycles(self, flops: ArrayLike) -> FloatArray:
-        """Clock cycles in which the whole accelerator does `flops` at the sustained rate."""
-        rate = self.efficiency * self.flops_per_s
-        return np.asarray(flops, dtype=float) / rate * self.frequency_max_hz
-
-    def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
-        """t = W / f, E = (P_active - P_idle) W / f_max."""
-        total = np.asarray(cycles, dtype=float)
-        duration_s = total / np.asarray(frequency_hz, dtype=float)
-        busy_s = np.broadcast_to(total / self.frequency_max_hz, duration_s.shape)
-        dynamic_j = (self.power_active_w - self.power_idle_w) * busy_s
-        return ComputeCost(duration_s, dynamic_j, np.zeros_like(dynamic_j))
+            dynamic_w = self.kappa * frequency**self.exponent
+        return ComputeCost(
+            (busy_s + waiting_s) / self.cores,
+            powered_s * dynamic_w,
+            powered_s * self.power_static_w,
+        )

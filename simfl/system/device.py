@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.system.accelerator import Accelerator
 from simfl.system.cost import ComputeCost, MissingCost
 from simfl.system.cpu import Processor
 
@@ -30,6 +31,15 @@ class Device:
     sources: Mapping[str, str] = field(default_factory=dict)
     unverified: tuple[str, ...] = ()
 
+    def in_mode(self, name: str) -> Device:
+        """The device with its accelerator in a power mode; it is called `device.mode`.
+
+        Raises ValueError for a mode that there is not.
+        """
+        if not isinstance(self.processor, Accelerator):
+            raise ValueError(f"found {name!r}, accepted: null, {self.name} has no modes")
+        return replace(self, name=f"{self.name}.{name}", processor=self.processor.in_mode(name))
+
 
 @dataclass(frozen=True)
 class Server:
@@ -39,6 +49,7 @@ class Server:
     processor: Processor
     power_idle_w: Annotated[float, ">= 0", "the whole machine, always paid"]
     memory_bandwidth_bytes_per_s: Annotated[float, "> 0"]
+    memory_bytes: Annotated[float | None, "> 0", "null: unknown"] = None
     overhead_s: Annotated[float, ">= 0", "fixed time per call (dispatch, serialisation)"] = 0.005
     sources: Mapping[str, str] = field(default_factory=dict)
     unverified: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ import math
 import operator
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def suggestion(found: str, known: Iterable[str]) -> str:
 def _checked(annotation: Any, value: Any, name: str) -> Any:
     """`value` converted (int to float, list to tuple), or FieldError."""
     kind, constraints = _split(annotation)
-    converted = _converted(kind, value)
+    converted = _converted(kind, value, name)
     if converted is _REFUSED or not all(_holds(rule, converted) for rule in constraints):
         raise FieldError(f"{name}: found {value!r}, accepted: {_wanted(annotation)}")
     return converted
@@ -67,15 +67,20 @@ def _checked(annotation: Any, value: Any, name: str) -> Any:
 _REFUSED = object()
 
 
-def _converted(kind: Any, value: Any) -> Any:
+def _converted(kind: Any, value: Any, name: str) -> Any:
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
-        options = (_converted(option, value) for option in get_args(kind))
+        options = (_converted(option, value, name) for option in get_args(kind))
         return next((option for option in options if option is not _REFUSED), _REFUSED)
     if origin is tuple:
-        return _converted_tuple(get_args(kind), value)
+        return _converted_tuple(get_args(kind), value, name)
     if origin is not None and issubclass(origin, Mapping):
-        return dict(value) if isinstance(value, Mapping) else _REFUSED
+        if not isinstance(value, Mapping):
+            return _REFUSED
+        inner = get_args(kind)[1]
+        return {key: _checked(inner, item, f"{name}.{key}") for key, item in value.items()}
+    if is_dataclass(kind) and isinstance(kind, type):
+        return _nested(kind, value, name)
     if kind is float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return float(value) if is_number and math.isfinite(value) else _REFUSED
@@ -84,14 +89,24 @@ def _converted(kind: Any, value: Any) -> Any:
     return value if isinstance(value, kind) else _REFUSED
 
 
-def _converted_tuple(kinds: tuple[Any, ...], value: Any) -> Any:
+def _nested(kind: type[T], value: Any, name: str) -> T | object:
+    """A dataclass within a field; what is wrong with it is told with the whole path."""
+    if not isinstance(value, Mapping):
+        return _REFUSED
+    try:
+        return build(kind, value)
+    except ValueError as error:
+        raise FieldError(f"{name}.{error}") from error
+
+
+def _converted_tuple(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
     if not isinstance(value, list | tuple):
         return _REFUSED
     if kinds[-1] is Ellipsis:
         kinds = (kinds[0],) * len(value)
     if len(kinds) != len(value):
         return _REFUSED
-    items = tuple(_converted(kind, item) for kind, item in zip(kinds, value, strict=True))
+    items = tuple(_converted(kind, item, name) for kind, item in zip(kinds, value, strict=True))
     return _REFUSED if any(item is _REFUSED for item in items) else items
 
 

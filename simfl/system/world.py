@@ -40,7 +40,10 @@ class World:
     multiplies its work, `rate_factor` its link's rates. `compute_noise` and `transfer_noise` are
     the sigmas of lognormal factors with mean 1 on each computation's and each transfer's duration;
     `jitter` multiplies the links' own sigmas of the factor on their latency; `fades` False leaves
-    radio channels at their mean. Without `message_loss` every message arrives.
+    radio channels at their mean. Without `message_loss` every message arrives. A computation's
+    duration has another factor, `straggler_shift` + `straggler_mean` * Exp(1), the shifted
+    exponential of Lee et al., IEEE T-IT 2018. `example_bits` is the stored size of one example,
+    None where nobody has said it.
     """
 
     streams: Streams
@@ -65,6 +68,9 @@ class World:
     jitter: float = 1.0
     fades: bool = True
     message_loss: MessageLoss | None = None
+    straggler_shift: float = 1.0
+    straggler_mean: float = 0.0
+    example_bits: float | None = None
     uplink_codec: Codec = field(default_factory=Float32)
     downlink_codec: Codec = field(default_factory=Float32)
 
@@ -113,8 +119,16 @@ class World:
     @property
     def without_noise(self) -> World:
         """The same hardware with every duration at its mean: what it is registered with."""
-        steady = replace(self, compute_noise=0.0, transfer_noise=0.0, jitter=0.0)
-        return replace(steady, fades=False, message_loss=None)
+        return replace(
+            self,
+            compute_noise=0.0,
+            transfer_noise=0.0,
+            jitter=0.0,
+            fades=False,
+            message_loss=None,
+            straggler_shift=self.straggler_shift + self.straggler_mean,
+            straggler_mean=0.0,
+        )
 
     @property
     def edge_power_idle_w(self) -> float:
@@ -135,7 +149,7 @@ class World:
         total = np.empty(len(asked))
         for device, own in self._by_device(asked):
             try:
-                total[own] = device.processor.cycles(rows[own], forward_flops)
+                total[own] = device.processor.cycles(rows[own], forward_flops, self.example_bits)
             except MissingCost as missing:
                 raise missing.of(device.name) from missing
         return total * self.work_factor[asked]
@@ -275,6 +289,7 @@ class World:
         the same work (stalls, other programs), so seconds and joules grow together.
         """
         noise = self._lognormal(self.compute_noise, "compute", clients, turns)
+        noise = noise * self._straggling(clients, turns)
         nominal = self.cycles(clients, examples, forward_flops)
         cycles = nominal * noise / self.speed_factor[clients]
         duration_s, dynamic_j, static_j = np.empty((3, len(clients)))
@@ -290,6 +305,13 @@ class World:
         """Factors on a transfer's whole duration, and on its latency (which includes the first)."""
         noise = self._lognormal(self.transfer_noise, f"{component}.noise", entity, counter)
         return noise, noise * self._lognormal(sigma, f"{component}.jitter", entity, counter)
+
+    def _straggling(self, clients: IntArray, turns: ArrayLike) -> FloatArray | float:
+        """Shifted exponential factors; without a mean they are the shift, and nothing is drawn."""
+        if not self.straggler_mean:
+            return self.straggler_shift
+        draws = self.streams.exponential("compute.straggler", clients, turns)
+        return self.straggler_shift + self.straggler_mean * draws
 
     def _lognormal(
         self, sigma: ArrayLike, component: str, entity: ArrayLike, counter: ArrayLike

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from simfl.streams import Streams
-from simfl.system.cpu import Accelerator, Cpu
+from simfl.system.accelerator import Accelerator
+from simfl.system.cpu import Cpu
 from simfl.system.device import Device, Server
 from simfl.system.link import FixedRateLink
 from simfl.system.world import World

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from simfl.system.accelerator import Accelerator
 from simfl.system.catalogue import KINDS, Catalogue, CatalogueError, Kind, shipped_folder
 from simfl.system.cost import MissingCost
-from simfl.system.cpu import Accelerator, Cpu
+from simfl.system.cpu import Cpu
 from simfl.system.link import FixedRateLink
 
 SHIPPED = [(kind, name) for kind in KINDS for name in Catalogue().list_profiles(kind)]
@@ -57,15 +58,51 @@ def test_every_figure_has_a_source_or_is_unverified(kind: Kind, name: str) -> No
     assert all(len(text) > 10 for text in profile.sources.values())
 
 
+DEVICES = """
+coral_dev_board esp32_s3 jetson_nano jetson_orin_nano jetson_tx2 jetson_xavier_nx laptop_ryzen_ai340
+macmini_m4 minipc_n100 phone_apple_a15 phone_entry_heliog80 phone_flagship_sd8gen2
+phone_flagship_sd8plus_gen1 phone_high_sd865 phone_mid_sd660 rpi_3b_plus rpi_4b rpi_5 rpi_zero_2w
+stm32h743
+"""
+SERVERS = "cloud_a100 cloud_h200 cloud_v100 edge_altra_q64 edge_epyc_node edge_xeon_d"
+UNITS = ("_s", "_hz", "_w", "_j", "_bps", "_bytes", "_per_s", "_per_byte", "_per_bps")
+WITHOUT_UNIT = {"cores", "kappa", "efficiency", "power_table"}
+"""Counts, shares, and the two whose unit is told by their description."""
+
+
 def test_shipped_names() -> None:
-    """The catalogue has the devices, servers and links that scenarios name."""
+    """The catalogue has every device of the hardware survey, and what scenarios name."""
     names = {kind: Catalogue().list_profiles(kind) for kind in KINDS}
 
-    assert {"rpi_4b", "rpi_5", "phone_high_sd865", "phone_mid_sd660", "jetson_nano"} <= set(
-        names["device"]
-    )
-    assert {"edge_xeon_d", "edge_epyc_node", "edge_altra_q64"} <= set(names["server"])
+    assert names["device"] == DEVICES.split()
+    assert names["server"] == SERVERS.split()
     assert {"wifi5_ac", "lte_2021", "ethernet_1g", "wan_edge_cloud"} <= set(names["link"])
+
+
+@pytest.mark.parametrize("name", [*DEVICES.split(), *SERVERS.split()])
+def test_figures_are_in_si_units_named_by_their_keys(name: str) -> None:
+    """Every figure's key ends in its unit, and values have the magnitude of that unit."""
+    kind: Kind = "device" if name in DEVICES.split() else "server"
+    profile = Catalogue().profile(kind, name)
+
+    for path in profile.figures():
+        key = path.rpartition(".")[2]
+        assert key.endswith(UNITS) or key in WITHOUT_UNIT, path
+    processor = profile.values["processor"]
+    assert 1e7 < processor["frequency_max_hz"] < 6e9
+    assert 1e7 < processor["flops_per_s"] < 1e14
+    assert 1e-3 < profile.values["power_idle_w"] < 200
+    assert profile.about
+
+
+def test_the_first_sentence_of_a_file_says_what_it_is(tmp_path: Path) -> None:
+    """The comment at the head, up to its first full stop; nothing where there is no comment."""
+    text = "# A board that\n# was made up. Not for sale.\n" + BOARD.lstrip()
+
+    assert write(tmp_path, "board", text).profile("device", "board").about == (
+        "A board that was made up"
+    )
+    assert write(tmp_path, "board", BOARD).profile("device", "board").about == ""
 
 
 def test_every_shipped_file_is_listed() -> None:
@@ -74,7 +111,17 @@ def test_every_shipped_file_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "board_w"), [("rpi_4b", 7.2), ("rpi_5", 12.7), ("jetson_nano", 10.0)]
+    ("name", "board_w"),
+    [
+        ("rpi_zero_2w", 2.1),
+        ("rpi_3b_plus", 5.6),
+        ("rpi_4b", 7.2),
+        ("rpi_5", 12.7),
+        ("jetson_nano", 10.0),
+        ("minipc_n100", 25.0),
+        ("laptop_ryzen_ai340", 41.6),
+        ("macmini_m4", 39.6),
+    ],
 )
 def test_boards_draw_their_measured_power(name: str, board_w: float) -> None:
     """Idle power and active power at the highest clock add up to the board's measured watts."""
@@ -86,12 +133,29 @@ def test_boards_draw_their_measured_power(name: str, board_w: float) -> None:
     )
 
 
-def test_phone_draws_about_its_measured_power() -> None:
-    """Four prime cores stand for all eight: within 10 % of the 6.4 W that those add up to."""
-    device = Catalogue().device("phone_high_sd865")
+@pytest.mark.parametrize(
+    ("name", "chip_w"), [("phone_high_sd865", 6.4), ("phone_flagship_sd8plus_gen1", 7.8)]
+)
+def test_phones_draw_about_their_measured_power(name: str, chip_w: float) -> None:
+    """A few prime cores stand for all eight: within 10 % of what the eight add up to."""
+    device = Catalogue().device(name)
     cost = device.processor.compute(1e9, device.processor.frequency_max_hz)
 
-    assert float(cost.active_j / cost.duration_s) == pytest.approx(6.4, rel=0.1)
+    assert float(cost.active_j / cost.duration_s) == pytest.approx(chip_w, rel=0.1)
+
+
+def test_modes_of_a_shipped_accelerator() -> None:
+    """A Jetson Nano in its 5W mode: 640 of 921.6 MHz at 5 W."""
+    device = Catalogue().device("jetson_nano")
+    eco = device.in_mode("5W")
+
+    assert eco.name == "jetson_nano.5W"
+    ratio = eco.processor.compute(eco.processor.flops_cycles(1e9), 6.4e8).duration_s
+    ratio /= device.processor.compute(device.processor.flops_cycles(1e9), 9.216e8).duration_s
+    assert float(ratio) == pytest.approx(921.6 / 640)
+    assert device.in_mode("MaxN").processor.power_active_w == 10.0
+    with pytest.raises(ValueError, match="found 'MaxN', accepted: null, rpi_4b has no modes"):
+        Catalogue().device("rpi_4b").in_mode("MaxN")
 
 
 def test_values_arrive(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simfl.system.accelerator import Accelerator, Mode
 from simfl.system.catalogue import Catalogue
 from simfl.system.cost import MissingCost
-from simfl.system.cpu import Accelerator, Cpu
+from simfl.system.cpu import Cpu
 
 CPU = Cpu(cores=1, frequency_min_hz=1e8, frequency_max_hz=2e9, kappa=1e-28, cycles_per_example=2e4)
 GPU = Accelerator(
@@ -160,7 +161,7 @@ def test_single_level() -> None:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"cycles_per_example": None}, "cycles_per_example or flops_per_s"),
+        ({"cycles_per_example": None}, "cycles_per_example, cycles_per_bit or flops_per_s"),
         ({"kappa": None}, "kappa or power_table"),
         ({"cycles_per_example": None, "flops_per_s": 1e9}, "efficiency"),
     ],
@@ -169,6 +170,49 @@ def test_missing_cost(changes: dict[str, float | None], field: str) -> None:
     """A figure without which time or energy is unknown is an error that names it."""
     with pytest.raises(MissingCost, match=f"no figure for {field}"):
         replace(CPU, **changes)  # type: ignore[arg-type]
+
+
+def test_work_per_bit() -> None:
+    """Tran: 20 cycles/bit on one example of 5 MB are 8e8 cycles, 0.8 s at 1 GHz, twice for two."""
+    cpu = replace(CPU, cycles_per_example=None, cycles_per_bit=20.0)
+
+    cycles = cpu.cycles([1, 2], None, example_bits=8 * 5e6)
+
+    np.testing.assert_allclose(cycles, [8e8, 1.6e9])
+    np.testing.assert_allclose(cpu.compute(cycles, 1e9).duration_s, [0.8, 1.6])
+    with pytest.raises(MissingCost, match="example_bits"):
+        cpu.cycles(1, None)
+
+
+def test_memory_bound_share_does_not_speed_up() -> None:
+    """t = t_max (rho f_max / f + 1 - rho): 40 % memory-bound, half the clock is 1.6 times as long.
+
+    At 2 GHz, 2e9 cycles take 1 s, 0.6 s busy and 0.4 s waiting; at 1 GHz 1.2 s busy. A waiting core
+    draws a quarter of its power, (0.5 + 0.8) W at 2 GHz and (0.5 + 0.1) W at 1 GHz.
+    """
+    cpu = replace(CPU, power_static_w=0.5, memory_bound=0.4, stall_utilization=0.25)
+
+    cost = cpu.compute(2e9, [2e9, 1e9])
+
+    np.testing.assert_allclose(cost.duration_s, [1.0, 1.6])
+    np.testing.assert_allclose(cost.static_j, [0.5 * 0.7, 0.5 * 1.3])
+    np.testing.assert_allclose(cost.dynamic_j, [0.8 * 0.7, 0.1 * 1.3])
+
+
+@given(memory_bound=st.floats(0.0, 0.99), frequency_hz=st.floats(2e8, 2e9))
+def test_memory_bound_time_between_the_limits(memory_bound: float, frequency_hz: float) -> None:
+    """Never faster than the highest clock, never slower than without a memory-bound share."""
+    seconds = replace(CPU, memory_bound=memory_bound).compute(1e9, frequency_hz).duration_s
+
+    assert seconds * (1 + 1e-12) >= 0.5
+    assert seconds <= CPU.compute(1e9, frequency_hz).duration_s * (1 + 1e-12)
+
+
+def test_no_power_no_joules() -> None:
+    """kappa 0 and no static power: a computation takes time and costs nothing."""
+    cost = replace(CPU, kappa=0.0).compute(1e9, 1e9)
+
+    assert (float(cost.duration_s), float(cost.active_j)) == (1.0, 0.0)
 
 
 def test_missing_forward_flops() -> None:
@@ -186,6 +230,7 @@ def test_missing_forward_flops() -> None:
         ({"frequency_levels_hz": (1e9, 4e9)}, "frequency_levels_hz"),
         ({"frequency_levels_hz": ()}, "frequency_levels_hz"),
         ({"flops_per_s": 1e9}, "cycles_per_example and flops_per_s"),
+        ({"cycles_per_bit": 20.0}, "cycles_per_example and cycles_per_bit"),
         ({"power_table": ((1e9, 1.0), (2e9, 2.0))}, "power_table"),
         ({"power_table": ((2e9, 1.0), (1e8, 2.0))}, "power_table"),
         ({"power_table": ((1e8, 0.1), (2e9, 2.0)), "power_static_w": 0.2}, "power_table"),
@@ -201,6 +246,29 @@ def test_accelerator_power_order() -> None:
     """Active power below idle power is refused."""
     with pytest.raises(ValueError, match=r"^power_active_w"):
         replace(GPU, power_active_w=1.0)
+
+
+def test_modes() -> None:
+    """A mode caps the clock: half the clock is half the rate, at the mode's power."""
+    gpu = replace(GPU, modes={"eco": Mode(frequency_max_hz=5e8, power_active_w=4.0)})
+
+    cost = (eco := gpu.in_mode("eco")).compute(eco.flops_cycles(2.5e11), eco.frequency_max_hz)
+
+    assert (float(cost.duration_s), float(cost.active_j)) == pytest.approx((2.0, 4.0))
+    assert eco.nearest_level(1e9) == 5e8
+    assert replace(gpu, frequency_levels_hz=(5e8, 1e9)).in_mode("eco").levels() == [5e8]
+    with pytest.raises(ValueError, match="unknown mode 'ecco', did you mean 'eco'"):
+        gpu.in_mode("ecco")
+
+
+@pytest.mark.parametrize(
+    ("mode", "field"),
+    [(Mode(2e9, 4.0), r"modes\.eco\.frequency_max_hz"), (Mode(5e8, 1.0), r"modes\.eco\.power_ac")],
+)
+def test_impossible_modes(mode: Mode, field: str) -> None:
+    """A mode neither overclocks nor draws less than nothing does."""
+    with pytest.raises(ValueError, match=f"^{field}"):
+        replace(GPU, modes={"eco": mode})
 
 
 def test_power_law_of_a_core():

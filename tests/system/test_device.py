@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from simfl.system.accelerator import Accelerator
 from simfl.system.cost import MissingCost
-from simfl.system.cpu import Accelerator, Cpu
+from simfl.system.cpu import Cpu
 from simfl.system.device import Server
 
 SERVER = Server(

@@ -12,6 +12,17 @@ from simfl.system.fields import FieldError, build
 
 
 @dataclass(frozen=True)
+class Mode:
+    """What a part holds several of."""
+
+    clock_hz: Annotated[float, "> 0"]
+
+    def __post_init__(self) -> None:
+        if self.clock_hz == 13.0:
+            raise ValueError("clock_hz: unlucky")
+
+
+@dataclass(frozen=True)
 class Part:
     """One field of each kind."""
 
@@ -25,6 +36,14 @@ class Part:
     label: str = ""
     fast: bool = False
     notes: Mapping[str, str] = field(default_factory=dict)
+    modes: Mapping[str, Mode] = field(default_factory=dict)
+
+
+def test_nested_classes() -> None:
+    """A mapping of names to a class's keys becomes a mapping of names to its instances."""
+    part = build(Part, {"power_w": 2, "modes": {"slow": {"clock_hz": 1}}})
+
+    assert part.modes == {"slow": Mode(1.0)}
 
 
 def test_values_are_converted() -> None:
@@ -57,6 +76,12 @@ def test_values_are_converted() -> None:
         ({"label": 3}, "label: found 3, accepted: str"),
         ({"fast": 1}, "fast: found 1, accepted: bool"),
         ({"notes": []}, "notes: found []"),
+        ({"notes": {"a": 1}}, "notes.a: found 1, accepted: str"),
+        ({"modes": {"slow": 1}}, "modes.slow: found 1"),
+        ({"modes": {"slow": {}}}, "modes.slow.clock_hz: missing, accepted: float > 0"),
+        ({"modes": {"slow": {"clock_hz": 0}}}, "modes.slow.clock_hz: found 0"),
+        ({"modes": {"slow": {"clock": 1}}}, "modes.slow.clock: unknown key, did you mean"),
+        ({"modes": {"slow": {"clock_hz": 13}}}, "modes.slow.clock_hz: unlucky"),
         ({"core": 2}, "core: unknown key, did you mean 'cores'?"),
         ({"name": "part"}, "name: unknown key"),
     ],

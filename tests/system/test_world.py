@@ -156,6 +156,49 @@ def test_noise_differs_from_turn_to_turn(make_world: MakeWorld) -> None:
     np.testing.assert_allclose(plan.upload_j / plan.upload_s, 0.75)
 
 
+def test_stragglers_are_shifted_exponential(make_world: MakeWorld) -> None:
+    """a = 1, mu = 1: a computation takes 2 plain ones on average, the slowest of ten 3.92897.
+
+    The mean of the maximum of n is a + H_n / mu (Lee et al., IEEE T-IT 2018). Confidence
+    intervals of four standard errors.
+    """
+    world = make_world(straggler_mean=1.0)
+    turns = np.arange(40_000)
+
+    plan = world.plan_turns(np.zeros_like(turns), turns, 100, 1e7, 0, 0, np.inf)
+    slowest = plan.compute_s.reshape(-1, 10).max(axis=1)
+
+    for sample, mean in ((plan.compute_s, 2.0), (slowest, 3.92897)):
+        assert abs(sample.mean() - mean) < 4 * sample.std() / np.sqrt(sample.size)
+    assert plan.compute_s.min() > 1.0
+    assert world.without_noise.plan_turns([0], 0, 100, 1e7, 0, 0, np.inf).compute_s[0] == 2.0
+    np.testing.assert_allclose(plan.dynamic_j / plan.compute_s, 0.1)
+
+
+def test_lognormal_noise_has_the_spread_of_the_median_one_form(make_world: MakeWorld) -> None:
+    """Sigma 0.5: the form with median 1 has mean 1.1331; both have the variation 0.5329."""
+    world = make_world(compute_noise=0.5)
+    turns = np.arange(200_000)
+
+    factor = world.plan_turns(np.zeros_like(turns), turns, 100, 1e7, 0, 0, np.inf).compute_s
+
+    standard_error = factor.std() / np.sqrt(factor.size)
+    assert abs(factor.mean() - 1.0) < 4 * standard_error
+    assert abs(factor.mean() / np.median(factor) - 1.1331) < 6 * standard_error
+    assert factor.std() / factor.mean() == pytest.approx(0.5329, rel=0.02)
+
+
+def test_work_per_bit_needs_the_examples_size(make_world: MakeWorld) -> None:
+    """20 cycles a bit and 4e7 bits are 8e8 cycles; without the size the cost is unknown."""
+    plain = make_world()
+    slow = replace(plain.devices[0].processor, cycles_per_example=None, cycles_per_bit=20.0)
+    world = make_world(devices=[replace(plain.devices[0], processor=slow), plain.devices[1]])
+
+    np.testing.assert_allclose(replace(world, example_bits=4e7).cycles([0], 1, None), 8e8)
+    with pytest.raises(MissingCost, match=r"^slow: no figure for example_bits"):
+        world.cycles([0], 1, None)
+
+
 def test_common_random_numbers(make_world: MakeWorld) -> None:
     """Another link changes the transfers; the noise of computing stays what it was."""
     world = make_world(compute_noise=0.3, transfer_noise=0.2)

@@ -11,7 +11,6 @@ from typing import Annotated
 
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue, CatalogueError
-from simfl.system.cost import MissingCost
 from simfl.system.device import Server
 from simfl.system.world import World
 
@@ -30,6 +29,9 @@ class Population(ABC):
     cloud_server: Annotated[str, "server profile of the cloud"] = "edge_epyc_node"
     side_m: Annotated[float, "> 0", "side of the square in which all stand, metres"] = 1000.0
     profiles: Annotated[tuple[Path, ...], "folders with own device and link files"] = ()
+    bits_per_value: Annotated[
+        float, "> 0", "stored size of one input value (a pixel), for work counted per bit"
+    ] = 8.0
 
     def __post_init__(self) -> None:
         if self.edges > self.clients:
@@ -59,5 +61,5 @@ def named(key: str) -> Iterator[None]:
     """Put the population's key before what is wrong with the profile that it names."""
     try:
         yield
-    except (CatalogueError, MissingCost) as error:
+    except ValueError as error:
         raise CatalogueError(f"{key}: {error}") from error

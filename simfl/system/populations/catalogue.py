@@ -27,6 +27,12 @@ class Group:
     link: Annotated[str, "link profile"]
     share: Annotated[float | None, "> 0", "<= 1", "share of the clients"] = None
     count: Annotated[int | None, ">= 1", "number of clients, instead of a share"] = None
+    mode: Annotated[str | None, "power mode of an accelerator; null: at its highest clock"] = None
+
+    @property
+    def machine(self) -> tuple[str, str | None]:
+        """What its clients are: groups that differ in their links alone share a device."""
+        return self.device, self.mode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +52,15 @@ class CatalogueMix(Population):
     rate_spread: Annotated[float, ">= 0", "between clients, of link rates"] = 0.0
     compute_noise: Annotated[float, ">= 0", "from turn to turn, of compute times"] = 0.0
     transfer_noise: Annotated[float, ">= 0", "from turn to turn, of transfer times"] = 0.0
+    straggler_mean: Annotated[
+        float, ">= 0", "mean of an exponential part of compute times, in multiples of the plain one"
+    ] = 0.0
+    straggler_shift: Annotated[float, ">= 0", "what the exponential part is added to"] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.straggler_shift + self.straggler_mean == 0:
+            raise ValueError("straggler_shift: with straggler_mean 0, nothing would take any time")
         if not self.groups:
             raise ValueError("groups: found [], accepted: one or more groups of device and link")
         shares = [group.share for group in self.groups]
@@ -67,18 +79,20 @@ class CatalogueMix(Population):
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
         """The world; CatalogueError names a profile that is unknown or wrong."""
         catalogue = self.own_catalogue(catalogue)
-        machines: dict[str, Device] = {}
+        machines: dict[tuple[str, str | None], Device] = {}
         access: dict[str, Link] = {}
         for place, one in enumerate(self.groups):
             with named(f"groups.{place}.device"):
-                machines[one.device] = catalogue.device(one.device)
+                device = catalogue.device(one.device)
+            with named(f"groups.{place}.mode"):
+                machines[one.machine] = device if one.mode is None else device.in_mode(one.mode)
             with named(f"groups.{place}.link"):
                 access[one.link] = catalogue.link(one.link)
         with named("backhaul"):
             backhaul = catalogue.link(self.backhaul)
         edge_server, cloud_server = self.servers(catalogue)
         devices, device_names, link_names = list(machines.values()), list(machines), list(access)
-        group_device = np.array([device_names.index(group.device) for group in self.groups])
+        group_device = np.array([device_names.index(group.machine) for group in self.groups])
         group_link = np.array([link_names.index(group.link) for group in self.groups])
         group = self._group_index(streams)
         device_index = group_device[group]
@@ -109,6 +123,8 @@ class CatalogueMix(Population):
             backhaul=backhaul,
             compute_noise=self.compute_noise,
             transfer_noise=self.transfer_noise,
+            straggler_shift=self.straggler_shift,
+            straggler_mean=self.straggler_mean,
         )
 
     def _group_index(self, streams: Streams) -> IntArray:

@@ -29,6 +29,9 @@ class Paper(Population):
     cycles_per_example: Annotated[
         tuple[float, float], "cycles of one example's training step, low and high"
     ] = (1.0e7, 3.0e7)
+    cycles_per_bit: Annotated[
+        tuple[float, float] | None, "per bit of the example, instead of cycles_per_example"
+    ] = None
     frequency_max_hz: Annotated[tuple[float, float], "highest clock, low and high"] = (1.0e9, 3.0e9)
     frequency_min_hz: Annotated[float, "> 0", "lowest clock of every client"] = 1.0e8
     kappa: Annotated[float, ">= 0", "joules are kappa * cycles * frequency^2"] = 1.0e-28
@@ -47,8 +50,8 @@ class Paper(Population):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("cycles_per_example", "frequency_max_hz", "access_bps"):
-            low, high = getattr(self, key)
+        for key in ("cycles_per_example", "cycles_per_bit", "frequency_max_hz", "access_bps"):
+            low, high = getattr(self, key) or (1.0, 1.0)
             if not 0 < low <= high:
                 raise ValueError(f"{key}: found [{low:g}, {high:g}], accepted: 0 < low <= high")
         if self.frequency_min_hz > self.frequency_max_hz[0]:
@@ -57,23 +60,26 @@ class Paper(Population):
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
         """The world: the shared device and link hold the ranges' means, columns the draws."""
         edge_server, cloud_server = self.servers(self.own_catalogue(catalogue))
-        cycles = self._draw(streams, "population.cycles_per_example", self.cycles_per_example)
+        per_bit = self.cycles_per_bit is not None
+        work = self.cycles_per_bit or self.cycles_per_example
+        cycles = self._draw(streams, "population.cycles_per_example", work)
         rate_bps = self._draw(streams, "population.access_bps", self.access_bps)
-        mean_cycles, mean_bps = np.mean(self.cycles_per_example), np.mean(self.access_bps)
+        mean_cycles, mean_bps = float(np.mean(work)), float(np.mean(self.access_bps))
         processor = Cpu(
             cores=1,
             frequency_min_hz=self.frequency_min_hz,
             frequency_max_hz=self.frequency_max_hz[1],
             kappa=self.kappa,
             power_static_w=self.power_static_w,
-            cycles_per_example=float(mean_cycles),
+            cycles_per_example=None if per_bit else mean_cycles,
+            cycles_per_bit=mean_cycles if per_bit else None,
         )
         zeros = np.zeros(self.clients, dtype=np.int64)
         return World(
             streams=streams,
             devices=[Device("paper", "paper", processor, self.power_idle_w, self.memory_bytes)],
             device_index=zeros,
-            links=[self._link(float(mean_bps), self.power_transmit_w, self.power_receive_w, 0.0)],
+            links=[self._link(mean_bps, self.power_transmit_w, self.power_receive_w, 0.0)],
             link_names=["paper"],
             link_index=zeros,
             home_edge=home_edge(self.clients, self.edges),

@@ -71,6 +71,34 @@ def test_one_more_client_shifts_nobody() -> None:
             np.testing.assert_array_equal(getattr(more, column.name)[: len(rows)], rows)
 
 
+def test_power_modes() -> None:
+    """The same device in two modes is two devices, with the clocks of their modes."""
+    groups = (
+        Group("jetson_nano", "ethernet_1g", count=1),
+        Group("jetson_nano", "ethernet_1g", count=2, mode="5W"),
+    )
+
+    world = CatalogueMix(clients=3, groups=groups).build(Streams(1), Catalogue())
+
+    assert [device.name for device in world.devices] == ["jetson_nano", "jetson_nano.5W"]
+    np.testing.assert_array_equal(world.frequency_max_hz, [9.216e8, 6.4e8, 6.4e8])
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("jetson_nano", "^groups.0.mode: unknown mode 'MaxQ', did you mean 'MaxN'"),
+        ("rpi_4b", "^groups.0.mode: found 'MaxQ', accepted: null, rpi_4b has no modes"),
+    ],
+)
+def test_unknown_modes(device: str, message: str) -> None:
+    """A mode that a device does not have is refused with the ones it has."""
+    groups = (Group(device, "ethernet_1g", share=1.0, mode="MaxQ"),)
+
+    with pytest.raises(CatalogueError, match=message):
+        CatalogueMix(clients=3, groups=groups).build(Streams(1), Catalogue())
+
+
 def test_counts_come_in_order() -> None:
     """With counts, clients are numbered group by group."""
     groups = (Group("rpi_5", "ethernet_1g", count=2), Group("rpi_4b", "wifi5_ac", count=3))
@@ -159,3 +187,9 @@ def test_impossible_mixes(
     """Groups that do not cover the clients, and edges without clients, are refused."""
     with pytest.raises(ValueError, match=message):
         CatalogueMix(clients=clients, edges=edges, groups=groups)
+
+
+def test_a_population_in_which_nothing_takes_time() -> None:
+    """A compute time of zero times anything is refused."""
+    with pytest.raises(ValueError, match=r"^straggler_shift"):
+        replace(MIX, straggler_shift=0.0)

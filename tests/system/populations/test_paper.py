@@ -87,3 +87,22 @@ def test_impossible_ranges(changes: dict[str, object], message: str) -> None:
     """Ranges the wrong way round and clocks out of range are refused."""
     with pytest.raises(ValueError, match=message):
         replace(PAPER, **changes)  # type: ignore[arg-type]
+
+
+def test_work_per_bit() -> None:
+    """Tran: 10 to 30 cycles a bit, on examples of 8 bits a value; the draws are those of before."""
+    per_bit = replace(PAPER, cycles_per_bit=(10.0, 30.0)).build(Streams(1), Catalogue())
+    per_bit = replace(per_bit, example_bits=8.0 * 784)
+
+    cycles = per_bit.cycles(np.arange(5000), 1, None) / (8.0 * 784)
+
+    assert 10 < cycles.min() < 10.2
+    assert 29.8 < cycles.max() < 30
+    by_example = PAPER.build(Streams(1), Catalogue())
+    np.testing.assert_allclose(per_bit.work_factor, by_example.work_factor)
+
+
+def test_wrong_range_per_bit() -> None:
+    """A range that runs backwards is refused by its own name."""
+    with pytest.raises(ValueError, match=r"^cycles_per_bit: found"):
+        replace(PAPER, cycles_per_bit=(30.0, 10.0))

@@ -1,0 +1,84 @@
+"""Accelerators: GPUs and whole machines, whose power is linear in their utilisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simfl.system.cost import ComputeCost, FloatArray
+from simfl.system.cpu import Processor
+from simfl.system.fields import suggestion
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A named power mode, as `nvpmodel` sets it: a cap on the clock, and the power at it."""
+
+    frequency_max_hz: Annotated[float, "> 0", "the clock in this mode"]
+    power_active_w: Annotated[float, ">= 0", "at full utilisation in this mode"]
+
+
+@dataclass(frozen=True)
+class Accelerator(Processor):
+    """A GPU, or a whole server: power linear in utilisation, P = P_idle + u (P_active - P_idle).
+
+    A clock below the highest is a utilisation u = f / f_max: it takes longer and costs the same
+    joules beyond idle power. What DVFS there is stands in `modes`, of which a population picks one.
+    """
+
+    flops_per_s: Annotated[float, "> 0", "sustained float32 operations per second"]
+    efficiency: Annotated[float, "> 0", "<= 1", "share of flops_per_s that training reaches"]
+    frequency_min_hz: Annotated[float, "> 0"]
+    frequency_max_hz: Annotated[float, "> 0", "the clock it runs at unless told otherwise"]
+    power_active_w: Annotated[float, ">= 0", "at full utilisation"]
+    power_idle_w: Annotated[float, ">= 0", "at no utilisation, part of the device's idle power"]
+    frequency_levels_hz: Annotated[
+        tuple[float, ...] | None, "the clock frequencies that exist, ascending; null is any"
+    ] = None
+    modes: Annotated[Mapping[str, Mode], "power modes by name"] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.check_frequencies()
+        if self.power_active_w < self.power_idle_w:
+            raise ValueError("power_active_w: cannot be below power_idle_w")
+        for name, mode in self.modes.items():
+            if mode.frequency_max_hz > self.frequency_max_hz:
+                raise ValueError(f"modes.{name}.frequency_max_hz: above frequency_max_hz")
+            if mode.power_active_w < self.power_idle_w:
+                raise ValueError(f"modes.{name}.power_active_w: cannot be below power_idle_w")
+
+    def in_mode(self, name: str) -> Accelerator:
+        """The accelerator in one of its modes: its rate goes with the mode's clock.
+
+        Raises ValueError, naming the modes that there are.
+        """
+        if name not in self.modes:
+            raise ValueError(f"unknown mode {name!r}{suggestion(name, self.modes)}")
+        mode = self.modes[name]
+        levels = self.frequency_levels_hz
+        return replace(
+            self,
+            flops_per_s=self.flops_per_s * mode.frequency_max_hz / self.frequency_max_hz,
+            frequency_min_hz=min(self.frequency_min_hz, mode.frequency_max_hz),
+            frequency_max_hz=mode.frequency_max_hz,
+            frequency_levels_hz=levels and tuple(f for f in levels if f <= mode.frequency_max_hz),
+            power_active_w=mode.power_active_w,
+            modes={},
+        )
+
+    def flops_cycles(self, flops: ArrayLike) -> FloatArray:
+        """Clock cycles in which the whole accelerator does `flops` at the sustained rate."""
+        rate = self.efficiency * self.flops_per_s
+        return np.asarray(flops, dtype=float) / rate * self.frequency_max_hz
+
+    def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
+        """t = W / f, E = (P_active - P_idle) W / f_max."""
+        total = np.asarray(cycles, dtype=float)
+        duration_s = total / np.asarray(frequency_hz, dtype=float)
+        busy_s = np.broadcast_to(total / self.frequency_max_hz, duration_s.shape)
+        dynamic_j = (self.power_active_w - self.power_idle_w) * busy_s
+        return ComputeCost(duration_s, dynamic_j, np.zeros_like(dynamic_j))

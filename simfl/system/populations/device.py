@@ -1,0 +1,37 @@
+"""A ready population of real devices: the counterpart of `paper`, which is made of ranges.
+
+Work is counted in floating-point operations against measured or estimated rates (GFLOP/s times
+efficiency), so that a larger model takes longer; in `paper` a training step takes the same cycles
+whatever the model. docs/hardware.md says why the two differ a thousandfold.
+
+The spreads are those of phones in the field: between devices of one model a sigma of 0.39 to 0.78,
+from run to run on one device a coefficient of variation of 0.02 in the median and 0.18 in the 90th
+percentile (997 training latencies of FLHetBench, CVPR 2024, github.com/Carkham/FLHetBench).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from simfl.system.populations.catalogue import CatalogueMix, Group
+
+FIRST_LOOK = (
+    Group("phone_high_sd865", "wifi5_ac", share=0.25),
+    Group("phone_mid_sd660", "lte_2021", share=0.25),
+    Group("phone_entry_heliog80", "wifi5_ac", share=0.2),
+    Group("rpi_4b", "wifi5_ac", share=0.2),
+    Group("jetson_nano", "ethernet_1g", share=0.1),
+)
+"""Phones of three prices, boards and a few accelerators; a mix for a first look, not a census."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceMix(CatalogueMix):
+    """The catalogue's mix with groups to start from, and the spreads of phones in the field."""
+
+    name: ClassVar[str] = "device"
+
+    groups: Annotated[tuple[Group, ...], "devices with their links and shares"] = FIRST_LOOK
+    speed_spread: Annotated[float, ">= 0", "between clients, of compute times"] = 0.5
+    compute_noise: Annotated[float, ">= 0", "from turn to turn, of compute times"] = 0.05
