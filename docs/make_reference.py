@@ -150,7 +150,14 @@ def _rows(nodes: Schema, needed: list[str], prefix: str = "") -> Iterator[Row]:
         if node.get("type") == "array" and isinstance(node.get("items"), dict):
             inner, path = node["items"], f"{prefix}{key}[]"
         if inner.get("properties"):
-            yield from _rows(inner["properties"], inner.get("required", []), f"{path}.")
+            default = node.get("default")
+            filled = default if isinstance(default, dict) else {}
+            needed_inside = [] if filled else inner.get("required", [])
+            inside = {
+                name: {**one, "default": filled[name]} if name in filled else one
+                for name, one in inner["properties"].items()
+            }
+            yield from _rows(inside, needed_inside, f"{path}.")
             continue
         default = "**needed**" if key in needed else _show(node.get("default"))
         yield prefix + key, _accepted(node, {}), default, node.get("description", "")

@@ -98,6 +98,42 @@ class Streams:
         draws: FloatArray = np.exp(spread * normals - spread**2 / 2.0)
         return draws
 
+    def gamma(
+        self, shape: float, component: str, entity: ArrayLike = 0, counter: ArrayLike = 0
+    ) -> FloatArray:
+        """Gamma with the given shape > 0 and scale 1, by Marsaglia and Tsang's rejection.
+
+        Every attempt has an address of its own, so that a value depends on nobody else's attempts
+        (Marsaglia, Tsang, ACM TOMS 26(3), 2000).
+        """
+        if shape < 1.0:
+            boost = self.uniform(f"{component}.boost", entity, counter) ** (1.0 / shape)
+            return boost * self.gamma(shape + 1.0, component, entity, counter)
+        who, when = np.broadcast_arrays(np.asarray(entity), np.asarray(counter))
+        draws: FloatArray = np.empty(who.shape)
+        open_, attempt = np.ones(who.shape, dtype=bool), 0
+        d = shape - 1.0 / 3.0
+        while open_.any():
+            address = (f"{component}.{attempt}", who[open_], when[open_])
+            normal = self.normal(*address)
+            cube = np.maximum(1.0 + normal / np.sqrt(9.0 * d), 0.0) ** 3
+            limit = 0.5 * normal**2 + d - d * cube + d * np.log(np.maximum(cube, 1e-300))
+            chance = self.uniform(f"{component}.{attempt}.accept", *address[1:])
+            accepted = np.log(chance) < limit
+            places = np.flatnonzero(open_)[accepted]
+            draws.flat[places] = d * cube[accepted]
+            open_.flat[places] = False
+            attempt += 1
+        return draws
+
+    def beta(
+        self, a: float, b: float, component: str, entity: ArrayLike = 0, counter: ArrayLike = 0
+    ) -> FloatArray:
+        """Beta(a, b), as a gamma over the sum of two."""
+        first = self.gamma(a, f"{component}.a", entity, counter)
+        draws: FloatArray = first / (first + self.gamma(b, f"{component}.b", entity, counter))
+        return draws
+
     def seed(self, component: str, entity: int = 0, counter: int = 0) -> int:
         """A 63-bit seed for a generator of another library."""
         words: list[int] = philox(_address(int(entity), int(counter)), self._key(component))

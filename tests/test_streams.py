@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from simfl.streams import Streams, philox
 
@@ -81,6 +82,27 @@ def test_moments():
     assert abs(exponential.mean() - 1) < 0.01 and abs(exponential.var() - 1) < 0.05
     assert abs(lognormal.mean() - 1) < 0.01
     assert np.all(streams.lognormal(0.0, "l", entity) == 1.0)
+
+
+@pytest.mark.parametrize("shape", [0.3, 1.0, 2.564, 40.0])
+def test_gamma_has_its_law(shape):
+    """Gamma draws follow scipy's distribution function, whatever else is drawn with them."""
+    streams, entity = Streams(3), np.arange(20_000)
+
+    draws = streams.gamma(shape, "g", entity, 2)
+
+    assert stats.kstest(draws, stats.gamma(shape).cdf).pvalue > 0.01
+    assert np.array_equal(streams.gamma(shape, "g", entity[::-7], 2), draws[::-7])
+    assert streams.gamma(shape, "g", 3, 2) == draws[3]
+
+
+def test_beta_has_its_law():
+    """Beta(0.5, 4.75), the availabilities of phones: mean 0.095, median 0.049, p90 0.258."""
+    draws = Streams(4).beta(0.5, 4.75, "b", np.arange(50_000))
+
+    assert stats.kstest(draws, stats.beta(0.5, 4.75).cdf).pvalue > 0.01
+    assert np.quantile(draws, [0.5, 0.9]) == pytest.approx([0.049, 0.258], abs=0.004)
+    assert draws.mean() == pytest.approx(0.095, abs=0.002)
 
 
 def test_a_negative_seed_is_refused():

@@ -7,6 +7,7 @@ import numpy as np
 from simfl.streams import Streams
 from simfl.system.cost import FloatArray, IntArray
 
+GOLDEN_RATIO = (5.0**0.5 - 1.0) / 2.0
 _ROWS_AT_ONCE = 65536
 
 
@@ -14,6 +15,17 @@ def square_positions(streams: Streams, component: str, count: int, side_m: float
     """`count` points, uniform in a square with sides of `side_m` metres: shape (count, 2)."""
     entity = np.arange(count)[:, None]
     return side_m * streams.uniform(f"{component}.position", entity, np.arange(2))
+
+
+def evenly_spread(streams: Streams, component: str, clients: IntArray) -> FloatArray:
+    """A number in [0, 1) for each client, client i's being frac(u + i * golden ratio).
+
+    Every stretch of clients fills the interval evenly (van der Corput's property of the golden
+    ratio), so that shares hold in small populations too; u is drawn, and one more client shifts
+    nobody.
+    """
+    place: FloatArray = (streams.uniform(component) + clients * GOLDEN_RATIO) % 1.0
+    return place
 
 
 def home_edge(client_count: int, edge_count: int) -> IntArray:

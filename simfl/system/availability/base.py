@@ -16,7 +16,8 @@ class Availability(ABC):
     """Says which clients can be dispatched at a moment; a turn once begun is finished.
 
     Vectorised over clients and without state: what it says of a client at a time depends on
-    neither who asks nor how often. Randomness comes from `streams`.
+    neither who asks nor how often. Randomness comes from `streams`. What is computed on the way may
+    be kept, as long as forgetting it would change no answer.
     """
 
     @abstractmethod
@@ -26,3 +27,7 @@ class Availability(ABC):
     @abstractmethod
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """When each of `clients`, not available at `time_s`, will be; inf for never."""
+
+    def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """Until when each of `clients`, available at `time_s`, stays; inf for good, the default."""
+        return np.full(clients.size, np.inf)

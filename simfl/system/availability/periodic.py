@@ -29,6 +29,13 @@ class Periodic(Availability):
         place = self._place(clients, time_s, streams)
         return time_s + (1.0 - place) * self.period_s
 
+    def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """The end of the client's first `share`."""
+        if self.share == 1:
+            return np.full(clients.size, np.inf)
+        place = self._place(clients, time_s, streams)
+        return time_s + (self.share - place) * self.period_s
+
     def _place(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """Where in its period, from 0 to 1, each client is."""
         place: FloatArray = (

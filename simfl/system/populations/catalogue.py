@@ -13,10 +13,8 @@ from simfl.system.cost import IntArray
 from simfl.system.device import Device
 from simfl.system.link import Link
 from simfl.system.populations.base import Population, named
-from simfl.system.topology import home_edge, square_positions
+from simfl.system.topology import evenly_spread, home_edge, square_positions
 from simfl.system.world import World
-
-GOLDEN_RATIO = (5.0**0.5 - 1.0) / 2.0
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,8 @@ class Group:
 class CatalogueMix(Population):
     """Groups of catalogue devices with differences between devices and from turn to turn.
 
-    With shares, client i's group is read off frac(u + i * golden ratio): every stretch of clients
-    has nearly the shares asked for, and one more client shifts nobody. With counts, clients come
+    With shares, every stretch of clients has nearly the shares asked for, and one more client
+    shifts nobody (`evenly_spread`). With counts, clients come
     in the order of the groups. Spreads are sigmas of lognormal factors with mean 1.
     """
 
@@ -133,7 +131,6 @@ class CatalogueMix(Population):
         if counts:
             return np.repeat(np.arange(len(counts)), counts)
         shares = [group.share for group in self.groups if group.share is not None]
-        start = streams.uniform("population.group")
-        place = (start + np.arange(self.clients) * GOLDEN_RATIO) % 1.0
+        place = evenly_spread(streams, "population.group", np.arange(self.clients))
         group: IntArray = np.searchsorted(np.cumsum(shares)[:-1], place, side="right")
         return group

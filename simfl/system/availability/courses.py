@@ -1,0 +1,120 @@
+"""The courses of clients that come and go, followed as far as somebody asks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.streams import FloatArray, Streams
+from simfl.system.availability.base import IntArray
+from simfl.system.availability.diurnal import Diurnal
+from simfl.system.availability.sojourn import Sojourn
+
+BoolArray = NDArray[np.bool_]
+
+
+class Courses:
+    """Per client the sojourn that was last asked about: a cache of what the seed determines.
+
+    Columns have a row per client asked so far; `_row_of` leads from client numbers to rows.
+    """
+
+    def __init__(
+        self,
+        streams: Streams,
+        present: Sojourn,
+        absent: Sojourn,
+        share_beta: tuple[float, float] | None,
+        diurnal: Diurnal | None,
+    ) -> None:
+        self._streams = streams
+        self._present, self._absent = present, absent
+        self._share_beta, self._diurnal = share_beta, diurnal
+        self._row_of: IntArray = np.full(0, -1, dtype=np.int64)
+        self._client: IntArray = np.empty(0, dtype=np.int64)
+        self._number: IntArray = np.empty(0, dtype=np.int64)
+        self._is_present: BoolArray = np.empty(0, dtype=bool)
+        self._start_s, self._end_s, self._absent_mean_s = np.empty((3, 0))
+
+    def at(self, clients: IntArray, time_s: float) -> tuple[BoolArray, FloatArray]:
+        """Whether each client is there at `time_s`, and when the sojourn that it is in ends."""
+        rows = self._rows(clients)
+        passed = rows[self._start_s[rows] > time_s]
+        if passed.size:
+            self._begin(passed)
+        over = np.unique(rows[self._end_s[rows] <= time_s])
+        while over.size:
+            self._advance(over)
+            over = over[self._end_s[over] <= time_s]
+        return self._is_present[rows], self._end_s[rows]
+
+    def _rows(self, clients: IntArray) -> IntArray:
+        """The rows of clients; those never asked about get one."""
+        if clients.size and clients.max() >= self._row_of.size:
+            grown = np.full(max(int(clients.max()) + 1, 2 * self._row_of.size), -1, dtype=np.int64)
+            grown[: self._row_of.size] = self._row_of
+            self._row_of = grown
+        new = np.unique(clients[self._row_of[clients] < 0])
+        if new.size:
+            rows = np.arange(self._client.size, self._client.size + new.size)
+            self._row_of[new] = rows
+            self._client = np.concatenate([self._client, new])
+            blank = np.zeros(new.size)
+            self._number = np.concatenate([self._number, blank.astype(np.int64)])
+            self._is_present = np.concatenate([self._is_present, blank.astype(bool)])
+            self._start_s = np.concatenate([self._start_s, blank])
+            self._end_s = np.concatenate([self._end_s, blank])
+            self._absent_mean_s = np.concatenate([self._absent_mean_s, self._mean_absence_s(new)])
+            self._begin(rows)
+        return self._row_of[clients]
+
+    def _mean_absence_s(self, clients: IntArray) -> FloatArray:
+        """As told, or so long that a client's own availability is what was drawn for it."""
+        if self._share_beta is None:
+            return np.full(clients.size, self._absent.mean_s)
+        share = self._streams.beta(*self._share_beta, "availability.share", clients)
+        return self._present.mean_s * (1.0 - share) / share
+
+    def _begin(self, rows: IntArray) -> None:
+        """The state at time 0, as of a process that has always been going on."""
+        clients, present_s, absent_s = self._client[rows], self._present.mean_s, self._absent_mean_s
+        share = present_s / (present_s + absent_s[rows])
+        there = self._streams.uniform("availability.start", clients) < share
+        left = np.where(
+            there,
+            present_s * self._present.residuals(self._streams, "availability.first", clients),
+            absent_s[rows] * self._absent.residuals(self._streams, "availability.gone", clients),
+        )
+        self._number[rows] = 0
+        self._is_present[rows] = there
+        self._start_s[rows] = 0.0
+        self._end_s[rows] = self._ends_s(np.zeros(rows.size), left, there)
+
+    def _advance(self, rows: IntArray) -> None:
+        """The next sojourn of each client."""
+        self._number[rows] += 1
+        there = ~self._is_present[rows]
+        clients, number = self._client[rows], self._number[rows]
+        lasts = np.empty(rows.size)
+        for state, law, mean_s, component in (
+            (there, self._present, np.full(rows.size, self._present.mean_s), "availability.stay"),
+            (~there, self._absent, self._absent_mean_s[rows], "availability.away"),
+        ):
+            own = np.flatnonzero(state)
+            drawn = law.durations(self._streams, component, clients[own], number[own])
+            lasts[own] = mean_s[own] * drawn
+        start_s = self._end_s[rows]
+        self._is_present[rows] = there
+        self._start_s[rows] = start_s
+        self._end_s[rows] = self._ends_s(start_s, lasts, there)
+
+    def _ends_s(self, start_s: FloatArray, lasts: FloatArray, there: BoolArray) -> FloatArray:
+        """When sojourns end: absences pass at the rate of the hour, presences at rate 1.
+
+        An exponential absence whose hazard is multiplied by the rate is a thinned Poisson process;
+        the change of time does the same for any law.
+        """
+        if self._diurnal is None:
+            return start_s + lasts
+        by_the_hour = self._diurnal.when(self._diurnal.elapsed(start_s) + lasts)
+        return np.where(there, start_s + lasts, np.maximum(by_the_hour, start_s))

@@ -1,0 +1,52 @@
+"""Some clients are away at the same hours of every day."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.streams import FloatArray, Streams
+from simfl.system.availability.base import Availability, IntArray
+from simfl.system.topology import evenly_spread
+
+
+@dataclass(frozen=True)
+class DailyAbsence(Availability):
+    """`share` of the clients are away from `from_s` to `to_s` of every period; the others never.
+
+    Simulated time 0 is the beginning of a period, midnight where that is a day.
+    """
+
+    share: Annotated[float, ">= 0", "<= 1", "of the clients that are away"] = 0.5
+    from_s: Annotated[float, ">= 0", "when they leave, seconds after midnight"] = 43200.0
+    to_s: Annotated[float, "> 0", "when they are back, seconds after midnight"] = 46800.0
+    period_s: Annotated[float, "> 0", "after which it happens again"] = 86400.0
+
+    def __post_init__(self) -> None:
+        if not self.from_s < self.to_s <= self.period_s:
+            raise ValueError("to_s: must lie after from_s, and at most at period_s")
+
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+        """Everybody, but those who leave while they are away."""
+        hour_s = time_s % self.period_s
+        if not self.from_s <= hour_s < self.to_s:
+            return np.ones(clients.size, dtype=np.bool_)
+        return ~self._leaves(clients, streams)
+
+    def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """When those who have left are back."""
+        return np.full(clients.size, time_s + self.to_s - time_s % self.period_s)
+
+    def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """When those who leave will leave next."""
+        later_s = (self.from_s - time_s) % self.period_s
+        return np.where(self._leaves(clients, streams), time_s + later_s, np.inf)
+
+    def _leaves(self, clients: IntArray, streams: Streams) -> NDArray[np.bool_]:
+        leaves: NDArray[np.bool_] = (
+            evenly_spread(streams, "availability.leaves", clients) < self.share
+        )
+        return leaves

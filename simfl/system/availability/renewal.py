@@ -1,0 +1,77 @@
+"""Clients that come and go at random: an alternating renewal process per client.
+
+Presences and absences have laws of their own (exponential ones make a Markov chain, with
+availability A = m1 / (m0 + m1) and autocovariance A (1 - A) exp(-t (1 / m0 + 1 / m1))). Phones in
+the field are far from exponential: Weibull shapes of 0.5 and 0.39, and availabilities that differ
+from phone to phone like Beta(0.5, 4.75) (710 phones of FLHetBench, CVPR 2024; `scale` and quantiles
+in docs/hardware.md). Crash and repair is the same process: presence until failure, absence until
+repair.
+
+The process is stationary from time 0: whether a client is there is drawn with probability A, and
+the first sojourn from its law's residual. Each sojourn is addressed by client and number, so that
+the course of a client is fixed by the seed alone. Courses are followed as far as they are asked
+for: a client costs memory once it is asked about, and time for the sojourns since it was last
+asked. A question about a moment long past starts that client's course again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.streams import FloatArray, Streams
+from simfl.system.availability.base import Availability, IntArray
+from simfl.system.availability.courses import Courses
+from simfl.system.availability.diurnal import Diurnal
+from simfl.system.availability.sojourn import Sojourn
+
+PHONES_PRESENT = Sojourn(1931.0, "weibull", 0.5)
+PHONES_ABSENT = Sojourn(11758.0, "weibull", 0.39)
+
+
+@dataclass(frozen=True)
+class Renewal(Availability):
+    """Present and absent in turn; how long, each time, is drawn from the two laws.
+
+    The defaults are the pooled sojourns of phones that are idle, on Wi-Fi and charging.
+    """
+
+    present: Annotated[Sojourn, "how long a client stays"] = PHONES_PRESENT
+    absent: Annotated[Sojourn, "how long a client is away"] = PHONES_ABSENT
+    share_beta: Annotated[
+        tuple[float, float] | None,
+        "> 0",
+        "a and b of the Beta law of the clients' own availabilities; absences are as long as that"
+        " takes, whatever absent.mean_s",
+    ] = None
+    diurnal: Annotated[Diurnal | None, "when in the day clients come back; null: at any time"] = (
+        None
+    )
+
+    _courses: dict[int, Courses] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+        """Whether the sojourn that `time_s` lies in is a presence."""
+        return self._at(streams).at(clients, time_s)[0]
+
+    def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """The end of the absence that `time_s` lies in."""
+        present, end_s = self._at(streams).at(clients, time_s)
+        return np.where(present, time_s, end_s)
+
+    def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """The end of the presence that `time_s` lies in."""
+        present, end_s = self._at(streams).at(clients, time_s)
+        return np.where(present, end_s, time_s)
+
+    def _at(self, streams: Streams) -> Courses:
+        if streams.seed_value not in self._courses:
+            self._courses[streams.seed_value] = Courses(
+                streams, self.present, self.absent, self.share_beta, self.diurnal
+            )
+        return self._courses[streams.seed_value]

@@ -1,0 +1,62 @@
+"""How long a client stays in a state: laws of positive durations, given by their mean.
+
+The residual of a law is the time to the end of a sojourn that is looked at from a moment chosen at
+random: density (1 - F(x)) / mean (Cox, Renewal Theory, 1962, Section 5.2). A process whose first
+sojourn is drawn from it is stationary from its beginning.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simfl.streams import FloatArray, Streams
+
+
+@dataclass(frozen=True)
+class Sojourn:
+    """A duration: exponential, Weibull with shape k, or lognormal with sigma `shape`.
+
+    A Weibull shape below 1 has a heavy tail: many short sojourns, and most of the time in few long
+    ones. Shape 1 is the exponential.
+    """
+
+    mean_s: Annotated[float, "> 0", "mean duration, seconds"]
+    law: Annotated[Literal["exponential", "weibull", "lognormal"], "of the durations"] = (
+        "exponential"
+    )
+    shape: Annotated[float, "> 0", "k of the Weibull law, sigma of the lognormal"] = 1.0
+
+    def __post_init__(self) -> None:
+        if self.law == "exponential" and self.shape != 1.0:
+            raise ValueError(f"shape: found {self.shape:g}, accepted: 1, the exponential has none")
+
+    def durations(
+        self, streams: Streams, component: str, clients: ArrayLike, counter: ArrayLike
+    ) -> FloatArray:
+        """Durations over their mean, addressed by client and counter."""
+        if self.law == "lognormal":
+            return streams.lognormal(self.shape, component, clients, counter)
+        draws = streams.exponential(component, clients, counter)
+        return self._weibull(draws)
+
+    def residuals(self, streams: Streams, component: str, clients: ArrayLike) -> FloatArray:
+        """Residual durations over the mean of the law.
+
+        For the Weibull law (x / scale)^k is gamma with shape 1 / k. The residual of any law is a
+        uniform share of a sojourn drawn with a weight proportional to its length; of a lognormal,
+        that is a lognormal whose mean is exp(sigma^2) times the law's.
+        """
+        if self.law == "lognormal":
+            longer = streams.lognormal(self.shape, component, clients) * math.exp(self.shape**2)
+            return streams.uniform(f"{component}.share", clients) * longer
+        return self._weibull(streams.gamma(1.0 / self.shape, component, clients))
+
+    def _weibull(self, draws: FloatArray) -> FloatArray:
+        scale = 1.0 / math.gamma(1.0 + 1.0 / self.shape)
+        powers: FloatArray = scale * np.power(draws, 1.0 / self.shape)
+        return powers
