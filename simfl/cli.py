@@ -119,7 +119,7 @@ def list_names(
         str,
         typer.Argument(
             help="devices, servers, links, algorithms, protocols, decisions, datasets,"
-            " partitions, models, populations, availability, measures, scenarios or events."
+            " partitions, models, populations, availability, measures, scenarios, traces or events."
         ),
     ],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Figures and sources.")] = False,
@@ -135,6 +135,21 @@ def list_names(
         print_listing(kind, verbose=verbose, profiles=profiles or ())
 
 
+@app.command("convert-trace")
+def convert_trace(
+    trace_format: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="`simfl list traces` names them.")
+    ],
+    source: Annotated[Path, typer.Argument(help="The file of the other project.")],
+    out: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
+) -> None:
+    """Turn a trace of real devices into a table that a scenario can name."""
+    with _exit_codes():
+        from simfl.system.traces.convert import convert
+
+        typer.echo(convert(trace_format, source, out))
+
+
 def main() -> None:
     """The `simfl` command."""
     app()
@@ -145,7 +160,14 @@ def _exit_codes() -> Iterator[None]:
     """Turn errors into one line on standard error and the documented exit code."""
     # By name: the modules that define them are heavy, and imported by then or never needed.
     codes = dict.fromkeys(
-        ("ScenarioError", "CatalogueError", "FolderInUse", "RunFolderError", "UnknownListing"),
+        (
+            "ScenarioError",
+            "CatalogueError",
+            "TraceError",
+            "FolderInUse",
+            "RunFolderError",
+            "UnknownListing",
+        ),
         BAD_INPUT,
     )
     codes |= {"Diverged": DIVERGED, "Stalled": FAILED, "RunFailed": FAILED}

@@ -24,7 +24,7 @@ PARTS = (
     "measures",
 )
 PROFILES = {"devices": "device", "servers": "server", "links": "link"}
-KINDS = (*PROFILES, *PARTS, "decisions", *DECISIONS, "scenarios", "events")
+KINDS = (*PROFILES, *PARTS, "decisions", *DECISIONS, "scenarios", "traces", "events")
 
 
 class UnknownListing(ValueError):
@@ -58,6 +58,8 @@ def print_listing(kind: str, *, verbose: bool = False, profiles: Sequence[Path] 
             console.print(table)
     elif kind == "scenarios":
         console.print(_scenarios())
+    elif kind == "traces":
+        console.print(_traces())
     else:
         for one in DECISIONS if kind == "decisions" else (kind,):
             console.print(_parts(one))
@@ -114,6 +116,15 @@ def _scenarios() -> Table:
     table = _table("scenarios", "name", "file")
     for name, path in shipped_scenarios().items():
         table.add_row(name, str(path))
+    return table
+
+
+def _traces() -> Table:
+    from simfl.system.traces.convert import FORMATS
+
+    table = _table("formats of simfl convert-trace", "name", "what it is")
+    for name, (what, _) in FORMATS.items():
+        table.add_row(name, what)
     return table
 
 

@@ -351,6 +351,7 @@ def test_list(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "availability": "periodic",
         "measures": "participation",
         "scenarios": "quickstart",
+        "traces": "fedscale-behaviour",
         "events": "cloud_aggregate",
     }
 

@@ -77,7 +77,7 @@ ROOMS = {
     "study": _room("execution assembly eventlog runfolder measures", "pandas scipy ray"),
     # The command line in three files: commands, what a run shows, what there is to name.
     "console": _room("runfolder scenario", "rich"),
-    "listing": _room("registry system.catalogue eventlog suggestion", "rich"),
+    "listing": _room("registry system.catalogue system.traces eventlog suggestion", "rich"),
     "cli": _room(
         f"{_BELOW_ASSEMBLY} assembly simulation execution console listing study", "typer rich"
     ),
@@ -87,7 +87,7 @@ ROOMS = {
 
 # Libraries that a room may import in some of its modules only.
 LOADERS = (
-    ("system", re.compile(r"\.(catalogue|\w*trace\w*)$"), frozenset({"yaml", "pyarrow"})),
+    ("system", re.compile(r"\.(catalogue|\w*trace\w*)(\.\w+)?$"), frozenset({"yaml", "pyarrow"})),
     ("learning", re.compile(r"^simfl\.learning\.datasets\."), frozenset({"pandas"})),
 )
 

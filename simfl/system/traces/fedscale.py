@@ -1,0 +1,66 @@
+"""FedScale's device traces: pickles of availability and capacity (ICML 2022).
+
+`client_behave_trace` maps a client to `active` and `inactive`, seconds at which it comes and goes,
+and `finish_time`, after which the trace begins again: there at t while
+active[i] <= t mod finish_time <= inactive[i]. `client_device_capacity` maps a client to
+`computation`, milliseconds of one example's inference, and `communication`, in units of 1024 bit/s;
+training takes three times the inference, both ways of a transfer have the same rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
+from simfl.system.traces.safe_pickle import read_plain_pickle
+from simfl.system.traces.tables import Capacities, Intervals, TraceError, make_intervals
+
+KIBIT_BITS = 1024.0
+
+
+def read_behaviour(path: Path) -> tuple[Intervals, int]:
+    """Availability; intervals outside the trace are dropped, those of no length too."""
+    who: list[int] = []
+    starts: list[float] = []
+    ends: list[float] = []
+    periods: list[float] = []
+    for client, entry in _entries(path):
+        try:
+            active, inactive = entry["active"], entry["inactive"]
+            periods.append(float(entry["finish_time"]))
+            pairs = [(float(on), float(off)) for on, off in zip(active, inactive, strict=True)]
+        except (KeyError, TypeError, ValueError) as error:
+            raise TraceError(f"{path}: client {client}: no readable entry: {error!r}") from error
+        if periods[-1] <= 0:
+            raise TraceError(f"{path}: client {client}: finish_time must be above 0")
+        who += [len(periods) - 1] * len(pairs)
+        starts += [on for on, _ in pairs]
+        ends += [off for _, off in pairs]
+    return make_intervals(who, starts, ends, periods)
+
+
+def read_capacity(path: Path) -> tuple[Capacities, int]:
+    """Seconds of training per example and rates; entries that are not above 0 are dropped."""
+    rows = []
+    for client, entry in _entries(path):
+        try:
+            rows.append((float(entry["computation"]), float(entry["communication"])))
+        except (KeyError, TypeError, ValueError) as error:
+            raise TraceError(f"{path}: client {client}: no readable entry: {error!r}") from error
+    table = np.array(rows)
+    good = (table > 0).all(axis=1) & np.isfinite(table).all(axis=1)
+    inference_ms, rate_kibit = table[good].T
+    seconds = TRAINING_FLOPS_PER_FORWARD * inference_ms / 1000.0
+    rate_bps = KIBIT_BITS * rate_kibit
+    return Capacities(seconds, rate_bps, rate_bps), int((~good).sum())
+
+
+def _entries(path: Path) -> Iterator[tuple[Any, Any]]:
+    content = read_plain_pickle(path)
+    if not isinstance(content, dict) or not content:
+        raise TraceError(f"{path}: accepted: a pickled dictionary with an entry per client")
+    yield from content.items()

@@ -1,0 +1,116 @@
+"""FLASH's traces (C. Yang et al., WWW 2021): phones' states, idle intervals, network speeds.
+
+`state_traces.json` maps a user to `messages`, lines "YYYY-mm-dd HH:MM:SS<tab>state". FLASH takes a
+phone for ready while it is locked, on Wi-Fi and charging; an interval that the end of the trace
+cuts is left out, as FLASH does. Times count from 2020-01-02 00:00:00 and wrap modulo the length of
+the user's trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from simfl.system.traces.files import read_json, read_numbers
+from simfl.system.traces.tables import Capacities, Intervals, TraceError, folded, make_intervals
+
+REFERENCE = datetime(2020, 1, 2)  # noqa: DTZ001  local time of the collection, zone not stated
+TWO_DAYS_S = 172_800.0
+KIB_BITS, KBIT_BITS = 8192.0, 1000.0
+
+_CHANGES = {
+    "battery_charged_on": ("charging", True),
+    "battery_charged_off": ("charging", False),
+    "screen_lock": ("locked", True),
+    "screen_unlock": ("locked", False),
+    "wifi": ("wifi", True),
+    **dict.fromkeys(("2g", "3g", "4g", "5g", "unknown"), ("wifi", False)),
+}
+_IGNORED = {"screen_on", "screen_off", "battery_low", "battery_okay", "phone_on", "phone_off"}
+
+
+def read_intervals_csv(path: Path) -> tuple[Intervals, int]:
+    """Ready intervals as rows `client,start_s,end_s` (.csv or .csv.gz), which repeat every 2 days.
+
+    Clients are numbered as in the file, those without a row being never there. Intervals are cut
+    to the two days; those outside are dropped and counted, those of no length too.
+    """
+    rows = np.array(list(read_numbers(path, ("client", "start_s", "end_s"))))
+    if not rows.size or rows[:, 0].min() < 0:
+        raise TraceError(f"{path}: accepted: rows of clients numbered from 0")
+    client = rows[:, 0].astype(np.int64)
+    period_s = np.full(int(client.max()) + 1, TWO_DAYS_S)
+    start_s, end_s = np.clip(rows[:, 1:].T, 0.0, TWO_DAYS_S)
+    return make_intervals(client, start_s, end_s, period_s)
+
+
+def read_states(path: Path) -> tuple[Intervals, int]:
+    """Ready intervals from the phones' states; users whose trace is malformed are dropped."""
+    users = read_json(path, dict)
+    who: list[int] = []
+    starts: list[float] = []
+    ends: list[float] = []
+    periods: list[float] = []
+    dropped = 0
+    for user in users.values():
+        try:
+            ready, period_s = _ready(user["messages"])
+        except (AttributeError, KeyError, TypeError, ValueError):
+            dropped += 1
+            continue
+        who += [len(periods)] * len(ready)
+        starts += [start for start, _ in ready]
+        ends += [end for _, end in ready]
+        periods.append(period_s)
+    if not periods:
+        raise TraceError(f"{path}: holds no user with a readable trace")
+    found, empty = make_intervals(*folded(who, starts, ends, periods), periods)
+    return found, dropped + empty
+
+
+def _ready(messages: str) -> tuple[list[tuple[float, float]], float]:
+    """A user's ready intervals, and the length of the trace; ValueError if it cannot be read."""
+    state = {"charging": False, "locked": False, "wifi": False}
+    ready: list[tuple[float, float]] = []
+    since: float | None = None
+    times: list[float] = []
+    for line in filter(None, map(str.strip, messages.split("\n"))):
+        moment, _, what = line.partition("\t")
+        what = what.strip().lower()
+        at_s = (_moment(moment) - REFERENCE).total_seconds()
+        times.append(at_s)
+        if what in _CHANGES:
+            name, value = _CHANGES[what]
+            state[name] = value
+        elif what not in _IGNORED and not what.endswith("%"):
+            raise ValueError(f"unknown state {what!r}")
+        if all(state.values()):
+            since = at_s if since is None else since
+        elif since is not None:
+            ready.append((since, at_s))
+            since = None
+    if not times or times[-1] <= times[0]:
+        raise ValueError("a trace without length")
+    return ready, times[-1] - times[0]
+
+
+def _moment(text: str) -> datetime:
+    return datetime.strptime(text.strip(), "%Y-%m-%d %H:%M:%S")  # noqa: DTZ007  as REFERENCE
+
+
+def speeds_reader(bits_per_unit: float) -> Callable[[Path], tuple[Capacities, int]]:
+    """A reader of measured network speeds (`flash_network_speed.csv`), in units of so many bits/s.
+
+    FLASH's code divides KiB by the speed, so reads it as KiB/s; FLHetBench divides bytes by
+    speed / 8, so reads kbit/s. Nobody says which it is: they differ by a factor of 8.19.
+    """
+
+    def read(path: Path) -> tuple[Capacities, int]:
+        rows = np.array(list(read_numbers(path, ("up_mean", "down_mean")))).reshape(-1, 2)
+        up, down = bits_per_unit * rows.T
+        return Capacities(np.full(len(rows), np.nan), up, down), 0
+
+    return read

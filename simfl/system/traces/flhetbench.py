@@ -1,0 +1,77 @@
+"""FLHetBench's traces (CVPR 2024): ready intervals, training latencies, measured network speeds.
+
+`cached_timers.json` maps a phone to `isSuccess`, `trace_start`, `trace_end` and `ready_time`, pairs
+of seconds; phones without success are left out. `training_latency.json` lists phones with the mean
+milliseconds of a training step of two models (the batch is not stated; a step is taken for an
+example). Records of MobiPerf (`device/case1-4.json`) hold `tcp_speed_results`, downloads in kbit/s;
+FLHetBench uses them for both directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from simfl.system.traces.files import read_json
+from simfl.system.traces.tables import Capacities, Intervals, TraceError, folded, make_intervals
+
+KBIT_BITS = 1000.0
+
+
+def read_timers(path: Path) -> tuple[Intervals, int]:
+    """Ready intervals, modulo the length of each phone's trace; phones without success dropped."""
+    who: list[int] = []
+    starts: list[float] = []
+    ends: list[float] = []
+    periods: list[float] = []
+    dropped = 0
+    for phone, timer in read_json(path, dict).items():
+        try:
+            if not timer["isSuccess"] or not timer["trace_end"] > timer["trace_start"]:
+                dropped += 1
+                continue
+            ready = [(float(start), float(end)) for start, end in timer["ready_time"]]
+            length_s = float(timer["trace_end"] - timer["trace_start"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise TraceError(f"{path}: {phone}: no readable timer: {error!r}") from error
+        who += [len(periods)] * len(ready)
+        starts += [start for start, _ in ready]
+        ends += [end for _, end in ready]
+        periods.append(length_s)
+    if not periods:
+        raise TraceError(f"{path}: holds no phone with a usable trace")
+    found, empty = make_intervals(*folded(who, starts, ends, periods), periods)
+    return found, dropped + empty
+
+
+def latency_reader(model: str) -> Callable[[Path], tuple[Capacities, int]]:
+    """A reader of the training latencies of a model, "ResNet" or "Vit"; rows without it dropped."""
+
+    def read(path: Path) -> tuple[Capacities, int]:
+        rows = read_json(path, list)
+        key = f"{model} Latency"
+        latency_ms = [row.get(key) for row in rows if isinstance(row, dict)]
+        known = [float(one) for one in latency_ms if isinstance(one, int | float) and one > 0]
+        if not known:
+            raise TraceError(f"{path}: accepted: rows with a number for '{key}'")
+        seconds = np.array(known) / 1000.0
+        unknown = np.full(seconds.size, np.nan)
+        return Capacities(seconds, unknown, unknown), len(rows) - seconds.size
+
+    return read
+
+
+def read_mobiperf(path: Path) -> tuple[Capacities, int]:
+    """The mean speed of each record; records without one dropped."""
+    rows = read_json(path, list)
+    means = []
+    for row in rows:
+        speeds = row.get("tcp_speed_results") if isinstance(row, dict) else None
+        if isinstance(speeds, list) and speeds and all(isinstance(v, int | float) for v in speeds):
+            means.append(float(np.mean(speeds)))
+    rate_bps = KBIT_BITS * np.array([mean for mean in means if mean > 0])
+    if not rate_bps.size:
+        raise TraceError(f"{path}: accepted: records with tcp_speed_results")
+    return Capacities(np.full(rate_bps.size, np.nan), rate_bps, rate_bps), len(rows) - rate_bps.size
