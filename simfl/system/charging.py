@@ -1,0 +1,81 @@
+"""How batteries are charged: by a charger at certain hours, and by what is harvested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from simfl.streams import Streams
+from simfl.system.battery import Batteries, Supply
+from simfl.system.device import Device
+from simfl.system.series import StepSeries
+
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Charging:
+    """A charger of `charge_w` from `plug_in_s` to `unplug_s` of every day, and a harvest.
+
+    Hours are shifted from client to client by a normal draw. `harvest_w` are [seconds after
+    midnight, watts] pairs, each watt holding until the next pair (a solar panel's day, say);
+    `harvest_spread` is the sigma of a lognormal factor with mean 1 between clients. Simulated time
+    0 is midnight.
+    """
+
+    charge_w: Annotated[float, ">= 0", "power of the charger while it is plugged in"] = 5.0
+    plug_in_s: Annotated[float, ">= 0", "< 86400", "seconds after midnight"] = 79_200.0
+    unplug_s: Annotated[float, ">= 0", "< 86400", "seconds after midnight"] = 25_200.0
+    hours_spread_s: Annotated[float, ">= 0", "standard deviation between clients"] = 3600.0
+    harvest_w: Annotated[tuple[tuple[float, float], ...], "pairs of time and watts"] = ()
+    harvest_spread: Annotated[float, ">= 0", "between clients"] = 0.0
+    initial: Annotated[tuple[float, float], ">= 0", "<= 1", "level at time 0, low and high"] = (
+        0.5,
+        1.0,
+    )
+
+    def __post_init__(self) -> None:
+        if self.plug_in_s == self.unplug_s:
+            raise ValueError("unplug_s: equals plug_in_s; a charge_w of 0 is no charger")
+        if self.initial[0] > self.initial[1]:
+            raise ValueError(f"initial: found {list(self.initial)}, accepted: low <= high")
+        if self.harvest_w:
+            try:
+                self._harvest()
+            except ValueError as error:
+                raise ValueError(f"harvest_w: {error}") from error
+
+    def build(
+        self, devices: Sequence[Device], device_index: Sequence[int], streams: Streams
+    ) -> Batteries:
+        """The batteries of clients whose devices are `devices[device_index]`, charged at random."""
+        capacity_j = np.array([device.battery_j or np.inf for device in devices])[device_index]
+        client = np.arange(len(capacity_j))
+        low, high = self.initial
+        level = low + (high - low) * streams.uniform("battery.initial", client)
+        shift_s = self.hours_spread_s * streams.normal("battery.hours", client)
+        supplies = [Supply(self._charger(), np.ones(client.size), shift_s)]
+        if self.harvest_w:
+            scale = streams.lognormal(self.harvest_spread, "battery.harvest", client)
+            supplies.append(Supply(self._harvest(), scale, np.zeros(client.size)))
+        mains = np.isinf(capacity_j)
+        charge_j = np.where(mains, 0.0, level * np.where(mains, 0.0, capacity_j))
+        return Batteries(capacity_j, charge_j, supplies)
+
+    def _charger(self) -> StepSeries:
+        plug_in, unplug = self.plug_in_s, self.unplug_s
+        if plug_in < unplug:
+            steps = [(0.0, 0.0), (plug_in, self.charge_w), (unplug, 0.0)]
+        else:
+            steps = [(0.0, self.charge_w), (unplug, 0.0), (plug_in, self.charge_w)]
+        by_time = dict(steps)  # at midnight itself the later step counts
+        return StepSeries(list(by_time), list(by_time.values()), DAY_S)
+
+    def _harvest(self) -> StepSeries:
+        times_s, watts = zip(*self.harvest_w, strict=True)
+        if min(watts) < 0:
+            raise ValueError("a harvest is not negative")
+        return StepSeries(times_s, watts, DAY_S)

@@ -1,0 +1,104 @@
+"""Chargers by the hour, harvests, and the batteries of a population."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simfl.streams import Streams
+from simfl.system.catalogue import Catalogue
+from simfl.system.charging import Charging
+
+DEVICES = [Catalogue().device("phone_mid_sd660"), Catalogue().device("rpi_4b")]
+INDEX = np.arange(2000) % 2
+PHONES = np.arange(0, 2000, 2)
+NIGHTS = Charging(hours_spread_s=0.0)
+
+
+def test_batteries_of_a_population() -> None:
+    """Phones have the catalogue's joules, charged evenly between the limits; boards have mains."""
+    batteries = NIGHTS.build(DEVICES, INDEX, Streams(1))
+
+    assert (batteries.capacity_j[PHONES] == 4.643e4).all()
+    assert np.isinf(batteries.capacity_j[1::2]).all()
+    level = batteries.level(PHONES)
+    assert 0.5 <= level.min() < 0.505 < 0.995 < level.max() <= 1.0
+    assert level.mean() == pytest.approx(0.75, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("hour", "watts"), [(0, 5.0), (6.9, 5.0), (7, 0.0), (21.9, 0.0), (22, 5.0)]
+)
+def test_charged_at_night(hour: float, watts: float) -> None:
+    """From 22 h to 7 h, every night."""
+    batteries = NIGHTS.build(DEVICES, INDEX, Streams(1))
+
+    assert (batteries.supply_w(PHONES, hour * 3600) == watts).all()
+    assert (batteries.supply_w(PHONES, (hour + 48) * 3600) == watts).all()
+
+
+def test_a_charger_by_day() -> None:
+    """Plugged in before it is unplugged, within one day."""
+    batteries = Charging(plug_in_s=36_000, unplug_s=39_600, hours_spread_s=0.0).build(
+        DEVICES, INDEX, Streams(1)
+    )
+
+    assert [float(batteries.supply_w(PHONES[:1], 3600.0 * h)[0]) for h in (9, 10, 10.9, 11)] == [
+        0.0,
+        5.0,
+        5.0,
+        0.0,
+    ]
+
+
+def test_a_night_gives_what_a_charger_gives() -> None:
+    """9 h at 5 W are 162 kJ; an idle phone of 0.04 W is full in the morning, the rest spills."""
+    batteries = replace(NIGHTS, initial=(0.5, 0.5)).build(DEVICES, INDEX, Streams(1))
+
+    flow = batteries.advance(PHONES, 86_400.0, 0.04)
+
+    assert flow.charged_j + flow.spilled_j == pytest.approx(9 * 3600 * 5.0)
+    assert flow.drawn_j == pytest.approx(0.04 * 86_400)
+    assert flow.charged_j == pytest.approx(0.5 * 4.643e4 + 0.04 * 86_400)
+    assert batteries.level(PHONES) == pytest.approx(1.0)
+
+
+def test_hours_differ_from_client_to_client() -> None:
+    """With a spread of an hour, at 22 h half of the phones hang on their charger already."""
+    batteries = Charging(hours_spread_s=3600.0).build(DEVICES, INDEX, Streams(2))
+
+    plugged = batteries.supply_w(PHONES, 22 * 3600.0) > 0
+
+    assert abs(plugged.mean() - 0.5) < 4 * 0.5 / np.sqrt(PHONES.size)
+
+
+def test_a_harvest() -> None:
+    """A panel that gives 2 W around noon, more or less of it from client to client."""
+    sunny = replace(
+        NIGHTS, charge_w=0.0, harvest_w=((0.0, 0.0), (36_000.0, 2.0), (50_400.0, 0.0)),
+        harvest_spread=0.3,
+    )  # fmt: skip
+    batteries = sunny.build(DEVICES, INDEX, Streams(3))
+
+    noon = batteries.supply_w(PHONES, 12 * 3600.0)
+
+    assert noon.mean() == pytest.approx(2.0, rel=0.04)
+    assert np.log(noon).std() == pytest.approx(0.3, rel=0.1)
+    assert (batteries.supply_w(PHONES, 0.0) == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"plug_in_s": 1.0, "unplug_s": 1.0}, "^unplug_s"),
+        ({"initial": (0.9, 0.1)}, "^initial: found"),
+        ({"harvest_w": ((5.0, 1.0),)}, "^harvest_w: the times of a series ascend from 0"),
+        ({"harvest_w": ((0.0, -1.0),)}, "^harvest_w: a harvest is not negative"),
+    ],
+)
+def test_contradictory_fields(changes: dict[str, object], message: str) -> None:
+    """Keys that contradict each other are refused, the field first."""
+    with pytest.raises(ValueError, match=message):
+        replace(NIGHTS, **changes)  # type: ignore[arg-type]
