@@ -8,7 +8,7 @@ receipt that was lost or entered twice is noticed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,7 @@ class Accounts:
     `power_idle_w`: what each actor draws when it does nothing, W. `kinds`: the log's kinds in
     order; `states` are those that fill a device's time; `transfers` those that move bytes, down
     and up. `traffic` says, once the run is closed, what became of all bytes sent.
+    `counted(actor, start_s, end_s, energy_j)` are grams of CO2 and money of rows; None: unknown.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Accounts:
         kinds: Sequence[str],
         states: Sequence[str],
         transfers: Sequence[str] = ("download", "upload"),
+        counted: Callable[..., tuple[FloatArray, FloatArray]] | None = None,
     ) -> None:
         self.kinds = list(kinds)
         self.power_idle_w = power_idle_w
@@ -94,6 +96,9 @@ class Accounts:
         self.lost_bytes = np.zeros(shape)
         self.messages = Messages(power_idle_w.size)
         self.traffic: dict[str, int] = {}
+        self._counted = counted
+        unknown = np.full(power_idle_w.size, np.nan if counted is None else 0.0)
+        self.carbon_gco2, self.electricity_cost = unknown, unknown.copy()
         self.violations: list[str] = []
         self._states = [self.kinds.index(state) for state in states]
         self._transfers = [self.kinds.index(kind) for kind in transfers]
@@ -168,6 +173,11 @@ class Accounts:
         ):
             total = np.bincount(cell, weights=rows[column], minlength=actors * kinds)
             np.add(book, total.reshape(actors, kinds), out=book)
+        if self._counted is not None:
+            actor, span = rows["actor"].astype(np.int64), (rows["start_s"], rows["time_s"])
+            grams, money = self._counted(actor, *span, rows["energy_j"])
+            self.carbon_gco2 += np.bincount(actor, grams, minlength=actors)
+            self.electricity_cost += np.bincount(actor, money, minlength=actors)
         self._check(rows, not_before_s)
 
     def _check(self, rows: Mapping[str, NDArray[Any]], not_before_s: float) -> None:

@@ -162,8 +162,9 @@ def _world(scenario: Scenario, population: Any, streams: Streams) -> World:
         return registry.build(kind, dict(values), KeyPath(Source("", scenario.base_dir, {})))
 
     with blame(scenario.where("population"), population):
-        world: World = population.build(streams, Catalogue((), scenario.base_dir, resolve))
-    return world
+        catalogue = Catalogue((), scenario.base_dir, resolve)
+        world: World = population.build(streams, catalogue)
+        return replace(world, electricity=population.electricity(streams, catalogue))
 
 
 def _network(scenario: Scenario, model: Any, data: Data, device: str) -> Network:

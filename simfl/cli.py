@@ -118,7 +118,7 @@ def list_names(
     kind: Annotated[
         str,
         typer.Argument(
-            help="devices, servers, links, algorithms, protocols, decisions, datasets,"
+            help="devices, servers, links, regions, algorithms, protocols, decisions, datasets,"
             " partitions, models, populations, availability, measures, scenarios, traces or events."
         ),
     ],

@@ -23,7 +23,7 @@ PARTS = (
     "availability",
     "measures",
 )
-PROFILES = {"devices": "device", "servers": "server", "links": "link"}
+PROFILES = {"devices": "device", "servers": "server", "links": "link", "regions": "region"}
 KINDS = (*PROFILES, *PARTS, "decisions", *DECISIONS, "scenarios", "traces", "events")
 
 

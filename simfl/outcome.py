@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from safetensors.torch import save_file
 
 from simfl.eventlog import KINDS, STATES, write_parquet
@@ -58,10 +59,22 @@ def _clients_table(simulation: Simulation, one: Run) -> pa.Table:
         columns[f"{state}_s"] = accounts.seconds[clients, kinds.index(state)]
         columns[f"{state}_j"] = accounts.joules[clients, kinds.index(state)]
     columns["energy_j"] = accounts.joules[clients].sum(axis=1)
+    for name, column in _footprint(one).items():
+        columns[name] = column[clients]
     for name, kind in (("bytes_received", "download"), ("bytes_sent", "upload")):
         columns[name] = accounts.bytes[clients, kinds.index(kind)].astype(np.int64)
     columns.update(_final_scores(one))
     return pa.table(columns)
+
+
+def _footprint(one: Run) -> dict[str, NDArray[np.float64]]:
+    """Grams of CO2 and money of every actor, as far as the scenario's regions know them."""
+    electricity, known = one.world.electricity, {}
+    if electricity is not None:
+        known["carbon_gco2"] = one.accounts.carbon_gco2
+        if any(region.price is not None for region in electricity.regions):
+            known["electricity_cost"] = one.accounts.electricity_cost
+    return known
 
 
 def _final_scores(one: Run) -> dict[str, list[float]]:
@@ -86,6 +99,11 @@ def figures(one: Run) -> dict[str, Any]:
         "energy_j": accounts.energy_j(now_s),
         "bytes": accounts.bytes_moved(now_s),
         "traffic": accounts.traffic,
+        **{
+            name: float(column.sum())
+            for name, column in _footprint(one).items()
+            if not np.isnan(column).any()
+        },
         "energy_by_state_j": {
             kind: float(accounts.joules[:, index].sum())
             for index, kind in enumerate(accounts.kinds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from simfl.streams import Streams
 from simfl.system.world import World
 
 IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
 TRAINERS: Mapping[str, type[Trainer]] = {
     "batched": BatchedTrainer,
     "sequential": SequentialTrainer,
@@ -199,12 +200,21 @@ class Simulation:
         idle_w = np.concatenate([world.power_idle_w, edges_w, [world.cloud_power_idle_w, 0.0]])
         return EventLog(
             Actors(world.num_clients, world.num_edges),
-            Accounts(idle_w, list(KINDS), STATES),
+            Accounts(idle_w, list(KINDS), STATES, counted=self._counted()),
             folder,
             log.rows_per_segment,
             write_rows=log.level == "full",
             check=check,
         )
+
+    def _counted(self) -> Callable[..., tuple[FloatArray, FloatArray]] | None:
+        """What counts the CO2 and money of rows; the last region is the servers' and network's."""
+        electricity, world = self.world.electricity, self.world
+        if electricity is None:
+            return None
+        servers = np.repeat(electricity.index[-1:], world.num_edges + 2)
+        index = np.concatenate([electricity.index[: world.num_clients], servers])
+        return replace(electricity, index=index).counted
 
     def _values(self, journal: Journal, snapshot: Snapshot | None) -> Values | TimingOnly:
         algorithm, shards, options = self.algorithm, self.shards, self.options

@@ -335,6 +335,7 @@ def test_list(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "devices": "rpi_4b",
         "servers": "edge_xeon_d",
         "links": "wifi5_ac",
+        "regions": "grid_france",
         "algorithms": "fedavg",
         "protocols": "semi_asynchronous",
         "datasets": "digits",

@@ -1,7 +1,8 @@
-"""The catalogue: devices, servers and links as data, one YAML file each, figures with sources.
+"""The catalogue: devices, servers, links and regions as data, one YAML file each, with sources.
 
-A file names its `kind` (device, server or link); its other keys are the fields of `Device` or
-`Server`, with the processor's fields under `processor:`, or a link's fields under `link:`. A
+A file names its `kind` (device, server, link or region); its other keys are the fields of `Device`
+or `Server`, with the processor's fields under `processor:`, a link's fields under `link:`, or the
+fields of `Region`. A
 processor or link is a part with a `name`: one of this room's, or an import path to one's own class,
 a file being relative to the profile's own folder.
 `sources` maps field paths ("processor.kappa") to where the figure comes from; `unverified` lists
@@ -28,9 +29,10 @@ from simfl.system.cpu import Processor
 from simfl.system.device import Device, Server
 from simfl.system.fields import build, suggestion
 from simfl.system.link import Link
+from simfl.system.region import Region
 
-Kind = Literal["device", "server", "link"]
-KINDS: tuple[Kind, ...] = ("device", "server", "link")
+Kind = Literal["device", "server", "link", "region"]
+KINDS: tuple[Kind, ...] = ("device", "server", "link", "region")
 
 Resolve = Callable[[str, Mapping[str, Any]], Any]
 """(part kind "processors" or "links", {name: import path, **fields}) -> instance."""
@@ -124,6 +126,12 @@ class Catalogue:
                     f"{profile.path}: {key}: unknown key{suggestion(key, ['link'])}"
                 )
         return self._part(Link, "link", profile)  # type: ignore[type-abstract]
+
+    def region(self, name: str) -> Region:
+        """The region `name`, whose electricity clients and servers use."""
+        profile = self.profile("region", name)
+        named = {"name": name, "sources": profile.sources, "unverified": profile.unverified}
+        return _guarded(f"{profile.path}", lambda: build(Region, {**profile.values, **named}))
 
     def _machine(self, cls: type[Machine], profile: Profile) -> Machine:
         processor = self._part(Processor, "processor", profile)  # type: ignore[type-abstract]

@@ -26,6 +26,7 @@ from simfl.system.link_columns import LinkColumns
 from simfl.system.message_loss import MessageLoss
 from simfl.system.messages import send, transmit_all
 from simfl.system.radio_paths import RadioPaths
+from simfl.system.region import Electricity
 from simfl.system.turn_plan import TurnPlan
 
 __all__ = ["TurnPlan", "World"]
@@ -43,7 +44,7 @@ class World:
     radio channels at their mean. Without `message_loss` every message arrives. A computation's
     duration has another factor, `straggler_shift` + `straggler_mean` * Exp(1), the shifted
     exponential of Lee et al., IEEE T-IT 2018. `example_bits` is the stored size of one example,
-    None where nobody has said it.
+    None where nobody has said it. `electricity` is that of the clients and, last, of the servers.
     """
 
     streams: Streams
@@ -71,6 +72,7 @@ class World:
     straggler_shift: float = 1.0
     straggler_mean: float = 0.0
     example_bits: float | None = None
+    electricity: Electricity | None = None
     uplink_codec: Codec = field(default_factory=Float32)
     downlink_codec: Codec = field(default_factory=Float32)
 

@@ -44,7 +44,12 @@ def write(folder: Path, name: str, text: str) -> Catalogue:
 def test_shipped_profiles_load(kind: Kind, name: str) -> None:
     """Every shipped profile builds."""
     catalogue = Catalogue()
-    load = {"device": catalogue.device, "server": catalogue.server, "link": catalogue.link}
+    load = {
+        "device": catalogue.device,
+        "server": catalogue.server,
+        "link": catalogue.link,
+        "region": catalogue.region,
+    }
 
     assert load[kind](name) is not None
 
@@ -237,7 +242,11 @@ def test_wrong_kind() -> None:
         ("  name: cpu", "  name: cpus", "processor.name: unknown processor 'cpus', did you mean"),
         ("  name: cpu", "", "processor: missing or not a mapping with a name"),
         ("1e8", "1e10", "processor.frequency_min_hz: found 1e+10"),
-        ("kind: device", "kind: devices", "kind: found 'devices', accepted: device, server, link"),
+        (
+            "kind: device",
+            "kind: devices",
+            "kind: found 'devices', accepted: device, server, link, region",
+        ),
         ("kind: device", "", "kind: found None"),
         ("  cores: 4", "  cores: 4\n  cores: 5", "cores: given twice"),
         ("  cores: 4", "  cores: [", "board.yaml:10: not valid YAML: expected"),

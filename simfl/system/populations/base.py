@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue, CatalogueError
 from simfl.system.device import Server
+from simfl.system.region import Electricity
 from simfl.system.world import World
 
 
@@ -32,6 +35,9 @@ class Population(ABC):
     bits_per_value: Annotated[
         float, "> 0", "stored size of one input value (a pixel), for work counted per bit"
     ] = 8.0
+    region: Annotated[
+        str | None, "region profile of clients and servers; null: CO2 and money are not counted"
+    ] = None
 
     def __post_init__(self) -> None:
         if self.edges > self.clients:
@@ -42,6 +48,14 @@ class Population(ABC):
     @abstractmethod
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
         """The world: arrays over clients, drawn from `streams`, machines from `catalogue`."""
+
+    def electricity(self, streams: Streams, catalogue: Catalogue) -> Electricity | None:
+        """Whose electricity the clients use, and last the servers; None: nobody counts it."""
+        if self.region is None:
+            return None
+        with named("region"):
+            region = self.own_catalogue(catalogue).region(self.region)
+        return Electricity([region], np.zeros(self.clients + 1, dtype=np.int64))
 
     def own_catalogue(self, catalogue: Catalogue) -> Catalogue:
         """`catalogue` with the folders of `profiles` before it; CatalogueError if one is absent."""

@@ -13,6 +13,7 @@ from simfl.system.cost import IntArray
 from simfl.system.device import Device
 from simfl.system.link import Link
 from simfl.system.populations.base import Population, named
+from simfl.system.region import Electricity
 from simfl.system.topology import evenly_spread, home_edge, square_positions
 from simfl.system.world import World
 
@@ -25,6 +26,7 @@ class Group:
     link: Annotated[str, "link profile"]
     share: Annotated[float | None, "> 0", "<= 1", "share of the clients"] = None
     count: Annotated[int | None, ">= 1", "number of clients, instead of a share"] = None
+    region: Annotated[str | None, "region profile; null: that of the population"] = None
     mode: Annotated[str | None, "power mode of an accelerator; null: at its highest clock"] = None
 
     @property
@@ -124,6 +126,24 @@ class CatalogueMix(Population):
             straggler_shift=self.straggler_shift,
             straggler_mean=self.straggler_mean,
         )
+
+    def electricity(self, streams: Streams, catalogue: Catalogue) -> Electricity | None:
+        """The groups' regions, and the population's for the servers."""
+        names = [group.region or self.region for group in self.groups]
+        if None in [*names, self.region]:
+            if all(group.region is None for group in self.groups):
+                return None
+            raise ValueError("region: missing, accepted: a region, as some groups have one")
+        catalogue, regions = self.own_catalogue(catalogue), {}
+        for place, name in enumerate(names):
+            with named(f"groups.{place}.region" if self.groups[place].region else "region"):
+                regions[name] = catalogue.region(str(name))
+        with named("region"):
+            regions[self.region] = catalogue.region(str(self.region))
+        known = list(regions)
+        of_group = np.array([known.index(name) for name in names])
+        index = np.append(of_group[self._group_index(streams)], known.index(self.region))
+        return Electricity(list(regions.values()), index)
 
     def _group_index(self, streams: Streams) -> IntArray:
         """Each client's group."""

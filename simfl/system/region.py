@@ -1,0 +1,107 @@
+"""Regions: what a joule from the grid costs and emits, by the hour.
+
+Rows of the event log draw constant power, so that a row's emissions are its joules times the mean
+intensity over its time, which is exact: E / (t1 - t0) * integral of the intensity from t0 to t1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated
+
+import numpy as np
+
+from simfl.system.cost import FloatArray, IntArray
+from simfl.system.series import StepSeries
+
+JOULES_PER_KWH = 3.6e6
+
+Steps = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """Electricity of one place: [seconds, value] pairs from time 0, each holding until the next.
+
+    Simulated time 0 is midnight. The price is counted in `currency`; null is unknown.
+    """
+
+    name: str
+    carbon_gco2_per_kwh: Annotated[Steps, "pairs of time in seconds and grams of CO2 equivalent"]
+    price_per_kwh: Annotated[Steps | None, "pairs of time in seconds and money"] = None
+    currency: str = "EUR"
+    period_s: Annotated[float | None, "> 0", "after which both begin again; null: never"] = 86400.0
+    sources: Mapping[str, str] = field(default_factory=dict)
+    unverified: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for key in ("carbon_gco2_per_kwh", "price_per_kwh"):
+            try:
+                self._series(getattr(self, key))
+            except ValueError as error:
+                raise ValueError(f"{key}: {error}") from error
+
+    @cached_property
+    def carbon(self) -> StepSeries | None:
+        """Grams of CO2 equivalent per kilowatt-hour over time."""
+        return self._series(self.carbon_gco2_per_kwh)
+
+    @cached_property
+    def price(self) -> StepSeries | None:
+        """Money per kilowatt-hour over time; None: unknown."""
+        return self._series(self.price_per_kwh)
+
+    def _series(self, steps: Steps | None) -> StepSeries | None:
+        if steps is None:
+            return None
+        times_s, values = [row[0] for row in steps], [row[1] for row in steps]
+        return StepSeries(times_s, values, self.period_s)
+
+
+@dataclass(frozen=True, eq=False)
+class Electricity:
+    """Which region's electricity each device uses: `regions[index]`, index over devices.
+
+    Raises ValueError for prices in different currencies, which cannot be added up.
+    """
+
+    regions: Sequence[Region]
+    index: IntArray
+
+    def __post_init__(self) -> None:
+        currencies = {one.currency for one in self.regions if one.price is not None}
+        if len(currencies) > 1:
+            raise ValueError(f"region: prices in {' and '.join(sorted(currencies))}; take one")
+
+    def counted(
+        self, device: IntArray, start_s: FloatArray, end_s: FloatArray, energy_j: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Grams of CO2 and money of joules drawn at constant power from start to end, per row.
+
+        Money is NaN where a region's price is unknown.
+        """
+        grams, money = np.zeros((2, device.size))
+        for number, region in enumerate(self.regions):
+            own = np.flatnonzero(self.index[device] == number)
+            span = (start_s[own], end_s[own], energy_j[own] / JOULES_PER_KWH)
+            grams[own] = _weighed(region.carbon, *span)
+            money[own] = _weighed(region.price, *span)
+        return grams, money
+
+
+def _weighed(
+    series: StepSeries | None, start_s: FloatArray, end_s: FloatArray, energy_kwh: FloatArray
+) -> FloatArray:
+    """Kilowatt-hours times the mean of a series over their time."""
+    if series is None:
+        return np.full(start_s.size, np.nan)
+    lasts_s = end_s - start_s
+    known = lasts_s > 0
+    mean = np.where(
+        known,
+        series.integral(start_s, end_s) / np.where(known, lasts_s, 1.0),
+        series.at(start_s),
+    )
+    return energy_kwh * mean
