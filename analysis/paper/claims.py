@@ -1,0 +1,111 @@
+"""Claims of a paper against the values of an exhibit: which hold, which fail.
+
+A claims file names the paper and lists claims:
+
+    id, statement, source   what is claimed, and where
+    kind                    hard: follows from the mathematics, one seed that breaks it makes it
+                            FAIL; directional: judged by the 95 % interval of the mean over the
+                            seeds; soft: depends on what is not stated, its figure is a NOTE
+    figure                  the command of the exhibit that it belongs to
+    metric                  "FIGURE/NAME", "FIGURE", or the difference "A - B" of the same seed
+    at_least, at_most       the margin
+    data                    the data sets that it is about (absent: all that are at hand)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+from scipy import stats
+
+KINDS = ("hard", "directional", "soft")
+
+
+def read_claims(file: Path) -> list[dict[str, Any]]:
+    """The claims of a file; raises ValueError for a kind that there is not or a missing margin."""
+    claims: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["claims"]
+    for one in claims:
+        if one["kind"] not in KINDS:
+            raise ValueError(f"{one['id']}: kind {one['kind']!r}; accepted: {', '.join(KINDS)}")
+        if "at_least" not in one and "at_most" not in one:
+            raise ValueError(f"{one['id']}: give at_least or at_most")
+    return claims
+
+
+def check_claims(file: Path, exhibit: str, values: pd.DataFrame) -> pd.DataFrame:
+    """The verdict on every claim about `exhibit`, one row per claim and data set.
+
+    Columns: verdict (HOLDS, FAILS, UNDECIDED, NOTE, SKIPPED), claim, data, value (mean over the
+    seeds), low and high (95 % interval; the range of the seeds for a hard claim), margin, seeds,
+    statement. SKIPPED: the exhibit has no such value.
+    """
+    rows = []
+    at_hand = [str(data) for data in pd.unique(values["data"])]
+    for claim in read_claims(file):
+        if claim["figure"] == exhibit:
+            for data in claim.get("data") or at_hand:
+                measured = metric(values[values["data"] == data], claim["metric"])
+                rows.append(_judged(claim, data, measured))
+    return pd.DataFrame(rows)
+
+
+def metric(values: pd.DataFrame, expression: str) -> np.ndarray:
+    """The expression's value per seed that has all of it; empty where none has."""
+    terms = [_term(values, term.strip()) for term in expression.split(" - ")]
+    table = pd.concat(terms, axis=1, join="inner")
+    first = table.iloc[:, 0].to_numpy(dtype=float)
+    return first - table.iloc[:, 1:].sum(axis=1).to_numpy(dtype=float)
+
+
+def _term(values: pd.DataFrame, term: str) -> pd.Series:
+    figure, _, name = term.partition("/")
+    rows = values[values["figure"] == figure]
+    rows = rows[rows["name"] == name] if name else rows
+    return rows.set_index("seed")["value"]
+
+
+def _judged(claim: Mapping[str, Any], data: str, measured: np.ndarray) -> dict[str, Any]:
+    low, high = _interval(claim["kind"], measured)
+    bounds = [("≥", claim.get("at_least")), ("≤", claim.get("at_most"))]
+    return {
+        "verdict": _verdict(claim, measured, low, high),
+        "claim": claim["id"],
+        "data": data,
+        "value": float(measured.mean()) if measured.size else float("nan"),
+        "low": low,
+        "high": high,
+        "margin": " ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None),
+        "seeds": measured.size,
+        "statement": claim["statement"],
+    }
+
+
+def _interval(kind: str, measured: np.ndarray) -> tuple[float, float]:
+    """The range of the seeds for hard claims, else the 95 % interval of their mean."""
+    if not measured.size or np.isnan(measured).any():
+        return float("nan"), float("nan")
+    if kind == "hard":
+        return float(measured.min()), float(measured.max())
+    if measured.size == 1:
+        return -np.inf, np.inf
+    reach = stats.t.ppf(0.975, measured.size - 1) * stats.sem(measured)
+    return float(measured.mean() - reach), float(measured.mean() + reach)
+
+
+def _verdict(claim: Mapping[str, Any], measured: np.ndarray, low: float, high: float) -> str:
+    if not measured.size:
+        return "SKIPPED"
+    if claim["kind"] == "soft":
+        return "NOTE"
+    at_least, at_most = claim.get("at_least", -np.inf), claim.get("at_most", np.inf)
+    if low >= at_least and high <= at_most:
+        return "HOLDS"
+    # One seed is enough to break a hard claim, the whole interval must lie beyond for the others.
+    if claim["kind"] == "hard":
+        return "FAILS" if low < at_least or high > at_most else "UNDECIDED"
+    return "FAILS" if high < at_least or low > at_most else "UNDECIDED"

@@ -1,0 +1,76 @@
+"""What a paper's script declares: experiments, scales, exhibits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from simfl.runfolder import LoadedRun
+
+if TYPE_CHECKING:
+    from paper.study import Study
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A row of a table or a line of a figure: a scenario file and what is changed in it.
+
+    `data` and `name` say which column and row; `overrides` are KEY=VALUE texts as `--set` takes
+    them. It is run once per seed.
+    """
+
+    data: str
+    name: str
+    scenario: Path
+    overrides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One finished run of an experiment. It may have diverged: its manifest's status says so."""
+
+    data: str
+    name: str
+    seed: int
+    run: LoadedRun
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the experiments are.
+
+    `data` are the data sets that the exhibits go through. `reduced` says for the head of every
+    table what is smaller than in the paper (empty: nothing). With `estimate`, the wall time is
+    estimated by short probes and printed before anything runs.
+    """
+
+    name: str
+    seeds: int
+    data: tuple[str, ...]
+    reduced: str = ""
+    estimate: bool = False
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or figure: `show` runs what it needs, prints and draws it, and returns its values.
+
+    The values have the columns data, name, seed, figure, value; `figure` is what was measured.
+    """
+
+    title: str
+    show: Callable[[Study], pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper: the file of its claims, the scales by name, the exhibits by their command."""
+
+    title: str
+    claims: Path
+    scales: Mapping[str, Scale]
+    exhibits: Mapping[str, Exhibit]

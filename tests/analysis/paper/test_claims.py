@@ -1,0 +1,112 @@
+"""Claims are judged by the values, each kind by its own rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from paper.claims import check_claims, read_claims
+
+CLAIMS = sorted((Path(__file__).parents[3] / "analysis" / "claims").glob("*.yaml"))
+
+
+def values(**by_name: list[float]) -> pd.DataFrame:
+    """Accuracies on MNIST by name, one per seed."""
+    return pd.DataFrame(
+        [
+            ("mnist", name, seed, "accuracy", value)
+            for name, accuracies in by_name.items()
+            for seed, value in enumerate(accuracies)
+        ],
+        columns=["data", "name", "seed", "figure", "value"],
+    )
+
+
+def verdict(folder: Path, table: pd.DataFrame, **claim: object) -> pd.Series:
+    """The only row about one claim on the exhibit t."""
+    one = {"id": "it", "statement": "It is so.", "source": "here", "figure": "t", **claim}
+    file = folder / "claims.yaml"
+    file.write_text(yaml.safe_dump({"paper": "p", "claims": [one]}), encoding="utf-8")
+    rows = check_claims(file, "t", table)
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("better", "expected"),
+    [
+        ([0.90, 0.91, 0.92], "HOLDS"),
+        ([0.72, 0.71, 0.73], "FAILS"),
+        ([0.70, 0.80, 0.95], "UNDECIDED"),
+        ([0.95], "UNDECIDED"),
+    ],
+)
+def test_a_directional_claim_is_judged_by_its_interval(
+    tmp_path: Path, better: list[float], expected: str
+) -> None:
+    """The 95 % interval of the paired difference on one side of the margin or not."""
+    table = values(a=better, b=[0.70, 0.71, 0.69])
+
+    row = verdict(
+        tmp_path, table, kind="directional", metric="accuracy/a - accuracy/b", at_least=0.1
+    )
+
+    assert row["verdict"] == expected
+    assert row["seeds"] == len(better)
+
+
+def test_differences_are_of_the_same_seed(tmp_path: Path) -> None:
+    """Seeds that differ much from one another do not blur a difference that is always the same."""
+    table = values(a=[0.2, 0.5, 0.8], b=[0.1, 0.4, 0.7])
+
+    row = verdict(
+        tmp_path, table, kind="directional", metric="accuracy/a - accuracy/b", at_least=0.05
+    )
+
+    assert row["verdict"] == "HOLDS"
+    assert row[["value", "low", "high"]].tolist() == pytest.approx([0.1, 0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [([0.0, 0.05], "HOLDS"), ([0.0, 0.06], "FAILS"), ([0.0, float("nan")], "UNDECIDED")],
+)
+def test_one_seed_breaks_a_hard_claim(tmp_path: Path, measured: list[float], expected: str) -> None:
+    """The mean does not excuse it; a value that could not be measured decides nothing."""
+    row = verdict(tmp_path, values(a=measured), kind="hard", metric="accuracy/a", at_most=0.05)
+
+    assert row["verdict"] == expected
+
+
+def test_a_soft_claim_is_noted(tmp_path: Path) -> None:
+    """It neither holds nor fails."""
+    row = verdict(tmp_path, values(a=[0.1]), kind="soft", metric="accuracy/a", at_least=1.4)
+
+    assert row["verdict"] == "NOTE"
+    assert row["value"] == pytest.approx(0.1)
+
+
+def test_a_claim_about_absent_data_is_skipped(tmp_path: Path) -> None:
+    """It is listed, without a figure."""
+    claim = {"kind": "hard", "metric": "accuracy/a", "at_least": 0.0, "data": ["svhn"]}
+
+    assert verdict(tmp_path, values(a=[0.1]), **claim)["verdict"] == "SKIPPED"
+
+
+def test_a_claim_without_a_margin_is_refused(tmp_path: Path) -> None:
+    """It could not turn out false."""
+    with pytest.raises(ValueError, match="it: give at_least or at_most"):
+        verdict(tmp_path, values(a=[0.1]), kind="hard", metric="accuracy/a")
+
+
+@pytest.mark.parametrize("file", CLAIMS, ids=lambda file: file.stem)
+def test_the_shipped_claims_are_well_formed(file: Path) -> None:
+    """Every claim has what it is judged by, and a name of its own."""
+    claims = read_claims(file)
+
+    assert len({one["id"] for one in claims}) == len(claims) > 0
+    for one in claims:
+        assert {"statement", "source", "figure", "metric"} <= set(one)

@@ -1,0 +1,202 @@
+"""Experiments are run once per seed, and not again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from paper import (
+    Exhibit,
+    Experiment,
+    Paper,
+    Scale,
+    Study,
+    cohens_d,
+    final_accuracy,
+    gather,
+    main,
+    mean_accuracy,
+    plot_means,
+    print_table,
+)
+from paper.pictures import new_figure
+
+SCENARIO = """
+data: {name: digits, partition: iid}
+model: linear
+population:
+  name: catalogue
+  clients: 4
+  groups: [{device: rpi_4b, link: wifi5_ac, share: 1.0}]
+algorithm: {name: fedavg, local: {epochs: 1, batch_size: 32, learning_rate: 0.05}}
+protocol: synchronous
+stop: {versions: 2}
+"""
+CLAIMS = """
+paper: A paper
+claims:
+  - id: half
+    statement: Half is right.
+    source: Table 1
+    kind: hard
+    figure: table1
+    metric: accuracy/fedavg
+    at_least: 0.5
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    """A scenario of a second."""
+    file = tmp_path / "base.yaml"
+    file.write_text(SCENARIO, encoding="utf-8")
+    return file
+
+
+def study(folder: Path, seeds: int = 2, *, estimate: bool = False) -> Study:
+    """On digits."""
+    return Study(Scale("smoke", seeds, ("digits",), estimate=estimate), folder, seeds, ("digits",))
+
+
+def test_a_trial_is_run_once(scenario: Path, tmp_path: Path, capsys) -> None:
+    """A second call, and the same scenario under another name, read what is there."""
+    first = study(tmp_path / "out").run([Experiment("digits", "fedavg", scenario)])
+    capsys.readouterr()
+    same = Experiment("digits", "of_another_table", scenario, ("algorithm.name=fedavg",))
+
+    second = study(tmp_path / "out").run([Experiment("digits", "fedavg", scenario), same])
+
+    assert capsys.readouterr().out == ""
+    assert [(one.name, one.seed) for one in first] == [("fedavg", 0), ("fedavg", 1)]
+    paths = [one.run.path for one in first]
+    assert [one.run.path for one in second] == paths + paths
+    assert len(set(paths)) == 2
+
+
+def test_a_trial_that_was_cut_off_goes_on(scenario: Path, tmp_path: Path, monkeypatch) -> None:
+    """Interrupted in the first run, the next call completes the same folder."""
+
+    def interrupt(run: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("simfl.outcome._final_scores", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            study(tmp_path / "out", 1).run([Experiment("digits", "fedavg", scenario)])
+    (folder,) = (tmp_path / "out" / "runs").iterdir()
+
+    (trial,) = study(tmp_path / "out", 1).run([Experiment("digits", "fedavg", scenario)])
+
+    assert trial.run.path == folder
+    assert trial.run.manifest["status"] == "completed"
+
+
+def test_absent_data_are_skipped_with_the_reason(scenario: Path, tmp_path: Path, capsys) -> None:
+    """The other data sets go on; nothing stands in for what is not there."""
+    absent = ("data.name=svhn", f"data.root={tmp_path}")
+    one = study(tmp_path / "out", 1)
+
+    trials = one.run(
+        [Experiment("svhn", "fedavg", scenario, absent), Experiment("digits", "fedavg", scenario)]
+    )
+
+    assert [trial.data for trial in trials] == ["digits"]
+    assert list(one.skipped) == ["svhn"]
+    assert "SKIPPED svhn: " in capsys.readouterr().out
+
+
+def test_a_run_that_diverges_is_a_result(scenario: Path, tmp_path: Path) -> None:
+    """Its accuracy is NaN, also when it is read again."""
+    wild = ("algorithm.local.learning_rate=3e38",)
+    for _ in range(2):
+        (trial,) = study(tmp_path / "out", 1).run([Experiment("digits", "wild", scenario, wild)])
+
+        assert trial.run.manifest["status"] == "diverged"
+        assert np.isnan(final_accuracy(trial.run)) and np.isnan(mean_accuracy(trial.run, 2))
+
+
+def test_the_wall_time_is_estimated_first(scenario: Path, tmp_path: Path, capsys) -> None:
+    """Of the runs that are still to do, before any of them."""
+    one = study(tmp_path / "out", 2, estimate=True)
+
+    one.run([Experiment("digits", "fedavg", scenario)])
+    one.run([Experiment("digits", "fedavg", scenario)])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("  2 of 2 runs to do, about 0.0 h")
+    assert lines[-1].startswith("  0 of 2 runs to do")
+
+
+def test_a_paper_shows_its_exhibits_and_judges_its_claims(
+    scenario: Path, tmp_path: Path, capsys
+) -> None:
+    """Table, verdicts and CSV files from one call."""
+    claims = tmp_path / "a_paper.yaml"
+    claims.write_text(CLAIMS, encoding="utf-8")
+
+    def table1(one: Study) -> pd.DataFrame:
+        trials = one.run([Experiment(data, "fedavg", scenario) for data in one.data])
+        values = gather(trials, lambda run: {"accuracy": final_accuracy(run)})
+        print_table(values, "accuracy", {("digits", "fedavg"): "99.9"}, scale=100, digits=1)
+        return values
+
+    paper = Paper(
+        "A paper",
+        claims,
+        {"smoke": Scale("smoke", 1, ("digits",), "everything")},
+        {"table1": Exhibit("Table 1: accuracy", table1)},
+    )
+
+    verdicts = main(paper, ["all", "--seeds", "2", "--out", str(tmp_path / "out")])
+
+    assert verdicts["verdict"].tolist() == ["HOLDS"]
+    assert verdicts["seeds"].tolist() == [2]
+    printed = capsys.readouterr().out
+    assert "Reduced: everything" in printed and "| digits, paper |" in printed
+    kept = pd.read_csv(tmp_path / "out" / "smoke" / "table1.csv")
+    assert kept.columns.tolist() == ["data", "name", "seed", "figure", "value"]
+    assert (kept["value"] > 0.5).all()
+    assert (tmp_path / "out" / "smoke" / "table1_claims.csv").exists()
+
+
+def test_a_table_has_means_and_deviations_beside_the_papers_figures(capsys) -> None:
+    """In percent where asked, "-" where there is nothing."""
+    values = pd.DataFrame(
+        [
+            ("mnist", "a", 0, "accuracy", 0.5),
+            ("mnist", "a", 1, "accuracy", 0.7),
+            ("svhn", "b", 0, "accuracy", 0.25),
+        ],
+        columns=["data", "name", "seed", "figure", "value"],
+    )
+
+    table = print_table(values, "accuracy", {("mnist", "a"): "61"}, scale=100, digits=1)
+
+    assert table.loc["a"].tolist() == ["60.0 ± 14.1", "61", "-", "-"]
+    assert table.loc["b"].tolist() == ["-", "-", "25.0", "-"]
+    assert "| a        | 60.0 ± 14.1 | 61" in capsys.readouterr().out
+
+
+def test_cohens_d_of_the_papers_own_figures() -> None:
+    """SVHN of FedCure's Table 1: 58.46 ± 1.13 and 57.51 ± 1.30 are 0.78 apart."""
+    fair = 58.46 + 1.13 * np.array([-1.0, 0.0, 1.0])
+    cure = 57.51 + 1.30 * np.array([-1.0, 0.0, 1.0])
+
+    assert cohens_d(fair, cure) == pytest.approx(0.78, abs=0.005)
+    assert np.isnan(cohens_d([1.0], [2.0]))
+
+
+def test_curves_are_means_over_the_seeds(scenario: Path, tmp_path: Path) -> None:
+    """A line per name, at every evaluated version."""
+    trials = study(tmp_path / "out").run([Experiment("digits", "fedavg", scenario)])
+    _, (axis,) = new_figure(1)
+
+    plot_means(axis, trials)
+
+    (line,) = axis.get_lines()
+    both = [one.run.rounds["accuracy"] for one in trials]
+    np.testing.assert_allclose(line.get_ydata(), (both[0] + both[1]) / 2)
+    assert line.get_label() == "fedavg"
