@@ -68,6 +68,7 @@ def scenario_reference() -> str:
         if key == "population":
             lines += [*_table(_frame_rows(PopulationSection)), ""]
             lines += _parts("availability", "population.availability")
+            lines += _parts("codecs", "population.uplink_codec or downlink_codec")
         lines += _parts(kind, key)
     lines += ["## decisions", "", _text(Decisions), "", *_table(_frame_rows(Decisions)), ""]
     for kind in Decisions.model_fields:
@@ -149,6 +150,10 @@ def _rows(nodes: Schema, needed: list[str], prefix: str = "") -> Iterator[Row]:
         inner, path = node, prefix + key
         if node.get("type") == "array" and isinstance(node.get("items"), dict):
             inner, path = node["items"], f"{prefix}{key}[]"
+        section = next((one for one in node.get("anyOf", ()) if one.get("properties")), None)
+        if section is not None:
+            yield path, "a section or null", _show(node.get("default")), node["description"]
+            inner = section
         if inner.get("properties"):
             default = node.get("default")
             filled = default if isinstance(default, dict) else {}

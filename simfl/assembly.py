@@ -67,7 +67,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     selection = parts[("decisions", "selection")]
     check_selection(scenario, selection, protocol)
     check_measures(scenario, algorithm, parts)
-    world = _world(scenario, parts[("population",)], streams)
+    world = _world(scenario, parts, streams)
     with blame(scenario.where("algorithm"), algorithm):
         algorithm.check_clients(world.num_clients)
     root = options.data_root or scenario.data.root or os.environ.get("SIMFL_DATA")
@@ -156,15 +156,22 @@ def _check_costs(world: World, network: Network) -> None:
         )
 
 
-def _world(scenario: Scenario, population: Any, streams: Streams) -> World:
+def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> World:
     def resolve(kind: str, values: Mapping[str, Any]) -> Any:
         # The values stand in a device or link file, which says itself where that is.
         return registry.build(kind, dict(values), KeyPath(Source("", scenario.base_dir, {})))
 
+    population = parts[("population",)]
     with blame(scenario.where("population"), population):
         catalogue = Catalogue((), scenario.base_dir, resolve)
         world: World = population.build(streams, catalogue)
-        return replace(world, electricity=population.electricity(streams, catalogue))
+        return replace(
+            world,
+            message_loss=population.message_loss,
+            uplink_codec=parts[("population", "uplink_codec")],
+            downlink_codec=parts[("population", "downlink_codec")],
+            electricity=population.electricity(streams, catalogue),
+        )
 
 
 def _network(scenario: Scenario, model: Any, data: Data, device: str) -> Network:

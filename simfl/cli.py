@@ -119,7 +119,8 @@ def list_names(
         str,
         typer.Argument(
             help="devices, servers, links, regions, algorithms, protocols, decisions, datasets,"
-            " partitions, models, populations, availability, measures, scenarios, traces or events."
+            " partitions, models, populations, availability, codecs, measures, scenarios, traces or"
+            " events."
         ),
     ],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Figures and sources.")] = False,

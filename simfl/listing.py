@@ -21,6 +21,7 @@ PARTS = (
     "models",
     "populations",
     "availability",
+    "codecs",
     "measures",
 )
 PROFILES = {"devices": "device", "servers": "server", "links": "link", "regions": "region"}

@@ -68,6 +68,7 @@ KINDS = {
     "availability": Kind(
         "simfl.system.availability", "simfl.system.availability.base:Availability"
     ),
+    "codecs": Kind("simfl.system.codecs", "simfl.system.codecs.base:Codec"),
     "measures": Kind("simfl.measures", "simfl.measures.base:Measure"),
     "processors": Kind("simfl.system", "simfl.system.cpu:Processor"),
     "links": Kind("simfl.system", "simfl.system.link:Link"),
@@ -211,6 +212,7 @@ def scenario_schema() -> dict[str, Any]:
     data["partition"] = schema("partitions")
     population = definitions["PopulationSection"]["properties"]
     population["availability"] = schema("availability")
+    population["uplink_codec"] = population["downlink_codec"] = schema("codecs")
     definitions["Evaluate"]["properties"]["measures"]["items"] = schema("measures")
     algorithm = definitions["AlgorithmSection"]["properties"]
     frame["algorithm"] = _beside(algorithm, "algorithms")

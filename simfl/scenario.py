@@ -105,6 +105,8 @@ class PopulationSection(_Named):
     """The clients and servers, whose own parameters stand beside these keys."""
 
     availability: AnyPart = Field(default_factory=_part("always"))
+    uplink_codec: AnyPart = Field(default_factory=_part("float32"))
+    downlink_codec: AnyPart = Field(default_factory=_part("float32"))
 
 
 class AlgorithmSection(_Named):
@@ -247,6 +249,8 @@ class Scenario(_Section):
             ("model",): ("models", self.model),
             ("population",): ("populations", self.population.part),
             ("population", "availability"): ("availability", self.population.availability),
+            ("population", "uplink_codec"): ("codecs", self.population.uplink_codec),
+            ("population", "downlink_codec"): ("codecs", self.population.downlink_codec),
             ("algorithm",): ("algorithms", self.algorithm.part),
             ("protocol",): ("protocols", self.protocol),
             **decisions,

@@ -350,6 +350,7 @@ def test_list(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "staleness": "exponential",
         "estimator": "nig",
         "availability": "periodic",
+        "codecs": "top_k",
         "measures": "participation",
         "scenarios": "quickstart",
         "traces": "fedscale-behaviour",

@@ -1,17 +1,10 @@
 """Lost messages: what they cost, and that no protocol waits for what never comes."""
 
-from dataclasses import replace
-
 import pandas as pd
 import pytest
 
-from simfl.assembly import assemble
-from simfl.execution import simulate
-from simfl.journal import Journal
 from simfl.protocols.clock import Stalled
-from simfl.simulation import Options
-from simfl.system.message_loss import MessageLoss
-from tests.small import SEMI_ASYNCHRONOUS, small
+from tests.small import SEMI_ASYNCHRONOUS, simulated, small
 
 PROTOCOLS = {
     "synchronous": "synchronous",
@@ -24,13 +17,14 @@ PROTOCOLS = {
 
 def lossy(tmp_path, protocol, probability, **changes):
     """A run over links that lose messages, and its events."""
-    scenario = small(protocol=PROTOCOLS[protocol], stop={"versions": 12}, **changes)
-    simulation = assemble(scenario, Options(device="cpu"))
-    loss = MessageLoss(probability=probability, timeout_s=0.1, attempts_max=2)
-    simulation = replace(simulation, world=replace(simulation.world, message_loss=loss))
-    run = simulation.make_run(tmp_path, Journal())
-    simulate(simulation, run)
-    run.close()
+    loss = {"probability": probability, "timeout_s": 0.1, "attempts_max": 2}
+    scenario = small(
+        protocol=PROTOCOLS[protocol],
+        population={"message_loss": loss},
+        stop={"versions": 12},
+        **changes,
+    )
+    run = simulated(scenario, tmp_path)[1]
     return run, pd.read_parquet(tmp_path / "events.parquet")
 
 

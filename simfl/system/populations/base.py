@@ -14,6 +14,7 @@ import numpy as np
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue, CatalogueError
 from simfl.system.device import Server
+from simfl.system.message_loss import MessageLoss
 from simfl.system.region import Electricity
 from simfl.system.world import World
 
@@ -37,6 +38,9 @@ class Population(ABC):
     ] = 8.0
     region: Annotated[
         str | None, "region profile of clients and servers; null: CO2 and money are not counted"
+    ] = None
+    message_loss: Annotated[
+        MessageLoss | None, "lost messages are sent again; null: every message arrives"
     ] = None
 
     def __post_init__(self) -> None:
