@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from simfl.learning.ablation import ablation_losses
 from simfl.learning.datasets.base import Examples
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
@@ -80,6 +81,28 @@ class Evaluator:
     def accuracy(self, members: Sequence[Parameters], on: str = "test") -> float:
         """Accuracy of the averaged outputs of `members`."""
         return self.metrics(members, on).accuracy
+
+    @property
+    def network(self) -> Network:
+        """The network whose models are evaluated."""
+        return self._network
+
+    def ablation_losses(self, weights: Parameters, on: str = "validation") -> Tensor:
+        """Mean loss of a model without each of its hidden units: (units,), float64."""
+        began = time.perf_counter()
+        network, examples = self._network, self._set(on)
+        losses = ablation_losses(network.hidden_units, network.objective, weights, examples)
+        self.seconds += time.perf_counter() - began
+        return losses
+
+    def batch_losses(self, member: Parameters, batch_size: int, on: str = "validation") -> Tensor:
+        """Mean loss of each batch of a set, in the set's order: (batches,), float64."""
+        examples = self._set(on)
+        outputs = outputs_of(self._network, member, examples.inputs)
+        losses = self._network.objective.per_example(outputs, examples.targets)
+        return torch.stack(
+            [batch.mean(dtype=torch.float64) for batch in torch.split(losses, batch_size)]
+        )
 
     def num_examples(self, on: str = "test") -> int:
         """How many examples the set `on` holds."""

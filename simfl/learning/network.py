@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.flop_counter import FlopCounterMode
@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters, size_bytes
 from simfl.learning.stacked import NotStackable, StackedForward
+from simfl.learning.units import HiddenUnits
 
 KernelFamily = Literal["stacked", "loop"]
 
@@ -176,6 +177,31 @@ class Network:
             return StackedForward(self._module, self.input_shape)
         except NotStackable:
             return None
+
+    @cached_property
+    def chain(self) -> tuple[tuple[str, nn.Module], ...]:
+        """The modules, by name, of a model that calls one after the other, each of them once.
+
+        Raises ValueError for any other model.
+        """
+        try:
+            first, *middle, last = fx.symbolic_trace(self._module).graph.nodes
+        except Exception as error:  # tracing runs the user's code, which may raise anything
+            raise ValueError(f"cannot be traced: {error}") from error
+        links = zip([first, *middle], [*middle, last], strict=True)
+        names = [str(node.target) for node in middle]
+        straight = all(after.all_input_nodes == [before] for before, after in links)
+        modules_only = all(node.op == "call_module" for node in middle)
+        if not straight or not modules_only or len(set(names)) < len(names):
+            raise ValueError("does not call its modules one after the other, each of them once")
+        modules = dict(self._module.named_modules())
+        return tuple((name, modules[name]) for name in names)
+
+    @cached_property
+    def hidden_units(self) -> HiddenUnits:
+        """The model's neurons and channels; raises ValueError where units cannot be told apart."""
+        self._module.eval()
+        return HiddenUnits(self.chain, dict(self._module.state_dict()), self.input_shape)
 
     @property
     def stackable(self) -> bool:

@@ -1,0 +1,187 @@
+"""Hidden units: which values of a model belong to which neuron or channel.
+
+A *unit* is an output of a hidden layer: a neuron of a Linear layer, a channel of a Conv2d. Its
+incoming values are the layer's weight row and bias (and those of a BatchNorm behind it), its
+outgoing ones the columns of the next layer's weight that read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from simfl.learning.parameters import Parameters
+from simfl.learning.stacked import CURVED_MODULES, PLAIN_MODULES
+
+KEEPS_UNITS_APART = (*PLAIN_MODULES, *CURVED_MODULES, nn.Dropout, nn.Dropout2d)
+"""Modules that compute each unit's activation from that unit alone."""
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A Linear or Conv2d layer of a chain.
+
+    `place` is its position in the chain, `positions` how often its weight is applied per example
+    (1, or the pixels of a convolution's output).
+    """
+
+    name: str
+    module: nn.Linear | nn.Conv2d
+    place: int
+    positions: int
+
+    @property
+    def weight(self) -> str:
+        """The name of its weight."""
+        return f"{self.name}.weight"
+
+    @property
+    def outputs(self) -> int:
+        """How many neurons or channels it has."""
+        weight: Tensor = self.module.weight
+        return int(weight.shape[0])
+
+
+@dataclass(frozen=True)
+class UnitLayer:
+    """The units of one hidden layer.
+
+    `first` is the number of the first one among all hidden units. `incoming` names the tensors
+    with one row per unit; `reader` is the next layer, each unit feeding `columns` of its columns.
+    """
+
+    first: int
+    count: int
+    incoming: tuple[str, ...]
+    reader: Affine
+    columns: int
+
+    @property
+    def place(self) -> slice:
+        """Where its units stand among all hidden units."""
+        return slice(self.first, self.first + self.count)
+
+
+class HiddenUnits:
+    """The hidden units of a model that is a chain of layers, numbered from its input on.
+
+    `chain`: the model's modules with their names, as they are called one after the other. Raises
+    ValueError for a model that is no such chain, or in which units meet outside Linear and Conv2d
+    layers.
+    """
+
+    def __init__(
+        self,
+        chain: Sequence[tuple[str, nn.Module]],
+        shapes: Parameters,
+        input_shape: tuple[int, ...],
+    ) -> None:
+        self.chain = tuple(chain)
+        self._shapes = {name: tensor.shape for name, tensor in shapes.items()}
+        affine = _affine_layers(self.chain, shapes, input_shape)
+        self.affine = tuple(affine)
+        layers: list[UnitLayer] = []
+        first = 0
+        for layer, reader in pairwise(affine):
+            incoming = _incoming(self.chain[layer.place : reader.place], layer.outputs)
+            columns = int(shapes[reader.weight].shape[1]) // layer.outputs
+            layers.append(UnitLayer(first, layer.outputs, incoming, reader, columns))
+            first += layer.outputs
+        self.layers = tuple(layers)
+        self.count = first
+        if not layers:
+            raise ValueError("has no hidden units: it has no hidden layer")
+
+    @property
+    def relu_only(self) -> bool:
+        """Whether a unit whose incoming values are zero stays silent and gets no gradient."""
+        between = [
+            module
+            for layer, reader in pairwise(self.affine)
+            for _, module in self.chain[layer.place + 1 : reader.place]
+        ]
+        relus = sum(type(module) is nn.ReLU for module in between)
+        plain = all(isinstance(module, nn.ReLU | nn.MaxPool2d | nn.Flatten) for module in between)
+        return plain and relus == len(self.layers)
+
+    def masks(self, kept: Tensor, *, outgoing: bool = True) -> Parameters:
+        """For every parameter of the chain, True where it belongs to kept units only.
+
+        kept: (units,), bool. Without `outgoing` the columns that read a dropped unit stay. The
+        last layer's outputs are no hidden units; its bias is always kept.
+        """
+        masks = {
+            name: torch.ones(shape, dtype=torch.bool, device=kept.device)
+            for name, shape in self._shapes.items()
+        }
+        for layer in self.layers:
+            mine = kept[layer.place]
+            for name in layer.incoming:
+                masks[name] &= mine.view(-1, *[1] * (masks[name].dim() - 1))
+            if outgoing:
+                weight = masks[layer.reader.weight]
+                columns = mine.repeat_interleave(layer.columns)
+                weight &= columns.view(1, -1, *[1] * (weight.dim() - 2))
+        return masks
+
+    def work(self, masks: Parameters) -> float:
+        """Multiply-adds of a forward pass with masked weights, as a share of the whole model's."""
+        kept = sum(one.positions * int(masks[one.weight].sum()) for one in self.affine)
+        whole = sum(one.positions * masks[one.weight].numel() for one in self.affine)
+        return kept / whole
+
+    def kept_per_layer(self, kept: Tensor) -> list[int]:
+        """How many units of each hidden layer are kept."""
+        return [int(kept[layer.place].sum()) for layer in self.layers]
+
+
+def run_chain(
+    modules: Sequence[tuple[str, nn.Module]], parameters: Parameters, inputs: Tensor
+) -> Tensor:
+    """The outputs of some modules of a chain, called one after the other on `parameters`."""
+    for name, module in modules:
+        inputs = functional_call(module, tensors_of(name, module, parameters), (inputs,))
+    return inputs
+
+
+def tensors_of(name: str, module: nn.Module, parameters: Parameters) -> Parameters:
+    """The tensors of one module of a chain, by the module's own names."""
+    return {short: parameters[f"{name}.{short}"] for short in module.state_dict()}
+
+
+def _affine_layers(
+    chain: Sequence[tuple[str, nn.Module]], shapes: Parameters, input_shape: tuple[int, ...]
+) -> list[Affine]:
+    """The Linear and Conv2d layers of a chain; raises ValueError for layers that mix units."""
+    found: list[Affine] = []
+    some = next(iter(shapes.values()))
+    activation = torch.zeros(1, *input_shape, dtype=some.dtype, device=some.device)
+    with torch.no_grad():
+        for place, (name, module) in enumerate(chain):
+            activation = run_chain([(name, module)], shapes, activation)
+            if isinstance(module, nn.Linear) or _whole_convolution(module):
+                positions = activation[0].numel() // activation.shape[1]
+                found.append(Affine(name, module, place, positions))  # type: ignore[arg-type]
+            elif not isinstance(module, (*KEEPS_UNITS_APART, nn.BatchNorm1d, nn.BatchNorm2d)):
+                kind = type(module).__name__
+                raise ValueError(f"{name} ({kind}) mixes hidden units, which cannot be left out")
+    return found
+
+
+def _whole_convolution(module: nn.Module) -> bool:
+    return isinstance(module, nn.Conv2d) and module.groups == 1
+
+
+def _incoming(chain: Sequence[tuple[str, nn.Module]], outputs: int) -> tuple[str, ...]:
+    """Names of the parameters with one row per output: the layer's own, and a BatchNorm's."""
+    return tuple(
+        f"{name}.{short}"
+        for name, module in chain
+        for short, tensor in module.named_parameters()
+        if len(tensor) == outputs
+    )
