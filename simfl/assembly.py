@@ -22,6 +22,7 @@ from simfl import registry
 from simfl.checks import (
     check_measures,
     check_model,
+    check_needs,
     check_pair,
     check_selection,
     check_stop,
@@ -32,12 +33,14 @@ from simfl.checks import (
 )
 from simfl.dealing import Shards, deal
 from simfl.decisions.divergence import mean_js
+from simfl.journal import make_key
 from simfl.learning.datasets.base import Data
 from simfl.learning.models.base import as_module
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.vision import augmentation, check_augmentation
 from simfl.lineage import numeric_platform, root_key
+from simfl.prelude import check_contributions, contributions_needed, standalone_scenario
 from simfl.protocols.observations import association_view
 from simfl.scenario import Keys, Scenario
 from simfl.simulation import TRAINERS, Options, Simulation
@@ -57,10 +60,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     check_workers(options.workers, options.trainer, device)
     torch.set_num_threads(1)  # bits depend on the thread count; one thread is also the fastest
     streams = Streams(scenario.seed)
-    parts, complete = {}, {}
-    for keys, (kind, part) in scenario.parts().items():
-        parts[keys] = registry.build(kind, part, scenario.where(*keys))
-        complete[keys] = registry.complete(kind, part, scenario.where(*keys))
+    parts, complete = _parts(scenario)
     resolved = scenario.with_parts(complete)
     algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
     check_pair(scenario, algorithm, protocol)
@@ -90,10 +90,13 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     check_stop(scenario, algorithm, network)
     with blame(scenario.where("population")):
         _check_costs(world, network)
+    check_needs(scenario, algorithm, network)
+    check_contributions(scenario, world.num_clients)
     platform = {**numeric_platform(network), "trainer": options.trainer}
     edge, association = _associate(scenario, parts, world, shards, streams)
     check_updates(scenario, algorithm, protocol, selection, edge)
-    return Simulation(
+    digest = shards.digest()
+    simulation = Simulation(
         scenario=scenario,
         resolved=resolved,
         options=options,
@@ -106,8 +109,52 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         edge=edge,
         association=association,
         platform=platform,
-        root=root_key(resolved, algorithm, parts[("model",)], shards.digest(), platform),
+        root=root_key(resolved, algorithm, parts[("model",)], digest, platform),
     )
+    if not contributions_needed(scenario, algorithm, simulation.measures):
+        return simulation
+    return _with_contributions(simulation, digest)
+
+
+def _with_contributions(simulation: Simulation, digest: str) -> Simulation:
+    """With the run in which clients train alone, unless what they contribute is given."""
+    given = simulation.scenario.algorithm.contributions
+    prelude = None
+    if given is not None and given.accuracy is not None:
+        known: tuple[Any, ...] = given.accuracy
+    else:
+        prelude = _prelude(simulation, digest)
+        known = (prelude.root, prelude.scenario.stop.versions)
+    root = simulation.root
+    if simulation.algorithm.needs_contributions:
+        root = make_key(root, "contributions", known)
+    return replace(simulation, prelude=prelude, root=root)
+
+
+def _prelude(simulation: Simulation, digest: str) -> Simulation:
+    scenario = standalone_scenario(simulation.resolved, simulation.algorithm)
+    parts, complete = _parts(scenario)
+    resolved, world = scenario.with_parts(complete), simulation.world
+    algorithm, model, platform = parts[("algorithm",)], parts[("model",)], simulation.platform
+    return replace(
+        simulation,
+        scenario=scenario,
+        resolved=resolved,
+        options=replace(simulation.options, facts=None, clock=None, watch=None),
+        parts=parts,
+        edge=world.home_edge,
+        association={},
+        root=root_key(resolved, algorithm, model, digest, platform),
+    )
+
+
+def _parts(scenario: Scenario) -> tuple[dict[Keys, Any], dict[Keys, dict[str, Any]]]:
+    """Every part of a scenario, and its keys with all defaults."""
+    parts, complete = {}, {}
+    for keys, (kind, part) in scenario.parts().items():
+        parts[keys] = registry.build(kind, part, scenario.where(*keys))
+        complete[keys] = registry.complete(kind, part, scenario.where(*keys))
+    return parts, complete
 
 
 def _associate(

@@ -125,6 +125,21 @@ def check_selection(scenario: Scenario, selection: Selection, protocol: Protocol
         )
 
 
+def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
+    """Raises `ScenarioError` where validation data are missing, or the model does not fit."""
+    name = registry.part_name(type(algorithm))
+    if algorithm.needs_validation and not scenario.data.validation_share:
+        raise scenario.where("data", "validation_share").error(
+            "0", "a share of the training data", f"{name} evaluates models on the server's own data"
+        )
+    try:
+        algorithm.check_network(network)
+    except ValueError as error:
+        raise scenario.where("model").error(
+            scenario.model.name, "", f"{name} cannot take the model {scenario.model.name}: {error}"
+        ) from error
+
+
 def check_stop(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
     """Raises `ScenarioError` for an end that no run of this algorithm can come to."""
     stop, name = scenario.stop, registry.part_name(type(algorithm))

@@ -6,9 +6,10 @@ import gc
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ from simfl.snapshots import Checkpoints, read_snapshot
 
 Manifest = dict[str, Any]
 JOURNAL = "journal.jsonl"
+STANDALONE = "standalone"
+"""The folder, in a run's own, of the run that says what its clients contribute."""
 
 
 class RunFailed(RuntimeError):
@@ -64,19 +67,56 @@ def run(
     options = options or Options()
     folder = Path(out) if out is not None else _default_folder(scenario)
     if resume and (folder / MANIFEST).exists():
-        simulation = assemble(scenario, options)
-        earlier = load_run(folder).manifest
-        check_resumable(folder, earlier, simulation)
-        if earlier["status"] == "completed":
-            return load_run(folder)
-        _go_on(simulation, folder)
-        return load_run(folder)
+        return _resumed(assemble(scenario, options), folder)
     _check_folder(folder, overwrite)
-    simulation = assemble(scenario, options)
+    return _begun(assemble(scenario, options), folder, overwrite)
+
+
+def _begun(simulation: Simulation, folder: Path, overwrite: bool = False) -> LoadedRun:
+    """Run into a new folder."""
+    options = simulation.options
     _make_folder(folder, overwrite)
     (folder / "scenario.yaml").write_text(simulation.resolved.to_yaml(), encoding="utf-8")
     execute(simulation, folder, Journal(folder / JOURNAL, dict(options.facts or {}), options.store))
     return load_run(folder)
+
+
+def _resumed(simulation: Simulation, folder: Path) -> LoadedRun:
+    """Carry a folder's run on to its end."""
+    earlier = load_run(folder).manifest
+    check_resumable(folder, earlier, simulation)
+    if earlier["status"] != "completed":
+        _go_on(simulation, folder)
+    return load_run(folder)
+
+
+def find_contributions(prelude: Simulation, folder: Path | None = None) -> Mapping[str, Any]:
+    """Let clients train alone (in `folder`, or leaving nothing): `accuracy` of each, and the cost.
+
+    Raises RuntimeError where that diverges.
+    """
+    try:
+        if folder is None:
+            one = prelude.make_run(None, Journal(shared=prelude.options.store))
+            simulate(prelude, one)
+            one.close()
+            rows: list[Any] = one.publications.evaluations
+            cost = figures(one)
+        else:
+            known = (folder / MANIFEST).exists()
+            loaded = _resumed(prelude, folder) if known else _begun(prelude, folder)
+            rows, cost = loaded.evaluations.to_dict("records"), loaded.manifest
+    except Diverged as error:
+        raise RuntimeError(f"clients' standalone training diverged: {error}") from error
+    scored = [row for row in rows if row["client"] is not None and row["client"] >= 0]
+    accuracy = {int(row["client"]): float(row["accuracy"]) for row in scored}
+    return {
+        "accuracy": [accuracy[client] for client in sorted(accuracy)],
+        "time_s": cost["horizon_s"],
+        "energy_j": cost["energy_j"],
+        "bytes": cost["bytes"],
+        "rounds": prelude.scenario.stop.versions,
+    }
 
 
 def _go_on(simulation: Simulation, folder: Path) -> None:
@@ -131,7 +171,8 @@ def execute(
     }
     write_manifest(folder, manifest)
     checkpoints = Checkpoints(folder, simulation.options.snapshot_seconds)
-    one = simulation.make_run(folder, journal, snapshot, check, checkpoints.due)
+    find = partial(find_contributions, folder=folder / STANDALONE)
+    one = simulation.make_run(folder, journal, snapshot, check, checkpoints.due, find)
 
     def close(status: str, reason: str | None) -> None:
         manifest.update(status=status, reason=reason)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 
 from simfl.eventlog import KINDS, STATES, write_parquet
+from simfl.protocols.rewards import reward_scores
 from simfl.protocols.run import Run
 from simfl.protocols.values import Values
 from simfl.runfolder import write_table
@@ -64,6 +65,7 @@ def _clients_table(simulation: Simulation, one: Run) -> pa.Table:
     for name, kind in (("bytes_received", "download"), ("bytes_sent", "upload")):
         columns[name] = accounts.bytes[clients, kinds.index(kind)].astype(np.int64)
     columns.update(_final_scores(one))
+    columns.update(_rewards(simulation, one))
     return pa.table(columns)
 
 
@@ -75,6 +77,20 @@ def _footprint(one: Run) -> dict[str, NDArray[np.float64]]:
         if any(region.price is not None for region in electricity.regions):
             known["electricity_cost"] = one.accounts.electricity_cost
     return known
+
+
+def _rewards(simulation: Simulation, one: Run) -> dict[str, list[float]]:
+    """What clients achieve alone and are rewarded with, on the test set, where that was asked."""
+    ref, values = one.publications.latest, one.values
+    if not isinstance(values, Values) or values.contributions is None or ref is None:
+        return {}
+    num_clients = simulation.world.num_clients
+    scores = reward_scores(values, simulation.streams, ref, num_clients, one.clock.now_s)
+    return {
+        "contribution": values.contributions.accuracy,
+        "reward_loss": [loss for loss, _ in scores],
+        "reward_accuracy": [accuracy for _, accuracy in scores],
+    }
 
 
 def _final_scores(one: Run) -> dict[str, list[float]]:
@@ -119,6 +135,7 @@ def figures(one: Run) -> dict[str, Any]:
             "facts_recalled": values.journal.recalled if values else 0,
         },
         "wall_by_phase_s": {name: round(s, 3) for name, s in one.values.wall_s().items()},
+        "contributions": values.contributions.known if values and values.contributions else None,
         "fingerprint": one.log.fingerprint,
         "warnings": one.warnings,
         "invariants": one.laws,

@@ -74,6 +74,7 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 Flag = Annotated[bool, Field(strict=True)]
 Share = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Accuracy = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
@@ -109,8 +110,27 @@ class PopulationSection(_Named):
     downlink_codec: AnyPart = Field(default_factory=_part("float32"))
 
 
+class Contributions(_Section):
+    """Each client's test accuracy without collaboration, which some algorithms and measures need.
+
+    It is found out by a run of the algorithm `standalone` with the same data, model, seed and
+    `local`, before the run itself, with seconds and joules of its own; or it is given.
+    """
+
+    rounds: Count | None = Field(
+        default=None, description="rounds of standalone training; null is stop.versions"
+    )
+    accuracy: tuple[Accuracy, ...] | None = Field(
+        default=None, description="one per client, instead of training"
+    )
+
+
 class AlgorithmSection(_Named):
     """The algorithm, whose own parameters stand beside these keys."""
+
+    contributions: Contributions | None = Field(
+        default=None, description="what clients achieve alone; null: found out where it is needed"
+    )
 
     non_finite: Literal["stop", "drop", "reset"] = Field(
         default="stop",

@@ -18,7 +18,7 @@ from simfl.dealing import Shards, shares_of_test_set
 from simfl.eventlog import KINDS, STATES, Actors, EventLog
 from simfl.journal import Journal, Snapshot, make_key
 from simfl.learning.batched import BatchedTrainer
-from simfl.learning.evaluate import Evaluator
+from simfl.learning.evaluate import Evaluator, client_set
 from simfl.learning.federation import Federation
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.network import Network
@@ -30,11 +30,12 @@ from simfl.measures.base import Measure, ModelMeasure
 from simfl.plugins import load_file
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Clock
+from simfl.protocols.contributions import Contributions
 from simfl.protocols.publication import Progress, Publications
 from simfl.protocols.run import Deciders, Run
 from simfl.protocols.stopping import StopRule
 from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Values, client_set
+from simfl.protocols.values import Values
 from simfl.registry import part_name
 from simfl.results import ResultStore
 from simfl.runfolder import LoadedRun
@@ -80,6 +81,7 @@ class Simulation:
 
     `resolved` is the scenario with every default filled in; `edge` each client's edge server,
     `association` how it was chosen, for the log; `root` the key under every learned value.
+    `prelude` is the run in which clients train alone, if what they contribute has to be found out.
     """
 
     scenario: Scenario
@@ -95,6 +97,7 @@ class Simulation:
     association: Mapping[str, Any]
     platform: Mapping[str, Any]
     root: str
+    prelude: Simulation | None = None
 
     @property
     def algorithm(self) -> Algorithm:
@@ -151,11 +154,13 @@ class Simulation:
         snapshot: Snapshot | None = None,
         check: Callable[[Any, int], None] | None = None,
         checkpoint: Callable[[Values], None] | None = None,
+        find_contributions: Callable[[Simulation], Mapping[str, Any]] | None = None,
     ) -> Run:
         """A run at time zero; its events go to `folder` (None: nowhere), its facts to `journal`.
 
         To resume one: `snapshot` are the values that it held, `check` is shown every segment of
         the log. `checkpoint` is called when a version is out, to keep a snapshot.
+        `find_contributions` runs the prelude, where there is one.
         """
         scenario, stop = self.scenario, self.scenario.stop
         rule = StopRule(
@@ -178,7 +183,7 @@ class Simulation:
         return Run(
             self.world,
             self.parts[("population", "availability")],
-            self._values(journal, snapshot),
+            self._values(journal, snapshot, self._contributions(journal, find_contributions)),
             deciders,
             self.shards.num_examples,
             self.edge,
@@ -216,7 +221,21 @@ class Simulation:
         index = np.concatenate([electricity.index[: world.num_clients], servers])
         return replace(electricity, index=index).counted
 
-    def _values(self, journal: Journal, snapshot: Snapshot | None) -> Values | TimingOnly:
+    def _contributions(
+        self, journal: Journal, find: Callable[[Simulation], Mapping[str, Any]] | None
+    ) -> Contributions | None:
+        given = self.scenario.algorithm.contributions
+        if given is not None and given.accuracy is not None:
+            fact = {"accuracy": list(given.accuracy)}
+            return Contributions(journal, make_key("contributions", given.accuracy), lambda: fact)
+        if self.prelude is None or find is None:
+            return None
+        key = make_key("contributions", self.prelude.root, self.prelude.scenario.stop.versions)
+        return Contributions(journal, key, partial(find, self.prelude))
+
+    def _values(
+        self, journal: Journal, snapshot: Snapshot | None, contributions: Contributions | None
+    ) -> Values | TimingOnly:
         algorithm, shards, options = self.algorithm, self.shards, self.options
         if not algorithm.learns:
             return TimingOnly(self.network, algorithm.local)
@@ -255,4 +274,5 @@ class Simulation:
             snapshot,
             options.store,
             self.scenario.algorithm.non_finite,
+            contributions,
         )

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from simfl.assembly import assemble
-from simfl.execution import simulate
+from simfl.execution import find_contributions, simulate
 from simfl.journal import Journal
 from simfl.protocols.run import Run
 from simfl.scenario import Scenario
@@ -61,7 +61,7 @@ def simulated(
 ) -> tuple[Simulation, Run]:
     """Run a scenario without writing more than events (with a folder) and return the run."""
     simulation = assemble(scenario, Options(device="cpu", **options))
-    run = simulation.make_run(folder, journal or Journal())
+    run = simulation.make_run(folder, journal or Journal(), find_contributions=find_contributions)
     simulate(simulation, run)
     run.close()
     return simulation, run

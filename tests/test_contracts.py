@@ -28,8 +28,10 @@ PAIRS = list(itertools.product(registry.names("algorithms"), registry.names("pro
 def scenario_of(algorithm: str, protocol: str) -> Scenario:
     """The small scenario with this pair; algorithms are run with their defaults."""
     local = {"batch_size": 16, "learning_rate": 0.1}
+    part = registry.resolve("algorithms", algorithm, small().base_dir)
     return small(
         dtype="float32",
+        data={"validation_share": 0.2 if part.needs_validation else 0.0},
         algorithm={"name": algorithm, "local": local},
         protocol=PROTOCOLS[protocol],
         stop={"versions": 4},

@@ -7,6 +7,7 @@ flat server over all of them), `merge` and `adopt` carry a state between tiers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -40,10 +41,15 @@ class ServerState:
 
 @dataclass(frozen=True)
 class ClientFacts:
-    """What the server knows of a client before training: data size and label counts."""
+    """What the server knows of a client before training: data size and label counts.
+
+    `contribution` is the test accuracy of a model that the client trained alone (NaN: nobody
+    asked, see `Algorithm.needs_contributions`).
+    """
 
     num_examples: int
     label_counts: tuple[int, ...] = ()
+    contribution: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,9 @@ class Algorithm:
     under, each with the reason; `paper_protocol` its paper's own (a run under another one is noted
     in the log); `min_updates` the fewest updates that `aggregate` takes; `learned_price` whether a
     brief's price depends on learned values; `personal` whether clients are served different
-    models; `learns` whether there is anything to train at all.
+    models; `learns` whether there is anything to train at all; `needs_contributions` whether
+    clients' standalone accuracy must be known before the start, and `needs_validation` whether the
+    server must hold a validation set.
     """
 
     local: LocalTraining = field(default_factory=LocalTraining)
@@ -74,9 +82,14 @@ class Algorithm:
     learned_price: ClassVar[bool] = False
     personal: ClassVar[bool] = False
     learns: ClassVar[bool] = True
+    needs_contributions: ClassVar[bool] = False
+    needs_validation: ClassVar[bool] = False
 
     def check_clients(self, count: int) -> None:
         """Raises ValueError, naming the field, where the settings do not fit so many clients."""
+
+    def check_network(self, network: Network) -> None:
+        """Raises ValueError for a model that the algorithm cannot handle."""
 
     def start(
         self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
@@ -154,6 +167,14 @@ class Algorithm:
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
         """The models whose averaged logits client `client` is rewarded with."""
         return [state.weights]
+
+    def concluded(self, state: ServerState, evaluator: Evaluator) -> ServerState:
+        """The last state, made ready to serve clients their rewards when training has ended."""
+        return state
+
+    def validation_passes(self, network: Network, version: int, updates: int) -> float:
+        """Forward passes over the server's validation set while it aggregates so many updates."""
+        return 0.0
 
     def server_work(self, network: Network, version: int, up_bytes: IntArray) -> Work:
         """What aggregating updates of these sizes costs: 2 K P operations, K + 1 models moved."""

@@ -43,6 +43,11 @@ def mean_loss(network: Network, parameters: Mapping[str, Tensor], examples: Exam
     return float(losses.mean(dtype=torch.float64))
 
 
+def client_set(client: int) -> str:
+    """The evaluator's name for a client's own data."""
+    return f"client-{client}"
+
+
 class Evaluator:
     """Evaluates models on named sets ("test", "validation", ...).
 

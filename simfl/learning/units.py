@@ -18,6 +18,10 @@ from torch.func import functional_call
 from simfl.learning.parameters import Parameters
 from simfl.learning.stacked import CURVED_MODULES, PLAIN_MODULES
 
+Layout = list[tuple[int, int, tuple[str, ...], str, int]]
+"""Per hidden layer: its first unit's number, how many it has, the tensors with one row per unit,
+the next layer's weight, and how many of its columns read each unit."""
+
 KEEPS_UNITS_APART = (*PLAIN_MODULES, *CURVED_MODULES, nn.Dropout, nn.Dropout2d)
 """Modules that compute each unit's activation from that unit alone."""
 
@@ -82,7 +86,7 @@ class HiddenUnits:
         input_shape: tuple[int, ...],
     ) -> None:
         self.chain = tuple(chain)
-        self._shapes = {name: tensor.shape for name, tensor in shapes.items()}
+        self._values = shapes
         affine = _affine_layers(self.chain, shapes, input_shape)
         self.affine = tuple(affine)
         layers: list[UnitLayer] = []
@@ -109,25 +113,17 @@ class HiddenUnits:
         plain = all(isinstance(module, nn.ReLU | nn.MaxPool2d | nn.Flatten) for module in between)
         return plain and relus == len(self.layers)
 
-    def masks(self, kept: Tensor, *, outgoing: bool = True) -> Parameters:
-        """For every parameter of the chain, True where it belongs to kept units only.
+    @property
+    def layout(self) -> Layout:
+        """Where units' values lie, in plain values that can be kept in a server's memory."""
+        return [
+            (one.first, one.count, one.incoming, one.reader.weight, one.columns)
+            for one in self.layers
+        ]
 
-        kept: (units,), bool. Without `outgoing` the columns that read a dropped unit stay. The
-        last layer's outputs are no hidden units; its bias is always kept.
-        """
-        masks = {
-            name: torch.ones(shape, dtype=torch.bool, device=kept.device)
-            for name, shape in self._shapes.items()
-        }
-        for layer in self.layers:
-            mine = kept[layer.place]
-            for name in layer.incoming:
-                masks[name] &= mine.view(-1, *[1] * (masks[name].dim() - 1))
-            if outgoing:
-                weight = masks[layer.reader.weight]
-                columns = mine.repeat_interleave(layer.columns)
-                weight &= columns.view(1, -1, *[1] * (weight.dim() - 2))
-        return masks
+    def masks(self, kept: Tensor, *, outgoing: bool = True) -> Parameters:
+        """For every parameter, True where it belongs to kept units only (`unit_masks`)."""
+        return unit_masks(self.layout, self._values, kept, outgoing=outgoing)
 
     def work(self, masks: Parameters) -> float:
         """Multiply-adds of a forward pass with masked weights, as a share of the whole model's."""
@@ -138,6 +134,28 @@ class HiddenUnits:
     def kept_per_layer(self, kept: Tensor) -> list[int]:
         """How many units of each hidden layer are kept."""
         return [int(kept[layer.place].sum()) for layer in self.layers]
+
+
+def unit_masks(
+    layout: Layout, weights: Parameters, kept: Tensor, *, outgoing: bool = True
+) -> Parameters:
+    """For every tensor of `weights`, True where it belongs to kept units only.
+
+    kept: (units,), bool. Without `outgoing` the columns that read a dropped unit stay. The last
+    layer's outputs are no hidden units; its bias is always kept. Running statistics are too.
+    """
+    masks = {
+        name: torch.ones(tensor.shape, dtype=torch.bool, device=kept.device)
+        for name, tensor in weights.items()
+    }
+    for first, count, incoming, reader, columns in layout:
+        mine = kept[first : first + count]
+        for name in incoming:
+            masks[name] &= mine.view(-1, *[1] * (masks[name].dim() - 1))
+        if outgoing:
+            read = mine.repeat_interleave(columns)
+            masks[reader] &= read.view(1, -1, *[1] * (masks[reader].dim() - 2))
+    return masks
 
 
 def run_chain(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +12,13 @@ from simfl.runfolder import LoadedRun
 
 
 class Measure(ABC):
-    """Computed from a run's tables when it has ended, and kept in its manifest."""
+    """Computed from a run's tables when it has ended, and kept in its manifest.
+
+    `needs_contributions` says that it reads what clients contribute and are rewarded with: the
+    columns `contribution`, `reward_loss` and `reward_accuracy` of `clients`.
+    """
+
+    needs_contributions: ClassVar[bool] = False
 
     @abstractmethod
     def compute(self, run: LoadedRun) -> dict[str, float]:

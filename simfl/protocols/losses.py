@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.learning.evaluate import client_set
 from simfl.learning.job import Memory
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.values import Values, client_set
+from simfl.protocols.values import Values
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

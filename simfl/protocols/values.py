@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Work
 from simfl.journal import Journal, Snapshot, make_key
-from simfl.learning.evaluate import Evaluator
+from simfl.learning.evaluate import Evaluator, client_set
 from simfl.learning.job import LocalJob, Memory, Price, Update
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters, all_finite
 from simfl.learning.trainer import Future, Trainer
 from simfl.protocols.arrivals import arrivals, lineage
+from simfl.protocols.contributions import Contributions
 from simfl.protocols.deliveries import Delivered, Prices
 from simfl.protocols.publication import Diverged
+from simfl.protocols.server_work import aggregation_work
 from simfl.protocols.state_ref import StateRef, StateStore
 from simfl.streams import Streams
 from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
@@ -54,6 +56,7 @@ class Values:
         snapshot: Snapshot | None = None,
         store: StateStore | None = None,
         non_finite: NonFinite = "stop",
+        contributions: Contributions | None = None,
     ) -> None:
         self.root = root
         self.algorithm = algorithm
@@ -61,6 +64,7 @@ class Values:
         self.trainer = trainer
         self.evaluator = evaluator
         self.journal = journal
+        self.contributions = contributions
         self._clients = clients
         self._streams = streams
         self._snapshot = snapshot or Snapshot()
@@ -72,14 +76,15 @@ class Values:
 
     def begin(self, clients: Sequence[int], tier: str) -> StateRef:
         """The state before training of the server that `tier` names, over its clients."""
-        facts = {client: self._clients[client] for client in clients}
         seed = self._streams.seed("model")
-        return self._ref(
-            make_key("begin", self.root, tier, tuple(clients)),
-            0,
-            lambda: self.algorithm.start(self.network, facts, self.evaluator, seed),
-            [],
-        )
+
+        def make() -> ServerState:
+            facts = {client: self._clients[client] for client in clients}
+            if self.algorithm.needs_contributions and self.contributions is not None:
+                facts = self.contributions.added_to(facts)
+            return self.algorithm.start(self.network, facts, self.evaluator, seed)
+
+        return self._ref(make_key("begin", self.root, tier, tuple(clients)), 0, make, [])
 
     @property
     def min_updates(self) -> int:
@@ -193,7 +198,8 @@ class Values:
 
     def server_work(self, ref: StateRef, delivered: Delivered) -> Work:
         """What aggregating these updates costs the server."""
-        return self.algorithm.server_work(self.network, ref.version, delivered.up_bytes)
+        sizes = delivered.up_bytes
+        return aggregation_work(self.algorithm, self.network, self.evaluator, ref.version, sizes)
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
@@ -340,8 +346,3 @@ class Values:
 
         scores: list[list[float]] = self.know(key, make)
         return scores
-
-
-def client_set(client: int) -> str:
-    """The evaluator's name for a client's own data."""
-    return f"client-{client}"

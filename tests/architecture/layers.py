@@ -63,8 +63,11 @@ ROOMS = {
     "checks": _room(
         f"learning decisions algorithms protocols measures registry {_FRAME}", "numpy torch"
     ),
+    "prelude": _room(f"algorithms.base measures {_FRAME}"),
     "simulation": _room(f"{_BELOW_ASSEMBLY} dealing", "torch numpy"),
-    "assembly": _room(f"{_BELOW_ASSEMBLY} simulation checks dealing lineage", "torch numpy simpy"),
+    "assembly": _room(
+        f"{_BELOW_ASSEMBLY} simulation checks dealing lineage prelude", "torch numpy simpy"
+    ),
     "replay": _room("eventlog", "pyarrow"),
     "serialization": _room("algorithms.base learning journal", "torch numpy"),
     "results": _room("serialization", "torch"),

@@ -19,7 +19,8 @@ class Partition(ABC):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """The rows of each client: ascending int64, disjoint, and none empty.
+        """The rows of each client: ascending int64, and none empty; disjoint, and no row twice,
+        unless the rule says that it draws with replacement.
 
         `targets`: class indices (rows,) or values (rows, outputs); `home_edge`: each client's
         edge server at the start (clients,); `natural`: owner of each row where the data set has

@@ -27,7 +27,8 @@ class Dirichlet(Partition):
 
     A small alpha gives each client few labels and unequal amounts, a large one IID data. The draw
     is repeated until every client has `min_examples` rows, or, where there are fewer than that
-    for each, an equal share's worth.
+    for each, an equal share's worth. With `balance`, labels are dealt one after the other and a
+    client that has an equal share of all rows already gets nothing of the next.
 
     Source: Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks",
     ICML 2019; repeated draws as in Li et al., "Federated Learning on Non-IID Data Silos", 2021.
@@ -35,6 +36,7 @@ class Dirichlet(Partition):
 
     alpha: Annotated[float, "> 0", "concentration: small is more uneven"] = 0.5
     min_examples: Annotated[int, ">= 1", "fewest examples of a client"] = 10
+    balance: Annotated[bool, "nothing more for a client with an equal share of all rows"] = False
 
     def split(
         self,
@@ -50,7 +52,7 @@ class Dirichlet(Partition):
         fewest = min(self.min_examples, len(labels) // clients)
         by_label = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         for _ in range(ATTEMPTS):
-            counts = np.array([self._counts(len(rows), clients, rng) for rows in by_label])
+            counts = self._draw([len(rows) for rows in by_label], clients, rng)
             if counts.sum(axis=0).min() >= fewest:
                 break
         else:
@@ -66,9 +68,19 @@ class Dirichlet(Partition):
         parts = [np.concatenate(pieces) for pieces in zip(*cuts, strict=True)]
         return sorted_rows(parts, "too few examples")
 
-    def _counts(self, rows: int, clients: int, rng: np.random.Generator) -> np.ndarray:
+    def _draw(self, rows: list[int], clients: int, rng: np.random.Generator) -> np.ndarray:
+        """How many rows of each label each client gets: shape (labels, clients)."""
+        counts = np.zeros((len(rows), clients), dtype=np.int64)
+        for label, count in enumerate(rows):
+            shares = rng.dirichlet(np.full(clients, min(self.alpha, EQUAL_SHARES)))
+            if self.balance:
+                shares = shares * (counts.sum(axis=0) < sum(rows) / clients)
+                shares = shares / shares.sum()
+            counts[label] = self._counts(shares, count)
+        return counts
+
+    def _counts(self, shares: np.ndarray, rows: int) -> np.ndarray:
         """How many of a label's rows each client gets: shape (clients,), sum `rows`."""
-        shares = rng.dirichlet(np.full(clients, min(self.alpha, EQUAL_SHARES)))
         ends = np.floor(np.cumsum(shares) * rows + 1e-9).astype(np.int64)
         ends[-1] = rows
         return np.diff(np.minimum(ends, rows), prepend=0)

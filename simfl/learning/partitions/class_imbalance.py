@@ -1,0 +1,51 @@
+"""Equal amounts of data, of ever more classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from simfl.learning.partitions.base import Partition, class_labels, sorted_rows
+
+
+@dataclass(frozen=True)
+class ClassImbalance(Partition):
+    """The first client has one class, the last one all, those between them the first k.
+
+    Each client has `total` / clients rows, the same number of every class it has and the remainder
+    of its last one, drawn with replacement: clients share rows, and one may have a row twice.
+
+    Source: CLA of FedSAC (arXiv 2405.18291), after the published code of CGSV (Xu et al., NeurIPS
+    2021); 5 clients have 1, 3, 5, 7 and 10 of 10 classes.
+    """
+
+    total: Annotated[int, ">= 1", "rows of all clients together"] = 20000
+
+    def split(
+        self,
+        targets: np.ndarray,
+        home_edge: np.ndarray,
+        natural: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> list[np.ndarray]:
+        """Rows drawn with replacement; raises ValueError where a client would have none."""
+        labels = class_labels(targets, "class_imbalance")
+        by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        size = self.total // len(home_edge)
+        parts = []
+        for count in class_counts(len(home_edge), len(by_class)):
+            each = np.full(count, size // count)
+            each[-1] += size - each.sum()
+            drawn = [
+                rng.choice(rows, number, replace=True)
+                for rows, number in zip(by_class, each, strict=False)
+            ]
+            parts.append(np.concatenate(drawn))
+        return sorted_rows(parts, "total is too small for so many clients")
+
+
+def class_counts(clients: int, classes: int) -> np.ndarray:
+    """How many classes each client has: (clients,), from 1 to all of them."""
+    return np.linspace(1, classes, clients).astype(np.int64)

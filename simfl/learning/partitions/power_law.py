@@ -1,0 +1,48 @@
+"""Amounts of data that follow a power law, labels at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from simfl.learning.partitions.base import Partition, sorted_rows
+
+SMALLEST, LARGEST = 0.01, 0.99
+"""The quantiles of the law between which clients stand at equal distances."""
+
+
+@dataclass(frozen=True)
+class PowerLaw(Partition):
+    """`total` random rows, client i's share following quantile i of the power law x^(exponent-1).
+
+    The last client gets what rounding up has left. Fits a regression too.
+
+    Source: POW of FedSAC (arXiv 2405.18291), after the published code of CGSV (Xu et al., NeurIPS
+    2021); 10 clients with 20,000 rows have 236, 628, 1020, ... 3373, 3760.
+    """
+
+    total: Annotated[int, ">= 1", "rows of all clients together"] = 20000
+    exponent: Annotated[float, "> 0", "a of the law"] = 1.65911332899
+
+    def split(
+        self,
+        targets: np.ndarray,
+        home_edge: np.ndarray,
+        natural: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> list[np.ndarray]:
+        """`total` of the rows; raises ValueError where there are fewer."""
+        if self.total > len(targets):
+            raise ValueError(f"total: found {self.total}, accepted: at most {len(targets)} rows")
+        drawn = rng.permutation(len(targets))[: self.total]
+        ends = np.cumsum(self.sizes(len(home_edge)))
+        return sorted_rows(np.split(drawn, ends[:-1]), "total is too small for so many clients")
+
+    def sizes(self, clients: int) -> np.ndarray:
+        """How many rows each client gets: (clients,), ascending but for the last."""
+        quantiles = np.array([SMALLEST, LARGEST]) ** (1 / self.exponent)
+        share = np.linspace(*quantiles, clients)
+        ends = np.minimum(np.cumsum(np.ceil(share / share.sum() * self.total)), self.total)
+        return np.diff(ends.astype(np.int64), prepend=0)

@@ -1,0 +1,83 @@
+"""Whether clients are rewarded with what they contribute (FedSAC, arXiv 2405.18291).
+
+    c        contributions: test accuracy of the model a client trains alone   `contribution`
+    theta*   rewards: test accuracy of what a client gets in the end           `reward_accuracy`
+    gamma    100 Pearson(c, theta*)                                            `fairness`
+
+Definition 1 (bounded collaborative fairness) reads c_i < theta*_i < (c_i + max theta*) / 2. As
+printed the best-rewarded client cannot satisfy it, so that the upper bound is not asked of it;
+where several are rewarded best, it is not asked of the best contributor among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.measures.base import Measure
+from simfl.runfolder import LoadedRun
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CollaborativeFairness(Measure):
+    """How rewards follow contributions, both as accuracies on the test set.
+
+    Algorithms that serve everybody the same model are scored after one more local epoch of each
+    client.
+    """
+
+    needs_contributions: ClassVar[bool] = True
+
+    def compute(self, run: LoadedRun) -> dict[str, float]:
+        """Pearson correlation, bounded fairness, accuracies, and Theorem 1's order of losses.
+
+        fairness: 100 Pearson(contribution, reward), NaN where either is the same for all;
+        bounded: 1 where all clients are rewarded within their bounds, bounded_share of them;
+        reward_max, reward_min, contribution_max: accuracies; ordered_pairs: the share of pairs
+        c_i >= c_j with loss_i <= loss_j.
+        """
+        if "contribution" not in run.clients:
+            return {}
+        contribution = run.clients["contribution"].to_numpy(dtype=float)
+        reward = run.clients["reward_accuracy"].to_numpy(dtype=float)
+        loss = run.clients["reward_loss"].to_numpy(dtype=float)
+        bounded = within_bounds(contribution, reward)
+        return {
+            "fairness": pearson_percent(contribution, reward),
+            "bounded": float(bounded.all()),
+            "bounded_share": float(bounded.mean()),
+            "reward_max": float(reward.max()),
+            "reward_min": float(reward.min()),
+            "contribution_max": float(contribution.max()),
+            "ordered_pairs": ordered_pairs(contribution, loss),
+        }
+
+
+def pearson_percent(contribution: FloatArray, reward: FloatArray) -> float:
+    """100 times Pearson's correlation; NaN where one of the two does not vary."""
+    if len(contribution) < 2 or np.ptp(contribution) == 0 or np.ptp(reward) == 0:
+        return float("nan")
+    return 100.0 * float(np.corrcoef(contribution, reward)[0, 1])
+
+
+def within_bounds(contribution: FloatArray, reward: FloatArray) -> NDArray[np.bool_]:
+    """Whether each client's reward is above what it contributes and below the upper bound."""
+    best = reward == reward.max()
+    exempt = best & (contribution == contribution[best].max())
+    below = reward < (contribution + reward.max()) / 2
+    bounded: NDArray[np.bool_] = (reward > contribution) & (below | exempt)
+    return bounded
+
+
+def ordered_pairs(contribution: FloatArray, loss: FloatArray) -> float:
+    """The share of pairs c_i >= c_j, i not j, whose losses are ordered the other way round."""
+    pairs = contribution[:, None] >= contribution[None, :]
+    np.fill_diagonal(pairs, False)
+    if not pairs.any():
+        return float("nan")
+    return float((loss[:, None] <= loss[None, :])[pairs].mean())

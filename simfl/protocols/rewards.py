@@ -1,0 +1,70 @@
+"""What each client is rewarded with when training has ended, scored on the test set.
+
+An algorithm that serves every client its own model is scored on those. Where all are served the
+same one, each client first trains it for one more local epoch on its own data, as CFFL, CGSV and
+FedSAC do to compare such algorithms; it is a measurement, and takes no simulated time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from simfl.journal import make_key
+from simfl.learning.job import Brief, LocalJob, Memory, Price, Recipe
+from simfl.learning.trainer import Future
+from simfl.protocols.state_ref import StateRef
+from simfl.protocols.values import Values
+from simfl.streams import Streams
+
+NO_PRICE = Price(down_bytes=0, up_bytes=0)
+
+
+def reward_scores(
+    values: Values, streams: Streams, ref: StateRef, num_clients: int, now_s: float
+) -> list[list[float]]:
+    """[loss, accuracy] on the test set of what each client is rewarded with at `now_s`."""
+    clients = range(num_clients)
+    if not values.algorithm.personal:
+        key = ("one more epoch", ref.key)
+        return list(values.know(key, partial(_trained_on, values, streams, ref, num_clients)))
+    jobs = {client: values.last_job(client, now_s) for client in clients}
+    lineage = tuple((client, job.key if job else None) for client, job in jobs.items())
+    return list(values.know(("rewards", ref.key, lineage), partial(_served, values, ref, jobs)))
+
+
+def _served(values: Values, ref: StateRef, jobs: Mapping[int, Future | None]) -> Any:
+    algorithm = values.algorithm
+    state = algorithm.concluded(ref.value(), values.evaluator)
+    scores = []
+    for client, job in jobs.items():
+        memory = job.memory() if job else Memory()
+        metrics = values.evaluator.metrics(algorithm.served(state, client, memory))
+        scores.append([metrics.loss, metrics.accuracy])
+    return scores
+
+
+def _trained_on(values: Values, streams: Streams, ref: StateRef, num_clients: int) -> Any:
+    local = replace(values.algorithm.local.at(ref.version), epochs=1, steps=None)
+    brief = Brief(ref.value().weights, Recipe(local), NO_PRICE)
+    seeds = streams.seeds("reward", np.arange(num_clients), np.full(num_clients, ref.version))
+    futures = [
+        values.trainer.submit(
+            LocalJob(
+                key=make_key("one more epoch", ref.key, client),
+                client=client,
+                seed=seed,
+                version=ref.version,
+                make_brief=lambda: brief,
+                ready=lambda: True,
+            )
+        )
+        for client, seed in enumerate(seeds)
+    ]
+    models = [{**brief.start, **future.result().payload} for future in futures]
+    found = [values.evaluator.metrics([model]) for model in models]
+    return [[metrics.loss, metrics.accuracy] for metrics in found]
