@@ -72,15 +72,23 @@ class Dirichlet(Partition):
         """How many rows of each label each client gets: shape (labels, clients)."""
         counts = np.zeros((len(rows), clients), dtype=np.int64)
         for label, count in enumerate(rows):
-            shares = rng.dirichlet(np.full(clients, min(self.alpha, EQUAL_SHARES)))
+            takes = np.ones(clients, dtype=bool)
             if self.balance:
-                shares = shares * (counts.sum(axis=0) < sum(rows) / clients)
-                shares = shares / shares.sum()
-            counts[label] = self._counts(shares, count)
+                takes = counts.sum(axis=0) < sum(rows) / clients
+            counts[label] = self._counts(count, clients, rng, takes)
         return counts
 
-    def _counts(self, shares: np.ndarray, rows: int) -> np.ndarray:
-        """How many of a label's rows each client gets: shape (clients,), sum `rows`."""
+    def _counts(
+        self, rows: int, clients: int, rng: np.random.Generator, takes: np.ndarray | None = None
+    ) -> np.ndarray:
+        """How many of a label's rows each client gets: shape (clients,), sum `rows`.
+
+        `takes`: which clients get any (None: all); at least one of them.
+        """
+        shares = rng.dirichlet(np.full(clients, min(self.alpha, EQUAL_SHARES)))
+        if takes is not None and not takes.all():
+            shares = np.where(takes, shares, 0.0)
+            shares = shares / shares.sum() if shares.sum() > 0 else takes / takes.sum()
         ends = np.floor(np.cumsum(shares) * rows + 1e-9).astype(np.int64)
         ends[-1] = rows
         return np.diff(np.minimum(ends, rows), prepend=0)

@@ -42,7 +42,7 @@ class PowerLaw(Partition):
 
     def sizes(self, clients: int) -> np.ndarray:
         """How many rows each client gets: (clients,), ascending but for the last."""
-        quantiles = np.array([SMALLEST, LARGEST]) ** (1 / self.exponent)
-        share = np.linspace(*quantiles, clients)
+        lowest, highest = (q ** (1 / self.exponent) for q in (SMALLEST, LARGEST))
+        share = np.linspace(lowest, highest, clients)
         ends = np.minimum(np.cumsum(np.ceil(share / share.sum() * self.total)), self.total)
         return np.diff(ends.astype(np.int64), prepend=0)
