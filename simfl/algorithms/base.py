@@ -68,8 +68,7 @@ class Algorithm:
     under, each with the reason; `paper_protocol` its paper's own (a run under another one is noted
     in the log); `min_updates` the fewest updates that `aggregate` takes; `learned_price` whether a
     brief's price depends on learned values; `personal` whether clients are served different
-    models; `learns` whether there is anything to train at all; `needs_contributions` whether
-    clients' standalone accuracy must be known before the start, and `needs_validation` whether the
+    models; `learns` whether there is anything to train at all; `needs_validation` whether the
     server must hold a validation set.
     """
 
@@ -82,8 +81,12 @@ class Algorithm:
     learned_price: ClassVar[bool] = False
     personal: ClassVar[bool] = False
     learns: ClassVar[bool] = True
-    needs_contributions: ClassVar[bool] = False
     needs_validation: ClassVar[bool] = False
+
+    @property
+    def needs_contributions(self) -> bool:
+        """Whether clients' standalone accuracy must be known before the start."""
+        return False
 
     def check_clients(self, count: int) -> None:
         """Raises ValueError, naming the field, where the settings do not fit so many clients."""

@@ -77,7 +77,6 @@ class FedSac(Algorithm):
     paper: ClassVar[str] = "arXiv 2405.18291"
     learned_price: ClassVar[bool] = True
     personal: ClassVar[bool] = True
-    needs_contributions: ClassVar[bool] = True
     needs_validation: ClassVar[bool] = True
 
     beta: Annotated[float, ">= 0", "sharpness of reputations; 0 gives everybody the model"] = 10.0
@@ -87,6 +86,11 @@ class FedSac(Algorithm):
     mask: Literal["structured", "incoming"] = "structured"
     min_units: Annotated[int, ">= 0", "units of each hidden layer that every submodel has"] = 1
     positions: Annotated[Positions, "how a message tells which values it holds"] = "none"
+
+    @property
+    def needs_contributions(self) -> bool:
+        """Reputations are made of them."""
+        return True
 
     def check_network(self, network: Network) -> None:
         """Its hidden units must be told apart."""

@@ -12,6 +12,7 @@ from typing import Literal
 
 from simfl.learning.parameters import BYTES_PER_VALUE
 
+SparsePositions = Literal["none", "dense", "bitmap", "index", "index32", "smallest"]
 Positions = Literal["none", "units", "dense", "bitmap", "index", "index32", "smallest"]
 
 

@@ -1,0 +1,81 @@
+"""CGSV: rewards are gradients, by how much a client's own gradient agrees with everybody's.
+
+Xu, Lyu, Ma, Miao, Foo, Low: Gradient-Driven Rewards to Guarantee Fairness in Collaborative Machine
+Learning, NeurIPS 2021; update rule as in its published code.
+
+    u_i     what client i changed, normalised to length Gamma        `normalisation`
+    g       the aggregate, sum_i r_i u_i (n_i / n in round 0)        `Round.step`
+    phi_i   cos(u_i, g)
+    r_i     reputation, 0.95 r_i + 0.05 phi_i, at least 1e-3, sum 1  `reputation`
+    q_i     tanh(beta r_i) / max_k tanh(beta r_k)                    `beta`
+
+Every client goes back to the model that it started the round with and adds, of each tensor of g,
+the ceil(q_i * size) largest values (at most size - 1); the server adds all of g.
+
+Departures from the paper: 1. clients that do not take part in a round keep reputation and model;
+2. running statistics of BatchNorm are averaged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from simfl.algorithms.base import ServerState
+from simfl.algorithms.gradient_rewards import (
+    GradientRewards,
+    Round,
+    flat,
+    layerwise_largest,
+    moved_reputation,
+    normalised_to,
+)
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import Update
+from simfl.learning.parameters import Parameters, weighted_sum
+
+
+@dataclass(frozen=True)
+class Cgsv(GradientRewards):
+    """Cosine gradient Shapley value: gradients as rewards."""
+
+    name: ClassVar[str] = "cgsv"
+    paper: ClassVar[str] = "NeurIPS 2021"
+
+    beta: Annotated[float, "> 0", "altruism: the larger, the more equal the rewards"] = 1.0
+    normalisation: Annotated[float, "> 0", "Gamma, length of every update"] = 0.5
+    memory_share: Annotated[float, ">= 0", "< 1", "of a reputation that is kept per round"] = 0.95
+
+    def _round(
+        self,
+        state: ServerState,
+        updates: Sequence[Update],
+        changes: Sequence[Parameters],
+        evaluator: Evaluator,
+    ) -> Round:
+        u = {
+            update.client: normalised_to(change, self.normalisation)
+            for update, change in zip(updates, changes, strict=True)
+        }
+        before = state.memory["reputation"]
+        if before:
+            held = self._shares(state, before)
+            weights = [held.get(client, 0.0) for client in u]
+        else:
+            weights = [float(update.num_examples) for update in updates]
+        g = weighted_sum(list(u.values()), [one / sum(weights) for one in weights])
+        phi = {client: _cosine(one, g) for client, one in u.items()}
+        reputation = moved_reputation(before, phi, self.memory_share, begin=0.0)
+        r = self._shares(state, reputation)
+        best = max(math.tanh(self.beta * r[client]) for client in r)
+        q = {client: math.tanh(self.beta * r[client]) / best for client in u}
+        rewards = {client: layerwise_largest(g, q[client]) for client in u}
+        return Round(g, rewards, reputation)
+
+
+def _cosine(left: Parameters, right: Parameters) -> float:
+    one, other = flat(left).double(), flat(right).double()
+    lengths = float(one.norm() * other.norm())
+    return float(one @ other) / lengths if lengths else 0.0

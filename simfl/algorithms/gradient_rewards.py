@@ -1,0 +1,257 @@
+"""What CFFL, CGSV and FedAVE share: clients keep models and are rewarded with parts of a gradient.
+
+A client trains the model that it keeps; the server aggregates what clients changed, and gives each
+client the largest values of the aggregate, the more of them the better its reputation. The models
+physically lie with the clients; the server's memory holds them because their next briefs are made
+of them, and only the rewards cross a link.
+
+Memory: `models` per client; `owed`, the values of the reward that a client's next download holds
+(-1: the whole model); `reputation`; `known`, each client's contribution, examples and classes. The
+first three go with the client's own tier, `known` is of all clients.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState
+from simfl.algorithms.positions import SparsePositions, message_bytes
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import Brief, Memory, Price, Update
+from simfl.learning.network import Network
+from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add, weighted_sum
+
+WHOLE = -1
+"""Instead of a number of values: the whole model is downloaded."""
+
+NEEDS_A_ROUND = (
+    "it compares the updates of a round with one another, and rewards clients with parts of their"
+    " aggregate"
+)
+NORMALISES = "it weighs updates against one another, so that a stale one's share would be undone"
+
+
+@dataclass(frozen=True)
+class Reward:
+    """What a client gets of a round: `change` of its model, of which `values` are sent to it."""
+
+    change: Parameters
+    values: int
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a server makes of a round's changes: its own step, and each client's reward."""
+
+    step: Parameters
+    rewards: Mapping[int, Reward]
+    reputation: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class GradientRewards(Algorithm, ABC):
+    """Base of algorithms that reward clients with parts of the aggregated gradient.
+
+    `reward_by` "contribution" puts each client's share of all contributions (test accuracy of
+    standalone training) in the place of its reputation, as FedSAC's comparisons do.
+    """
+
+    learned_price: ClassVar[bool] = True
+    personal: ClassVar[bool] = True
+    min_updates: ClassVar[int] = 2
+    refusals: ClassVar[Mapping[str, str]] = {
+        "asynchronous": NEEDS_A_ROUND,
+        "buffered": NORMALISES,
+    }
+
+    reward_by: Literal["contribution", "reputation"] = "contribution"
+    positions: Annotated[SparsePositions, "how a message tells which values it holds"] = "index"
+
+    @property
+    def needs_contributions(self) -> bool:
+        """Contributions are asked for only where they decide rewards."""
+        return self.reward_by == "contribution"
+
+    @abstractmethod
+    def _round(
+        self,
+        state: ServerState,
+        updates: Sequence[Update],
+        changes: Sequence[Parameters],
+        evaluator: Evaluator,
+    ) -> Round:
+        """The server's step and the clients' rewards; `changes` are those of the parameters."""
+
+    def start(
+        self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
+    ) -> ServerState:
+        """Everybody begins with the same model."""
+        state = super().start(network, clients, evaluator, seed)
+        memory = {
+            "models": dict.fromkeys(clients, state.weights),
+            "owed": dict.fromkeys(clients, WHOLE),
+            "reputation": {},
+            "known": {client: _known(facts) for client, facts in clients.items()},
+        }
+        return replace(state, memory=memory)
+
+    def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
+        """The model that the client keeps; what it downloads is the reward it is owed."""
+        owed = state.memory["owed"][client]
+        values = sum(state.weights[name].numel() for name in network.parameter_names)
+        rest = network.size_bytes - BYTES_PER_VALUE * values
+        sparse = message_bytes(values, owed, self.positions) + rest
+        price = self._turn(network, state, client)
+        down_bytes = network.size_bytes if owed == WHOLE else sparse
+        return Brief(
+            start=state.memory["models"][client],
+            recipe=self.recipe(network, state.version),
+            price=replace(price, down_bytes=down_bytes if price.work else 0),
+        )
+
+    def aggregate(
+        self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
+    ) -> ServerState:
+        """The server takes its step, and each participant's model its reward's.
+
+        Running statistics are averaged, and handed to everybody who took part.
+        """
+        names = evaluator.network.parameter_names
+        changes = [{name: update.delta[name] for name in names} for update in updates]
+        result = self._round(state, updates, changes, evaluator)
+        statistics = weighted_sum(
+            [{n: t for n, t in one.payload.items() if n not in names} for one in updates],
+            [1 / len(updates)] * len(updates),
+        )
+        models, owed = dict(state.memory["models"]), dict(state.memory["owed"])
+        for update in updates:
+            if (reward := result.rewards.get(update.client)) is not None:
+                models[update.client] = {**add(update.brief.start, reward.change), **statistics}
+                owed[update.client] = reward.values
+        reputation = {**state.memory["reputation"], **result.reputation}
+        memory = {**state.memory, "models": models, "owed": owed, "reputation": reputation}
+        weights = {**add(state.weights, result.step), **statistics}
+        return replace(state, weights=weights, memory=memory)
+
+    def merge(
+        self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]
+    ) -> ServerState:
+        """Weights are mixed; each client's records are those of the tier that it belongs to."""
+        merged = super().merge(state, lower, shares)
+        records: dict[str, Any] = {name: dict(kept) for name, kept in state.memory.items()}
+        for one in lower:
+            for name, kept in one.memory.items():
+                records[name].update(kept)
+        return replace(merged, memory=records)
+
+    def adopt(self, state: ServerState, upper: ServerState) -> ServerState:
+        """Every client's model moves by what the tier's weights move, and is downloaded whole."""
+        movement = {
+            name: tensor - state.weights[name]
+            for name, tensor in upper.weights.items()
+            if tensor.is_floating_point()
+        }
+        models = {c: add(model, movement) for c, model in state.memory["models"].items()}
+        memory = {
+            **state.memory,
+            "models": models,
+            "owed": dict.fromkeys(models, WHOLE),
+            "known": upper.memory["known"],
+        }
+        return replace(state, weights=upper.weights, memory=memory)
+
+    def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
+        """The client's own model, with its last reward."""
+        return [state.memory["models"][client]]
+
+    def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
+        """`value` is the mean number of values downloaded for this round, whole models left out."""
+        owed = [state.memory["owed"][update.client] for update in updates]
+        sparse = [one for one in owed if one != WHOLE]
+        reputation = state.memory["reputation"]
+        return {
+            "value": sum(sparse) / len(sparse) if sparse else math.nan,
+            "clients": [update.client for update in updates],
+            "downloaded_values": owed,
+            "reputations": [reputation.get(update.client, 0.0) for update in updates],
+        }
+
+    def _turn(self, network: Network, state: ServerState, client: int) -> Price:
+        """What a turn costs beside its download."""
+        return Price(down_bytes=0, up_bytes=network.size_bytes)
+
+    def _shares(self, state: ServerState, reputation: Mapping[int, float]) -> dict[int, float]:
+        """What rewards go by: reputations, or each client's share of all contributions."""
+        if self.reward_by == "reputation":
+            return dict(reputation)
+        contributions = {c: one["contribution"] for c, one in state.memory["known"].items()}
+        total = sum(contributions.values())
+        return {client: one / total for client, one in contributions.items()}
+
+
+def moved_reputation(
+    before: Mapping[int, float], seen: Mapping[int, float], keeps: float, begin: float | None
+) -> dict[int, float]:
+    """`keeps` of what is held plus the rest of what is seen, at least 1e-3, summing to 1.
+
+    `begin`: what a client without a reputation holds; None: what is seen.
+    """
+    moved = dict(before)
+    for client, figure in seen.items():
+        held = before.get(client, figure if begin is None else begin)
+        moved[client] = keeps * held + (1 - keeps) * figure
+    floored = {client: max(one, 1e-3) for client, one in moved.items()}
+    total = sum(floored.values())
+    return {client: one / total for client, one in floored.items()}
+
+
+def normalised_to(change: Parameters, length: float) -> Parameters:
+    """A change scaled to this L2 norm over all its tensors."""
+    scale = length / (float(flat(change).norm()) + 1e-7)
+    return {name: scale * tensor for name, tensor in change.items()}
+
+
+def layerwise_largest(step: Parameters, share: float) -> Reward:
+    """Of each tensor the ceil(share * size) largest values by magnitude, at most size - 1."""
+    kept, sent = {}, 0
+    for name, tensor in step.items():
+        count = min(math.ceil(share * tensor.numel()), tensor.numel() - 1)
+        kept[name] = largest(tensor, count)
+        sent += count
+    return Reward(kept, sent)
+
+
+def largest(tensor: Tensor, count: int) -> Tensor:
+    """The `count` largest values by magnitude in their places, zeros elsewhere; ties by place."""
+    values = tensor.reshape(-1)
+    kept = torch.argsort(values.abs(), descending=True, stable=True)[:count]
+    result = torch.zeros_like(values)
+    result[kept] = values[kept]
+    return result.view(tensor.shape)
+
+
+def flat(change: Parameters) -> Tensor:
+    """All values of a change as one vector."""
+    return torch.cat([tensor.reshape(-1) for tensor in change.values()])
+
+
+def unflat(vector: Tensor, like: Parameters) -> Parameters:
+    """A vector cut into tensors of the shapes of `like`."""
+    pieces = torch.split(vector, [tensor.numel() for tensor in like.values()])
+    return {n: piece.view(like[n].shape) for n, piece in zip(like, pieces, strict=True)}
+
+
+def _known(facts: ClientFacts) -> dict[str, float]:
+    classes = sum(count > 0 for count in facts.label_counts)
+    return {
+        "contribution": facts.contribution,
+        "examples": float(facts.num_examples),
+        "classes": classes / max(len(facts.label_counts), 1),
+    }
