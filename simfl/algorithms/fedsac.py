@@ -45,7 +45,7 @@ import torch
 from torch import Tensor
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState
-from simfl.algorithms.positions import Positions, message_bytes
+from simfl.algorithms.positions import UnitPositions, message_bytes
 from simfl.learning.ablation import full_passes
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, Memory, Price, Update
@@ -85,7 +85,7 @@ class FedSac(Algorithm):
     importance_every: Annotated[int, ">= 1", "versions from one evaluation to the next"] = 10
     mask: Literal["structured", "incoming"] = "structured"
     min_units: Annotated[int, ">= 0", "units of each hidden layer that every submodel has"] = 1
-    positions: Annotated[Positions, "how a message tells which values it holds"] = "none"
+    positions: Annotated[UnitPositions, "how a message tells which values it holds"] = "none"
 
     @property
     def needs_contributions(self) -> bool:

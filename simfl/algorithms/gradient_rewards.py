@@ -22,11 +22,12 @@ import torch
 from torch import Tensor
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState
-from simfl.algorithms.positions import SparsePositions, message_bytes
+from simfl.algorithms.positions import message_bytes
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, Memory, Price, Update
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add, weighted_sum
+from simfl.system.codecs.sparse import Positions
 
 WHOLE = -1
 """Instead of a number of values: the whole model is downloaded."""
@@ -72,7 +73,7 @@ class GradientRewards(Algorithm, ABC):
     }
 
     reward_by: Literal["contribution", "reputation"] = "contribution"
-    positions: Annotated[SparsePositions, "how a message tells which values it holds"] = "index"
+    positions: Annotated[Positions, "how a message tells which values it holds"] = "index"
 
     @property
     def needs_contributions(self) -> bool:

@@ -26,7 +26,7 @@ from simfl.algorithms.fedsac import (
     raw_importance,
     reputations,
 )
-from simfl.algorithms.positions import Positions, message_bytes
+from simfl.algorithms.positions import UnitPositions, message_bytes
 from simfl.learning.datasets.base import Examples
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
@@ -393,10 +393,11 @@ def test_full_models_weigh_what_table_8_says() -> None:
         ("smallest", 1 + 4 * 300 + 125),
     ],
 )
-def test_bytes_of_a_message_with_300_of_1000_values(positions: Positions, expected: int) -> None:
+def test_bytes_of_a_message_with_300_of_1000_values(
+    positions: UnitPositions, expected: int
+) -> None:
     """10 bits number 1000 values; 400 hidden units take 50 bytes."""
     assert message_bytes(1000, 300, positions, units=400) == expected
-    assert message_bytes(1000, 0, positions, units=400) == 0
 
 
 def test_smallest_is_never_larger_than_dense_and_a_byte() -> None:

@@ -39,7 +39,8 @@ ROOMS = {
     "system": _room("", "simpy numpy"),
     "learning": _room("", "torch torchvision numpy sklearn"),
     "decisions": _room("", "numpy scipy sklearn"),
-    "algorithms": _room("learning decisions", "torch numpy scipy"),
+    # What sparse messages weigh is a formula, the same one for codecs and for submodels.
+    "algorithms": _room("learning decisions system.codecs.sparse", "torch numpy scipy"),
     "protocols": _room(
         "system learning decisions algorithms.base accounts eventlog eventrows journal",
         "simpy numpy",
