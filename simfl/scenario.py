@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from simfl.plugins import is_import_path, plugin_file
-from simfl.validation import validate
+from simfl.validation import canonical, validate
 from simfl.yaml_source import Key, KeyPath, Source, dump, read_source
 
 Keys = tuple[Key, ...]
@@ -324,7 +324,7 @@ class Scenario(_Section):
         """
         content = self.portable()
         del content["name"]
-        text = json.dumps(_canonical(content), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(canonical(content), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _rename_files(self, content: dict[str, Any], rename: Callable[[Path], str]) -> None:
@@ -339,14 +339,6 @@ class Scenario(_Section):
 
 def _content_hash(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else file.name
-
-
-def _canonical(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _canonical(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_canonical(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def frame_schema() -> dict[str, Any]:

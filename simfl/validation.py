@@ -195,6 +195,15 @@ class LenientJsonSchema(GenerateJsonSchema):
         return {}
 
 
+def canonical(value: Any) -> Any:
+    """Plain values in which whole numbers are integers, so that equal ones are written alike."""
+    if isinstance(value, dict):
+        return {key: canonical(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def json_schema(checker: TypeAdapter[Any]) -> dict[str, Any]:
     """The JSON Schema of what `checker` accepts, without references: it fits into any other."""
     schema = checker.json_schema(schema_generator=LenientJsonSchema)
