@@ -19,7 +19,9 @@ INDICES: dict[Callable[..., float], tuple[float, float]] = {
 """Values at equality and where one of four has everything."""
 
 
-@pytest.mark.parametrize(("index", "values"), INDICES.items(), ids=str)
+@pytest.mark.parametrize(
+    ("index", "values"), INDICES.items(), ids=[index.__name__ for index in INDICES]
+)
 def test_the_extremes(index, values):
     """Equal numbers, and one alone."""
     assert index([3.0] * 4) == pytest.approx(values[0])
