@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,13 +43,42 @@ from simfl.lineage import numeric_platform, root_key
 from simfl.prelude import check_contributions, contributions_needed, standalone_scenario
 from simfl.protocols.observations import association_view
 from simfl.scenario import Keys, Scenario
-from simfl.simulation import TRAINERS, Options, Simulation
+from simfl.simulation import TRAINERS, Options, Simulation, digest
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
 from simfl.system.world import World
 from simfl.yaml_source import KeyPath, Source, blame
 
 IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """A scenario whose parts are built and whose machines are there, without any data."""
+
+    resolved: Scenario
+    parts: Mapping[Keys, Any]
+    streams: Streams
+    world: World
+
+    @property
+    def digest(self) -> str:
+        """That of the whole simulation (`Simulation.digest`)."""
+        return digest(self.resolved, self.world)
+
+
+def outlined(scenario: Scenario) -> Outline:
+    """What can be built of a scenario without reading data; raises `ScenarioError`."""
+    streams = Streams(scenario.seed)
+    parts, complete = _parts(scenario)
+    algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
+    check_pair(scenario, algorithm, protocol)
+    check_selection(scenario, parts[("decisions", "selection")], protocol)
+    check_measures(scenario, algorithm, parts)
+    world = _world(scenario, parts, streams)
+    with blame(scenario.where("algorithm"), algorithm):
+        algorithm.check_clients(world.num_clients)
+    return Outline(scenario.with_parts(complete), parts, streams, world)
 
 
 def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
@@ -59,17 +88,10 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     device = torch_device(options.device)
     check_workers(options.workers, options.trainer, device)
     torch.set_num_threads(1)  # bits depend on the thread count; one thread is also the fastest
-    streams = Streams(scenario.seed)
-    parts, complete = _parts(scenario)
-    resolved = scenario.with_parts(complete)
+    outline = outlined(scenario)
+    parts, streams, world = outline.parts, outline.streams, outline.world
     algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
-    check_pair(scenario, algorithm, protocol)
     selection = parts[("decisions", "selection")]
-    check_selection(scenario, selection, protocol)
-    check_measures(scenario, algorithm, parts)
-    world = _world(scenario, parts, streams)
-    with blame(scenario.where("algorithm"), algorithm):
-        algorithm.check_clients(world.num_clients)
     root = options.data_root or scenario.data.root or os.environ.get("SIMFL_DATA")
     shards = deal(
         scenario,
@@ -95,10 +117,10 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     platform = {**numeric_platform(network), "trainer": options.trainer}
     edge, association = _associate(scenario, parts, world, shards, streams)
     check_updates(scenario, algorithm, protocol, selection, edge)
-    digest = shards.digest()
+    data_digest = shards.digest()
     simulation = Simulation(
         scenario=scenario,
-        resolved=resolved,
+        resolved=outline.resolved,
         options=options,
         parts=parts,
         streams=streams,
@@ -109,11 +131,11 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         edge=edge,
         association=association,
         platform=platform,
-        root=root_key(resolved, algorithm, parts[("model",)], digest, platform),
+        root=root_key(outline.resolved, algorithm, parts[("model",)], data_digest, platform),
     )
     if not contributions_needed(scenario, algorithm, simulation.measures):
         return simulation
-    return _with_contributions(simulation, digest)
+    return _with_contributions(simulation, data_digest)
 
 
 def _with_contributions(simulation: Simulation, digest: str) -> Simulation:

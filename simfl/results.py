@@ -11,8 +11,11 @@ import json
 import os
 import pickle
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
+from uuid import uuid4
 
 import torch
 
@@ -82,20 +85,22 @@ class MemoryStore:
 class FolderStore:
     """Results in a folder that several runs, one after another or at once, may share.
 
-    One file per value, written whole or not at all; facts are lines of `facts.jsonl`. When the
-    files exceed `limit_bytes`, those used longest ago go. Raises `OSError` where the disk refuses.
+    One file per value, written whole or not at all; facts are lines of a file of each writer's
+    own, so that writers on several machines never meet. When the values exceed `limit_bytes`, those
+    used longest ago go. Raises `OSError` where the disk refuses.
     """
 
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._folder = folder
         self._limit_bytes = limit_bytes
         folder.mkdir(parents=True, exist_ok=True)
-        self._sizes = {path.stem: path.stat().st_size for path in folder.glob("*.pt")}
+        self._sizes = {path.stem: size for path, size, _ in self._files()}
         self._bytes = sum(self._sizes.values())
         self._facts: dict[str, Any] = {}
-        self._facts_path = folder / "facts.jsonl"
-        if self._facts_path.exists():
-            for line in self._facts_path.read_text(encoding="utf-8").splitlines():
+        self._own = uuid4().hex
+        self._facts_path = folder / f"facts-{self._own}.jsonl"
+        for file in sorted(folder.glob("facts*.jsonl")):
+            for line in file.read_text(encoding="utf-8").splitlines():
                 try:
                     key, fact = json.loads(line)
                 except ValueError:
@@ -118,7 +123,7 @@ class FolderStore:
         if key in self:
             return
         content = saved(value)
-        partial = self._folder / f"{key}.{os.getpid()}.partial"
+        partial = self._folder / f"{key}.{self._own}.partial"
         partial.write_bytes(content)
         partial.replace(self._path(key))
         self._sizes[key] = len(content)
@@ -139,23 +144,29 @@ class FolderStore:
             self._facts[key] = fact
             line = (json.dumps([key, fact]) + "\n").encode()
             with self._facts_path.open("ab", buffering=0) as file:
-                file.write(line)  # one write of a short line: several runs may append at once
+                file.write(line)
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{key}.pt"
 
+    def _files(self) -> Iterator[tuple[Path, int, float]]:
+        """The values' files with their bytes and when they were last used."""
+        for path in self._folder.glob("*.pt"):
+            with suppress(FileNotFoundError):  # another run has just made room
+                state = path.stat()
+                yield path, state.st_size, state.st_mtime
+
     def _make_room(self) -> None:
         """Delete the files used longest ago, down to nine tenths of the limit."""
-        files = sorted(
-            (path for path in self._folder.glob("*.pt")), key=lambda path: path.stat().st_mtime
-        )
-        sizes = {path.stem: path.stat().st_size for path in files}
+        files = sorted(self._files(), key=lambda one: one[2])
+        sizes = {path.stem: size for path, size, _ in files}
         total = sum(sizes.values())
-        for path in files:
+        for path, size, _ in files:
             if total <= 0.9 * self._limit_bytes:
                 break
             path.unlink(missing_ok=True)
-            total -= sizes.pop(path.stem)
+            total -= size
+            del sizes[path.stem]
         self._sizes, self._bytes = sizes, total
 
 

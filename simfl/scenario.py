@@ -229,24 +229,25 @@ class Scenario(_Section):
             source = source.with_value("seed", seed, "--seed")
         if "name" not in source.content:
             source = source.with_value("name", Path(path).stem, source.file)
-        return cls._from_source(source)
+        return cls.from_source(source)
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any], base_dir: Path | str = ".") -> Scenario:
         """The scenario in a mapping; files of import paths are relative to `base_dir`."""
-        return cls._from_source(
+        return cls.from_source(
             Source("scenario", Path(base_dir).absolute(), copy.deepcopy(dict(content)))
         )
 
     @classmethod
-    def _from_source(cls, source: Source) -> Scenario:
+    def from_source(cls, source: Source) -> Scenario:
+        """The scenario in a source's content; raises ScenarioError."""
         scenario = validate(TypeAdapter(cls), source.content, KeyPath(source))
         scenario._source = source
         return scenario
 
     def with_overrides(self, overrides: Sequence[str]) -> Scenario:
         """This scenario after `KEY=VALUE` overrides, as `--set` gives them."""
-        return self._from_source(self._source.with_overrides(overrides))
+        return self.from_source(self._source.with_overrides(overrides))
 
     @property
     def base_dir(self) -> Path:
@@ -297,7 +298,7 @@ class Scenario(_Section):
         source = Source(
             self._source.file, self.base_dir, content, self._source.lines, self._source.origins
         )
-        return self._from_source(source)
+        return self.from_source(source)
 
     def as_mapping(self) -> dict[str, Any]:
         """The whole content as plain values, defaults of the frame included."""

@@ -75,6 +75,13 @@ class Options:
     store: ResultStore | None = None
 
 
+def digest(resolved: Scenario, world: World) -> str:
+    """Equal for equal simulations: the resolved scenario, and its machines' own figures."""
+    servers = (world.edge_server, world.cloud_server, world.backhaul)
+    machines = [repr(machine) for machine in (*world.devices, *world.links, *servers)]
+    return make_key(resolved.digest, machines)
+
+
 @dataclass(frozen=True, eq=False)
 class Simulation:
     """A scenario made ready to run: every part built, the data dealt, nothing trained yet.
@@ -113,11 +120,8 @@ class Simulation:
 
     @property
     def digest(self) -> str:
-        """Equal for equal simulations: the resolved scenario, and its machines' own figures."""
-        world = self.world
-        servers = (world.edge_server, world.cloud_server, world.backhaul)
-        machines = [repr(machine) for machine in (*world.devices, *world.links, *servers)]
-        return make_key(self.resolved.digest, machines)
+        """Equal for equal simulations (`digest`)."""
+        return digest(self.resolved, self.world)
 
     @property
     def measures(self) -> list[Measure]:

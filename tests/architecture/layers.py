@@ -78,9 +78,13 @@ ROOMS = {
         f"{_BELOW_ASSEMBLY} assembly simulation outcome replay snapshots",
         "torch numpy pandas pyarrow safetensors",
     ),
-    "study": _room("execution assembly eventlog runfolder measures", "pandas scipy ray"),
+    "study": _room(
+        "execution assembly eventlog runfolder measures simulation results registry "
+        f"protocols.publication {_FRAME}",
+        "pandas scipy ray numpy pydantic filelock",
+    ),
     # The command line in three files: commands, what a run shows, what there is to name.
-    "console": _room("runfolder scenario", "rich"),
+    "console": _room("runfolder scenario study protocols.publication", "rich pandas"),
     "listing": _room("registry system.catalogue system.traces eventlog suggestion", "rich"),
     "cli": _room(
         f"{_BELOW_ASSEMBLY} assembly simulation execution console listing study", "typer rich"

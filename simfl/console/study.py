@@ -1,0 +1,117 @@
+"""What a study shows in the terminal while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from simfl.console import quantity
+from simfl.protocols.publication import Progress
+from simfl.study.plan import Point
+from simfl.study.session import StudySession
+from simfl.study.worker import Outcome
+
+LAST_SHOWN = 8
+"""Finished runs that the live table keeps in sight."""
+
+
+class StudyWatcher:
+    """A live table while a study runs; where output is no terminal, a line per finished run."""
+
+    def __init__(self, name: str, points: list[Point], done: int, *, quiet: bool = False) -> None:
+        self._name = name
+        self._labels = {point.folder_name: point.label for point in points}
+        self._total = len(self._labels) + done
+        self._counts = Counter(done=done)
+        self._quiet = quiet
+        self._console = Console(stderr=True)
+        self._began = time.monotonic()
+        self._running: dict[str, Progress | None] = {}
+        self._last: deque[tuple[str, Outcome]] = deque(maxlen=LAST_SHOWN)
+        self._live: Live | None = None
+
+    def __enter__(self) -> StudyWatcher:
+        if not self._quiet and self._console.is_terminal:
+            self._live = Live(self._table(), console=self._console, refresh_per_second=4)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.update(self._table())
+            self._live.stop()
+
+    def progress(self, name: str, progress: Progress) -> None:
+        """A run has reached a new version."""
+        self._running[name] = progress
+        self._show()
+
+    def ended(self, outcome: Outcome) -> None:
+        """A run is over."""
+        self._running.pop(outcome.name, None)
+        ran = outcome.status in ("completed", "diverged")
+        self._counts["done" if ran else outcome.status] += 1
+        self._last.append((self._labels[outcome.name], outcome))
+        if self._live is None and not self._quiet:
+            line = f"{self._status()}: {self._labels[outcome.name]}: {_ending(outcome)}"
+            self._console.print(line, highlight=False, soft_wrap=True)
+        self._show()
+
+    def _show(self) -> None:
+        if self._live is not None:
+            self._live.update(self._table())
+
+    def _status(self) -> str:
+        others = [f"{count} {kind}" for kind, count in self._counts.items() if kind != "done"]
+        return ", ".join([f"{self._counts['done']} of {self._total} done", *filter(None, others)])
+
+    def _table(self) -> Group:
+        elapsed_s = time.monotonic() - self._began
+        text = f"{self._name}: {self._status()}, {elapsed_s:.0f} s"
+        if self._last:
+            ended = sum(self._counts.values()) - self._total + len(self._labels)
+            rest_s = elapsed_s / max(ended, 1) * (len(self._labels) - ended)
+            text += f", about {rest_s:.0f} s left"
+        table = Table()
+        for column in ("point", "state", "version", "accuracy", "simulated"):
+            table.add_column(column, justify="left" if column in ("point", "state") else "right")
+        for label, outcome in self._last:
+            table.add_row(label, _ending(outcome), "", "", "")
+        for name, progress in self._running.items():
+            table.add_row(self._labels[name], "running", *_reached(progress))
+        return Group(Text(text), table)
+
+
+def _reached(progress: Progress | None) -> tuple[str, str, str]:
+    if progress is None:
+        return ("", "", "")
+    accuracy = "" if progress.accuracy is None else f"{progress.accuracy:.3f}"
+    return (str(progress.version), accuracy, quantity(progress.time_s, "s"))
+
+
+def _ending(outcome: Outcome) -> str:
+    return (
+        outcome.status if outcome.status == "completed" else f"{outcome.status}: {outcome.message}"
+    )
+
+
+def follow_study(
+    session: StudySession, workers: int | None, share: str | None, *, quiet: bool
+) -> None:
+    """Run what a study has to do and show how it goes."""
+    todo = session.todo(share)
+    done = session.size(share) - len(todo)
+    with StudyWatcher(session.study.name, todo, done, quiet=quiet) as watcher:
+        for outcome in session.run(todo, workers, watcher.progress):
+            watcher.ended(outcome)

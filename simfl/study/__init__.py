@@ -1,0 +1,1 @@
+"""What-if studies: many runs of one scenario with other keys, and what they say together."""

@@ -1,0 +1,101 @@
+"""The settings that a study runs: named variants x grid x sample, in a fixed order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from scipy.stats import qmc
+
+from simfl.study.studyfile import VARIANT, Sample, Study, level
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point without its seed.
+
+    `values` are the keys to set, each with its value and where the study says so; `factors` the
+    columns that tell points apart.
+    """
+
+    values: dict[str, tuple[Any, str]]
+    factors: dict[str, Any]
+
+
+def settings(study: Study) -> list[Setting]:
+    """Every point of a study, without seeds."""
+    common = {key: (value, study.origin("set", key)) for key, value in study.set.items()}
+    combined = product(_variants(study), _grid(study), _sample(study))
+    return [
+        Setting(
+            {**common, **named.values, **crossed.values, **drawn.values},
+            {**named.factors, **crossed.factors, **drawn.factors},
+        )
+        for named, crossed, drawn in combined
+    ]
+
+
+def _variants(study: Study) -> list[Setting]:
+    return [
+        Setting(
+            {
+                key: (value, study.origin("points", "variants", name, key))
+                for key, value in keys.items()
+            },
+            {VARIANT: name},
+        )
+        for name, keys in study.points.variants.items()
+    ] or [Setting({}, {})]
+
+
+def _grid(study: Study) -> Iterator[Setting]:
+    grid = study.points.grid
+    for places in product(*(range(len(values)) for values in grid.values())):
+        chosen = {
+            key: (grid[key][place], study.origin("points", "grid", key, place))
+            for key, place in zip(grid, places, strict=True)
+        }
+        yield Setting(chosen, {key: level(value) for key, (value, _) in chosen.items()})
+
+
+def _sample(study: Study) -> list[Setting]:
+    sample = study.points.sample
+    if sample is None:
+        return [Setting({}, {})]
+    rows = [
+        {
+            key: (value, study.origin("points", "sample", "over", key))
+            for key, value in zip(sample.over, row, strict=True)
+        }
+        for row in draw(sample)
+    ]
+    return [Setting(row, {key: value for key, (value, _) in row.items()}) for row in rows]
+
+
+def draw(sample: Sample) -> list[list[float | int]]:
+    """The sample's points, one value per key; equal for equal seeds.
+
+    Latin hypercube: McKay, Beckman, Conover, Technometrics 21 (1979); Sobol sequence: scrambled
+    as by Owen (1998).
+    """
+    engines = {"latin_hypercube": qmc.LatinHypercube, "sobol": qmc.Sobol}
+    engine = engines[sample.method](d=len(sample.over), rng=sample.seed)
+    return [
+        [_scaled(float(u), one) for u, one in zip(row, sample.over.values(), strict=True)]
+        for row in engine.random(sample.size)
+    ]
+
+
+def _scaled(unit: float, interval: Any) -> float | int:
+    low, high = interval.low, interval.high
+    if interval.integer:
+        # Every whole number of the interval has the same share of [0, 1).
+        low, high = math.ceil(low), math.floor(high) + 1
+    if interval.scale == "log":
+        value = math.exp(math.log(low) + unit * (math.log(high) - math.log(low)))
+    else:
+        value = low + unit * (high - low)
+    return math.floor(value) if interval.integer else value

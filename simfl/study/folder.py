@@ -1,0 +1,160 @@
+"""A study's folder: runs by their digests, shared results, locks, and the table of all runs.
+
+Several processes, on one machine or many, may work in one folder: a point is run by whoever holds
+its lock, which the operating system frees when its holder ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pandas as pd
+from filelock import FileLock, Timeout
+
+from simfl.execution import FolderInUse
+from simfl.runfolder import MANIFEST, RunFolderError, load_run
+from simfl.study.means import factor_names
+from simfl.study.plan import Point
+from simfl.study.rows import ENDED, row
+from simfl.study.studyfile import Study, as_text
+from simfl.yaml_source import dump, read_source
+
+STUDY, TABLE = "study.yaml", "runs.parquet"
+
+
+class StudyFolder:
+    """The folder of one study; `open` makes it.
+
+    `runs` holds the run folders, `results` what runs share, `locks` who is at work.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.runs, self.results, self.locks = (path / name for name in ("runs", "results", "locks"))
+
+    def open(self, study: Study) -> None:
+        """Make the folder, or go on with it; raises `FolderInUse` where something else lies there.
+
+        A study that has changed since keeps every run that it still has.
+        """
+        is_study = (self.path / STUDY).exists()
+        if self.path.exists() and not self.path.is_dir():
+            raise FolderInUse(f"{self.path}: a file; choose another --out")
+        if self.path.is_dir() and any(self.path.iterdir()) and not is_study:
+            raise FolderInUse(f"{self.path}: not empty and no study's folder; choose another --out")
+        for folder in (self.runs, self.results, self.locks):
+            folder.mkdir(parents=True, exist_ok=True)
+        _write(self.path / STUDY, dump(study.content).encode())
+
+    def run_folder(self, point: Point) -> Path:
+        """Where a point's run lies."""
+        return self.runs / point.folder_name
+
+    def has_ended(self, point: Point) -> bool:
+        """Whether the point has been run to its end."""
+        try:
+            text = (self.run_folder(point) / MANIFEST).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return False
+        manifest = json.loads(text)
+        return manifest["status"] in ENDED and manifest["digest"] == point.digest
+
+    @contextmanager
+    def claim(self, name: str) -> Iterator[bool]:
+        """Whether the run called `name` is the caller's to run; held until the block ends."""
+        lock = FileLock(self.locks / f"{name}.lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    def collect(self, study: Study, points: list[Point]) -> pd.DataFrame:
+        """Write `runs.parquet`, one row per run that has ended, in the study's order; read it."""
+        targets = study.questions.target_columns()
+        rows = [
+            {
+                "study": study.name,
+                "point": point.number,
+                "seed": point.seed,
+                "digest": point.digest,
+                "folder": str(self.run_folder(point).relative_to(self.path)),
+                **point.factors,
+                **row(load_run(self.run_folder(point)), targets),
+            }
+            for point in points
+            if self.has_ended(point)
+        ]
+        table = pd.DataFrame(rows)
+        for column in _factor_columns(points):
+            if column in table and table[column].map(type).nunique() > 1:
+                table[column] = _one_type(table[column])
+        _write(self.path / TABLE, table.to_parquet(index=False))
+        return table
+
+
+def _factor_columns(points: list[Point]) -> list[str]:
+    return list(points[0].factors) if points else []
+
+
+def _one_type(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Numbers stay numbers; a mixture with text becomes text."""
+    kinds = set(column.map(type))
+    return column.astype(float) if kinds <= {int, float} else column.map(as_text)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The old file or the new one, never half, whoever else writes it."""
+    partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Remove a run folder that was cut off before it said what it is."""
+    if folder.exists() and not (folder / MANIFEST).exists():
+        shutil.rmtree(folder)
+
+
+class LoadedStudy:
+    """A study read back: `table` (one row per run), `content` (the study file), `run(...)`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not (path / STUDY).exists():
+            raise RunFolderError(f"{path}: no study's folder (it has no {STUDY})")
+        if not (path / TABLE).exists():
+            raise RunFolderError(f"{path}: has no {TABLE} yet; run `simfl study ... --collect`")
+        self.content: Mapping[str, Any] = read_source(path / STUDY).content
+        self.table: pd.DataFrame = pd.read_parquet(path / TABLE)
+
+    @property
+    def completed(self) -> pd.DataFrame:
+        """The rows of runs that completed."""
+        return self.table[self.table["status"] == "completed"]
+
+    @property
+    def factors(self) -> list[str]:
+        """The columns that tell settings apart."""
+        return factor_names(self.table)
+
+    @property
+    def sampled(self) -> list[str]:
+        """Those factors that were drawn from intervals."""
+        sample = (self.content.get("points") or {}).get("sample") or {}
+        return list(sample.get("over", {}))
+
+
+def load_study(path: Path | str) -> LoadedStudy:
+    """Read a study's folder; raises `RunFolderError` if it is none."""
+    return LoadedStudy(Path(path))

@@ -1,0 +1,126 @@
+"""The local engine: points in processes of this machine, each process for as long as it lives.
+
+A process that dies (out of memory, killed) is replaced and its point is tried again, a few times.
+Processes end with the one that started them, however it ends.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from types import FrameType
+from typing import Any
+
+from simfl.protocols.publication import Progress
+from simfl.study.worker import Outcome, Task, work
+
+MOST_DEATHS = 3
+"""Times that one point may take its process down before it counts as failed."""
+
+GRACE_SECONDS = 20.0
+"""How long an interrupted process may take to leave a run folder that can be resumed."""
+
+Watch = Callable[[str, Progress], None]
+
+
+def run_locally(
+    tasks: Sequence[Task], workers: int, watch: Watch | None = None
+) -> Iterator[Outcome]:
+    """Each task's outcome, as soon as it is there.
+
+    `watch` is told the task's name with every version that a run has reached. Whatever ends this
+    early (Ctrl-C too) interrupts the processes, which leave folders that can be resumed.
+    """
+    waiting, deaths = deque(tasks), Counter[str]()
+    crew = [_Worker() for _ in range(min(workers, len(tasks)))]
+    try:
+        while True:
+            for worker in crew:
+                if worker.task is None and waiting:
+                    worker.give(waiting.popleft())
+            busy = {worker.connection: worker for worker in crew if worker.task is not None}
+            if not busy:
+                return
+            for connection in wait(list(busy)):
+                worker = busy[connection]  # type: ignore[index]  # what went in comes out
+                assert worker.task is not None
+                name = worker.task.name
+                try:
+                    message = worker.connection.recv()
+                except (EOFError, OSError):
+                    crew[crew.index(worker)] = _Worker()
+                    deaths[name] += 1
+                    code = worker.end()
+                    if deaths[name] < MOST_DEATHS:
+                        waiting.append(worker.task)
+                    else:
+                        yield Outcome(name, "failed", f"its process died ({code}) {deaths[name]}x")
+                    continue
+                if isinstance(message, Outcome):
+                    worker.task = None
+                    yield message
+                elif watch is not None:
+                    watch(name, message)
+    finally:
+        for worker in crew:
+            worker.interrupt()
+        for worker in crew:
+            worker.end(GRACE_SECONDS)
+
+
+class _Worker:
+    """One process, the line to it, and the task that it has."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process: Any = context.Process(target=_serve, args=(theirs,), name="simfl-study")
+        self.process.start()
+        theirs.close()
+        self.task: Task | None = None
+
+    def give(self, task: Task) -> None:
+        self.task = task
+        with suppress(OSError):  # a dead process is found out when its answer is awaited
+            self.connection.send(task)
+
+    def interrupt(self) -> None:
+        """Ask the process to leave what it does in good order."""
+        self.connection.close()
+        if self.task is not None:
+            self.process.terminate()
+
+    def end(self, seconds: float = 0.0) -> int | None:
+        """Give the process so long to end by itself, then kill it; its exit code."""
+        self.process.join(seconds)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        code: int | None = self.process.exitcode
+        return code
+
+
+def _serve(connection: Connection) -> None:
+    """A process's life: run tasks until nobody is there to give one."""
+
+    def report(progress: Progress) -> None:
+        try:
+            connection.send(progress)
+        except OSError:
+            raise KeyboardInterrupt from None  # nobody listens any more: stop in good order
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    signal.signal(signal.SIGTERM, _interrupted)
+    with suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            task = connection.recv()
+            connection.send(work(task, report))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

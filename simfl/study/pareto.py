@@ -1,0 +1,41 @@
+"""Pareto fronts: the points that no other point betters in everything that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from simfl.study.means import point_means
+
+Direction = Literal["max", "min"]
+
+
+def pareto_front(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd.Series[bool]:
+    """Whether each row is on the front: no other row is as good in all columns, better in one.
+
+    A row in which an objective is missing (NaN) is not on the front, and dominates nobody.
+    """
+    signs = np.array([1.0 if way == "max" else -1.0 for way in objectives.values()])
+    values = table[list(objectives)].to_numpy(dtype=float) * signs
+    complete = ~np.isnan(values).any(axis=1)
+    front = complete.copy()
+    for index in np.flatnonzero(complete):
+        as_good = (values[complete] >= values[index]).all(axis=1)
+        better = (values[complete] > values[index]).any(axis=1)
+        front[index] = not (as_good & better).any()
+    return pd.Series(front, index=table.index)
+
+
+def study_front(
+    table: pd.DataFrame, factors: list[str], objectives: Mapping[str, Direction]
+) -> pd.DataFrame:
+    """The settings of a study on the front of their means over the seeds, best first.
+
+    Sorted by the first objective.
+    """
+    means = point_means(table, factors, list(objectives))
+    first, way = next(iter(objectives.items()))
+    return means[pareto_front(means, objectives)].sort_values(first, ascending=way == "min")

@@ -1,0 +1,79 @@
+"""Every run of a study: settings x seeds, each checked and known by its simulation's digest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from simfl.assembly import outlined
+from simfl.scenario import Scenario
+from simfl.study.design import settings
+from simfl.study.studyfile import Study, short_names
+
+DIGITS = 16
+"""Of a run's digest in the name of its folder: 64 bits, ample for any study."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a study: a setting (`number`, counted from 0) with a seed.
+
+    `factors` tell the setting apart from others; `digest` is that of the simulation, so that equal
+    points are the same run.
+    """
+
+    number: int
+    seed: int
+    factors: dict[str, Any]
+    scenario: Scenario
+    digest: str
+
+    @property
+    def folder_name(self) -> str:
+        """The run's folder within the study's."""
+        return self.digest[:DIGITS]
+
+    @property
+    def label(self) -> str:
+        """The point in one line; keys by their last step where that leaves no doubt."""
+        names = short_names(list(self.factors))
+        parts = [
+            f"{name}={_short(value)}"
+            for name, value in zip(names, self.factors.values(), strict=True)
+        ]
+        return ", ".join([*parts, f"seed={self.seed}"])
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def points(study: Study) -> list[Point]:
+    """Every run, setting by setting and within it seed by seed.
+
+    Neighbours have different seeds: what runs side by side would share no training anyway, and what
+    runs later finds what was trained for its seed. Raises ScenarioError for the first point that is
+    no valid scenario, naming the study's file and line where it says so.
+    """
+    found = []
+    for number, setting in enumerate(settings(study)):
+        for place, seed in enumerate(study.seeds):
+            values = {**setting.values, "seed": (seed, study.origin("seeds", place))}
+            source = study.base.where().source
+            for key, (value, origin) in values.items():
+                source = source.with_value(key, value, origin)
+            scenario = Scenario.from_source(source)
+            digest = outlined(scenario).digest
+            found.append(Point(number, seed, setting.factors, scenario, digest))
+    return found
+
+
+def shard(whole: list[Point], index: int, count: int) -> list[Point]:
+    """The `index`-th (from 1) of `count` shares, equal but for one point.
+
+    Points of one seed stay together as far as possible, as they share training.
+    """
+    by_seed = sorted(whole, key=lambda point: (point.seed, point.number))
+    ends = [math.floor(len(whole) * end / count) for end in (index - 1, index)]
+    return by_seed[slice(*ends)]

@@ -1,0 +1,54 @@
+"""A finished run as one row of its study's table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from simfl.runfolder import LoadedRun
+
+ENDED = ("completed", "diverged")
+"""How a run may have ended so that running it again would bring nothing new."""
+
+
+def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[str, Any]:
+    """The figures of `studyfile.FIGURES`, of the targets, and of the run's measures.
+
+    `targets`: column name -> (column of the rounds table, accuracy or loss, target). A figure of a
+    measure is called `measure.figure`.
+    """
+    manifest, rounds, counts = run.manifest, run.rounds, run.manifest["counts"]
+    scored = rounds.dropna(subset="accuracy")
+    turns = run.clients["participations"].to_numpy(dtype=float)
+    squares = float((turns**2).sum())
+    between_s = rounds["time_s"].diff().dropna()
+    at_clients = run.clients.get("global_accuracy")
+    row: dict[str, Any] = {
+        "status": manifest["status"],
+        "reason": manifest["reason"],
+        "accuracy": float(scored["accuracy"].iloc[-1]) if len(scored) else math.nan,
+        "best_accuracy": float(scored["accuracy"].max()) if len(scored) else math.nan,
+        "loss": float(scored["loss"].iloc[-1]) if len(scored) else math.nan,
+        "versions": counts["versions"],
+        "time_s": manifest["horizon_s"],
+        "energy_j": manifest["energy_j"],
+        "bytes": manifest["bytes"],
+        "latency_cv": float(between_s.std() / between_s.mean()) if len(between_s) > 1 else math.nan,
+        "staleness": float(rounds["staleness"].mean()) if len(rounds) else math.nan,
+        "jain_participation": turns.sum() ** 2 / (turns.size * squares) if squares else math.nan,
+        "worst_client_accuracy": math.nan if at_clients is None else float(at_clients.min()),
+        "wall_s": manifest["wall_s"],
+        "jobs_trained": counts["jobs_trained"],
+        "jobs_reused": counts["jobs_reused"],
+    }
+    for name, (column, figure, target) in targets.items():
+        row[name] = _first(run, column, figure, target)
+    for measure, figures in manifest.get("measures", {}).items():
+        row |= {f"{measure}.{name}": value for name, value in figures.items()}
+    return row
+
+
+def _first(run: LoadedRun, column: str, figure: str, target: float) -> float:
+    ask = {"time_s": run.time_to, "energy_j": run.energy_to, "bytes": run.bytes_to}[column]
+    return ask(**{figure: target})

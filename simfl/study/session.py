@@ -1,0 +1,95 @@
+"""One invocation of a study: its points, what is still to do, and gathering what is done."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from simfl.assembly import assemble
+from simfl.simulation import Options
+from simfl.study.folder import LoadedStudy, StudyFolder, load_study
+from simfl.study.local import Watch, run_locally
+from simfl.study.plan import Point, points, shard
+from simfl.study.studyfile import Study
+from simfl.study.worker import Outcome, Task
+
+DEFAULT_WORKERS = 2
+
+
+class BadShard(ValueError):
+    """A share that there is not."""
+
+
+class StudySession:
+    """A study and its folder (default `runs/NAME`).
+
+    Raises ScenarioError for the first point that is no valid scenario, and `FolderInUse`.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        out: Path | None = None,
+        *,
+        data_root: Path | None = None,
+        device: str = "auto",
+    ) -> None:
+        self.study = study
+        self.points = points(study)
+        name = re.sub(r"[^-+.,=@~ \w]", "_", study.name)
+        self.folder = StudyFolder(out if out is not None else Path("runs") / name)
+        self.folder.open(study)
+        self._data_root = data_root.absolute() if data_root is not None else None
+        self._device = device
+
+    def todo(self, share: str | None = None) -> list[Point]:
+        """Points that have not been run to their end, each simulation once.
+
+        `share` "2/8" is the second of eight shares of all points. Raises `BadShard`.
+        """
+        return [one for one in self._mine(share) if not self.folder.has_ended(one)]
+
+    def size(self, share: str | None = None) -> int:
+        """How many different simulations there are, in all or in a share."""
+        return len(self._mine(share))
+
+    def check(self) -> None:
+        """Read the data of the first point to run: raises ScenarioError before anything runs."""
+        for point in self.todo()[:1]:
+            assemble(point.scenario, Options(data_root=self._data_root, device=self._device))
+
+    def run(
+        self, todo: list[Point], workers: int | None = None, watch: Watch | None = None
+    ) -> Iterator[Outcome]:
+        """Run points in processes of this machine; each outcome as soon as it is there."""
+        count = workers or min(DEFAULT_WORKERS, os.cpu_count() or 1)
+        return run_locally(self.tasks(todo), count, watch)
+
+    def tasks(self, todo: list[Point]) -> list[Task]:
+        """What an engine is given to run these points."""
+        return [
+            Task(
+                name=point.folder_name,
+                scenario=point.scenario,
+                study=self.folder.path.absolute(),
+                data_root=self._data_root,
+                device=self._device,
+            )
+            for point in todo
+        ]
+
+    def collect(self) -> LoadedStudy:
+        """Write the table of all runs that have ended, and read the study."""
+        self.folder.collect(self.study, self.points)
+        return load_study(self.folder.path)
+
+    def _mine(self, share: str | None) -> list[Point]:
+        unique = list({point.digest: point for point in self.points}.values())
+        if share is None:
+            return unique
+        found = re.fullmatch(r"(\d+)/(\d+)", share)
+        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+            raise BadShard(f"--shard: found {share!r}, accepted: I/N with 1 <= I <= N, as 2/8")
+        return shard(unique, int(found[1]), int(found[2]))

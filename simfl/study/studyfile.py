@@ -1,0 +1,239 @@
+"""A study file: a base scenario, the keys to vary, seeds and questions; checked and frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, model_validator
+
+from simfl.scenario import Scenario
+from simfl.suggestion import nearest
+from simfl.validation import validate
+from simfl.yaml_source import KeyPath, Source, read_source, show
+
+VARIANT = "variant"
+"""The factor whose levels are the names under `points.variants`."""
+
+FIGURES = {
+    "accuracy": "last test accuracy",
+    "best_accuracy": "highest test accuracy",
+    "loss": "last test loss",
+    "versions": "global versions",
+    "time_s": "simulated seconds",
+    "energy_j": "joules of all machines",
+    "bytes": "bytes over all links",
+    "latency_cv": "coefficient of variation of the time between versions",
+    "staleness": "mean staleness of what was merged, versions",
+    "jain_participation": "Jain's index of turns per client",
+    "worst_client_accuracy": "lowest accuracy of the final model on a client's own data",
+    "wall_s": "seconds that computing the run took",
+    "jobs_trained": "local trainings that were computed",
+    "jobs_reused": "local trainings that another run had computed",
+}
+"""Columns of figures that every row of a study's table has."""
+
+TARGETS = {"time": "time_s", "energy": "energy_j", "bytes": "bytes"}
+"""What is asked for every target, and the column of the rounds table that tells."""
+
+Text = Annotated[str, Field(strict=True, min_length=1)]
+Settings = dict[Text, Any]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Interval(_Section):
+    """The values that a sampled key may take."""
+
+    low: Annotated[float, Field(strict=True, allow_inf_nan=False, description="smallest value")]
+    high: Annotated[float, Field(strict=True, allow_inf_nan=False, description="largest value")]
+    scale: Literal["linear", "log"] = "linear"
+    integer: Annotated[bool, Field(strict=True, description="whole numbers only")] = False
+
+    @model_validator(mode="after")
+    def _is_an_interval(self) -> Interval:
+        if self.high <= self.low:
+            raise ValueError(f"high: must lie above low, {self.low:g}")
+        if self.scale == "log" and self.low <= 0:
+            raise ValueError("low: must be > 0 on a logarithmic scale")
+        return self
+
+
+class Sample(_Section):
+    """Points spread over intervals: Latin hypercube or scrambled Sobol sequence."""
+
+    method: Literal["latin_hypercube", "sobol"]
+    size: Annotated[int, Field(strict=True, ge=1, description="points")]
+    seed: Annotated[int, Field(strict=True, ge=0, description="of the sample, not the runs")] = 0
+    over: Annotated[dict[Text, Interval], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _is_balanced(self) -> Sample:
+        if self.method == "sobol" and self.size & (self.size - 1):
+            raise ValueError("size: a Sobol sample is balanced for powers of two only")
+        return self
+
+
+class Points(_Section):
+    """Which settings are run; where several kinds are given, each is combined with each."""
+
+    variants: dict[Text, Settings] = Field(
+        default_factory=dict, description="named settings of keys that belong together"
+    )
+    grid: dict[Text, Annotated[list[Any], Field(min_length=1)]] = Field(
+        default_factory=dict, description="values per key, each combined with each"
+    )
+    sample: Sample | None = None
+
+
+class Comparison(_Section):
+    """Which factor's levels are compared with which of them, pair by pair."""
+
+    factor: Text
+    baseline: Any
+
+
+class Questions(_Section):
+    """What the runs are asked when they are done."""
+
+    metrics: Annotated[tuple[Text, ...], Field(min_length=1)] = ("accuracy", "time_s", "energy_j")
+    targets: dict[
+        Literal["accuracy", "loss"], list[Annotated[float, Field(strict=True, allow_inf_nan=False)]]
+    ] = Field(default_factory=dict, description="time, energy and bytes until these are met")
+    compare: tuple[Comparison, ...] = ()
+    pareto: dict[Text, Literal["max", "min"]] = Field(
+        default_factory=dict, description="figures of which no point of the front can better one"
+    )
+
+    def target_columns(self) -> dict[str, tuple[str, str, float]]:
+        """Column name -> (column of the rounds table, accuracy or loss, target)."""
+        return {
+            f"{asked}_to_{figure}_{target:g}_{unit}": (column, figure, target)
+            for figure, targets in self.targets.items()
+            for target in targets
+            for asked, column in TARGETS.items()
+            for unit in [column.removeprefix(f"{asked}_") if "_" in column else "b"]
+        }
+
+
+class Study(_Section):
+    """One study; made by `from_yaml`."""
+
+    name: Text
+    scenario: Text = Field(description="file beside the study's, or a shipped scenario's name")
+    set: Settings = Field(default_factory=dict, description="keys that differ in every point")
+    points: Points = Field(default_factory=Points)
+    seeds: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], Field(min_length=1)] = (
+        0,
+    )
+    questions: Questions = Field(default_factory=Questions)
+
+    _source: Source = PrivateAttr()
+    _base: Scenario = PrivateAttr()
+
+    @classmethod
+    def from_yaml(cls, path: Path | str, shipped: Mapping[str, Path] | None = None) -> Study:
+        """The study in a YAML file; `shipped` are scenarios that go by a name.
+
+        Raises ScenarioError, whose text names file, line and key.
+        """
+        source = read_source(path)
+        if "name" not in source.content:
+            source = source.with_value("name", Path(path).stem, source.file)
+        study = validate(TypeAdapter(cls), source.content, KeyPath(source))
+        study._source = source
+        study._check()
+        file = source.base_dir / study.scenario
+        if not file.is_file():
+            known = shipped or {}
+            if study.scenario not in known:
+                accepted = f"a file or one of {', '.join(known)}"
+                guess = nearest(study.scenario, known) or ";"
+                message = f"no scenario {study.scenario!r}{guess} accepted: {accepted}"
+                raise study.where("scenario").error(show(study.scenario), accepted, message)
+            file = known[study.scenario]
+        study._base = Scenario.from_yaml(file)
+        return study
+
+    @property
+    def base(self) -> Scenario:
+        """The scenario that every point changes."""
+        return self._base
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The study as it was written."""
+        return self._source.content
+
+    def where(self, *keys: str | int) -> KeyPath:
+        """The place `keys` of this study, for errors that name file, line and key."""
+        return KeyPath(self._source, keys)
+
+    def origin(self, *keys: str | int) -> str:
+        """File and line of a place, as an error about a point shows them."""
+        file, line = self._source.place(keys)
+        return file if line is None else f"{file}:{line}"
+
+    def _check(self) -> None:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise self.where("seeds").error(show(list(self.seeds)), "each seed once")
+        self._check_factors()
+        known = [*FIGURES, *self.questions.target_columns()]
+        asked: list[tuple[str, str | int, str]]
+        asked = [("metrics", index, name) for index, name in enumerate(self.questions.metrics)]
+        asked += [("pareto", name, name) for name in self.questions.pareto]
+        for section, key, name in asked:
+            if name not in known and "." not in name:
+                guess = nearest(name, known) or ";"
+                accepted = f"{', '.join(known)}, or a measure's figure such as waiting.idle_share"
+                message = f"unknown figure {name!r}{guess} accepted: {accepted}"
+                raise self.where("questions", section, key).error(show(name), accepted, message)
+
+    def _check_factors(self) -> None:
+        sampled = self.points.sample.over if self.points.sample else {}
+        for key in sampled:
+            if key in self.points.grid:
+                raise self.where("points", "sample", "over", key).error(
+                    "a key that points.grid varies too", "each key once"
+                )
+        levels = self.levels()
+        for index, one in enumerate(self.questions.compare):
+            place = self.where("questions", "compare", index)
+            if one.factor not in levels:
+                guess = nearest(one.factor, levels) or ";"
+                accepted = ", ".join(levels) or "no factor, as none has levels"
+                message = f"unknown factor {one.factor!r}{guess} accepted: {accepted}"
+                raise place.child("factor").error(show(one.factor), accepted, message)
+            known = levels[one.factor]
+            if level(one.baseline) not in known:
+                accepted = f"one of {', '.join(map(str, known))}"
+                raise place.child("baseline").error(show(one.baseline), accepted)
+
+    def levels(self) -> dict[str, list[Any]]:
+        """The factors that have levels, with what the table calls them."""
+        named = {VARIANT: list(self.points.variants)} if self.points.variants else {}
+        return named | {key: [level(one) for one in v] for key, v in self.points.grid.items()}
+
+
+def level(value: Any) -> Any:
+    """How a table shows a value: numbers and text as they are, a section in one line of text."""
+    if isinstance(value, Mapping):
+        inner = [f"{key}={as_text(level(item))}" for key, item in value.items() if key != "name"]
+        return " ".join([*([str(value["name"])] if "name" in value else []), *inner])
+    if isinstance(value, list):
+        return ", ".join(as_text(level(item)) for item in value)
+    return "null" if value is None else value
+
+
+def as_text(value: Any) -> str:
+    """A level in text, as where other levels of its factor are text."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def short_names(keys: Sequence[str]) -> list[str]:
+    """Keys by their last step where that leaves no doubt."""
+    last = [key.rpartition(".")[2] for key in keys]
+    return [one if last.count(one) == 1 else key for one, key in zip(last, keys, strict=True)]

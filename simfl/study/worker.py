@@ -1,0 +1,63 @@
+"""Running one point of a study: what every engine does, in whatever process it does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from simfl.execution import run
+from simfl.protocols.publication import Diverged, Progress
+from simfl.results import FolderStore
+from simfl.scenario import Scenario
+from simfl.simulation import Options
+from simfl.study.folder import StudyFolder, clear_unfinished
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run to do: its scenario, its name within the study's folder, and how to run it."""
+
+    name: str
+    scenario: Scenario
+    study: Path
+    data_root: Path | None = None
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task ended: completed, diverged, failed, or elsewhere (another process runs it)."""
+
+    name: str
+    status: str
+    message: str = ""
+
+
+def work(task: Task, report: Report | None = None) -> Outcome:
+    """Run a task unless somebody else does; goes on where an earlier attempt was cut off.
+
+    `report` is told of every version. Whatever the run raises becomes an outcome: one point that
+    fails leaves the others alone.
+    """
+    study = StudyFolder(task.study)
+    with study.claim(task.name) as mine:
+        if not mine:
+            return Outcome(task.name, "elsewhere", "another process is running it")
+        folder = study.runs / task.name
+        clear_unfinished(folder)
+        options = Options(
+            data_root=task.data_root,
+            device=task.device,
+            watch=report,
+            store=FolderStore(study.results),
+        )
+        try:
+            loaded = run(task.scenario, folder, options, resume=True)
+        except Diverged as error:
+            return Outcome(task.name, "diverged", str(error))
+        except Exception as error:  # noqa: BLE001  # a user's part may raise anything
+            return Outcome(task.name, "failed", f"{type(error).__name__}: {error}")
+        return Outcome(task.name, str(loaded.manifest["status"]), str(loaded.manifest["reason"]))

@@ -1,0 +1,121 @@
+"""Which points a study has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simfl.study.design import draw, settings
+from simfl.study.plan import points, shard
+from simfl.study.studyfile import Interval, Sample, Study
+from tests.study.studies import write_study
+
+
+def sample(method: str, size: int, **intervals: Interval) -> np.ndarray:
+    """The points drawn, one row each."""
+    return np.array(draw(Sample(method=method, size=size, over=intervals)))
+
+
+def test_variants_grid_and_sample_are_crossed(tmp_path: Path) -> None:
+    """Each with each; later kinds of keys win over earlier ones, as they are more special."""
+    study = Study.from_yaml(
+        write_study(
+            tmp_path,
+            set={"stop.versions": 7, "algorithm.local.steps": 9},
+            points={
+                "variants": {
+                    "a": {"algorithm": {"name": "fedavg", "local": {"steps": 1}}},
+                    "b": {},
+                },
+                "grid": {"algorithm.local.steps": [1, 2, 3]},
+                "sample": {
+                    "method": "latin_hypercube",
+                    "size": 2,
+                    "over": {"algorithm.local.learning_rate": {"low": 0.1, "high": 0.2}},
+                },
+            },
+        )
+    )
+
+    found = settings(study)
+
+    assert len(found) == 2 * 3 * 2
+    assert list(found[0].factors) == [
+        "variant",
+        "algorithm.local.steps",
+        "algorithm.local.learning_rate",
+    ]
+    assert {(one.factors["variant"], one.values["algorithm.local.steps"][0]) for one in found} == {
+        (name, steps) for name in "ab" for steps in (1, 2, 3)
+    }
+    assert all(one.values["stop.versions"][0] == 7 for one in found)
+
+
+def test_a_latin_hypercube_has_one_point_per_stratum() -> None:
+    """In every dimension, also on a logarithmic scale."""
+    over = {
+        "a": Interval(low=2.0, high=4.0),
+        "b": Interval(low=1.0e-3, high=1.0e3, scale="log"),
+    }
+
+    drawn = sample("latin_hypercube", 10, **over)
+
+    strata = np.floor((drawn[:, 0] - 2.0) / 0.2), np.floor((np.log10(drawn[:, 1]) + 3) / 0.6)
+    for one in strata:
+        assert sorted(one) == list(range(10))
+
+
+def test_a_sobol_sample_is_balanced() -> None:
+    """Sixteen points in two dimensions: one in each cell of a 4 x 4 grid; equal seeds, equal
+    points."""
+    over = {"a": Interval(low=0.0, high=4.0), "b": Interval(low=0.0, high=4.0)}
+
+    drawn = sample("sobol", 16, **over)
+
+    assert len({tuple(cell) for cell in np.floor(drawn)}) == 16
+    assert (drawn == sample("sobol", 16, **over)).all()
+
+
+def test_whole_numbers_are_equally_likely() -> None:
+    """From the lowest to the highest, both included."""
+    drawn = sample("sobol", 64, a=Interval(low=1, high=4, integer=True))
+
+    assert np.bincount(drawn[:, 0].astype(int)).tolist() == [0, 16, 16, 16, 16]
+
+
+def test_points_are_known_by_what_they_simulate(tmp_path: Path) -> None:
+    """Equal simulations have equal digests however they are written; names do not count."""
+    study = Study.from_yaml(
+        write_study(
+            tmp_path,
+            seeds=[1],
+            points={
+                "variants": {
+                    "plain": {},
+                    "written": {"algorithm.local.learning_rate": 0.1, "name": "other"},
+                    "device": {"population.groups.0.device": "rpi_5"},
+                }
+            },
+        )
+    )
+
+    plain, written, device = points(study)
+
+    assert plain.digest == written.digest != device.digest
+    assert plain.label == "variant=plain, seed=1"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 8, 9])
+def test_shards_divide_the_points(tmp_path: Path, count: int) -> None:
+    """Each point in one share, shares equal but for one, neighbours of one seed together."""
+    whole = points(Study.from_yaml(write_study(tmp_path)))
+
+    shares = [shard(whole, index, count) for index in range(1, count + 1)]
+
+    together = [point.digest for share in shares for point in share]
+    assert sorted(together) == sorted(point.digest for point in whole)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    if count == 2:
+        assert all(len({point.seed for point in share}) == 1 for share in shares)

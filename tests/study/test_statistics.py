@@ -1,0 +1,191 @@
+"""What is computed from a study's table: comparisons, fronts, effects and indices."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from simfl.study.comparisons import paired_differences, verdict
+from simfl.study.effects import first_order_indices, main_effects
+from simfl.study.means import factor_names, point_means
+from simfl.study.pareto import pareto_front, study_front
+
+
+def table(**columns: object) -> pd.DataFrame:
+    """A table of runs; `point` counts the settings where it is not given."""
+    return pd.DataFrame(columns)
+
+
+def test_a_comparison_by_hand() -> None:
+    """Differences 1, 2, 3: mean 2, error 1/sqrt(3), t(0.975, 2) = 4.3027; the standard deviations
+    are 1 and 2, so that the effect is 2 / sqrt(2.5), and 4/7 of it for three pairs."""
+    runs = table(seed=[1, 2, 3] * 2, rule=["a"] * 3 + ["b"] * 3, y=[1.0, 2.0, 3.0, 2.0, 4.0, 6.0])
+
+    one = paired_differences(runs, "y", "rule", "a").iloc[0]
+
+    assert (one["rule"], one["pairs"], one["difference"]) == ("b", 3, 2.0)
+    assert (one["baseline_mean"], one["mean"], one["relative"]) == (2.0, 4.0, 1.0)
+    half = 4.302653 / math.sqrt(3)
+    assert one[["ci_low", "ci_high"]].tolist() == pytest.approx([2 - half, 2 + half], rel=1e-6)
+    assert one["effect_size"] == pytest.approx(2 / math.sqrt(2.5) * 4 / 7)
+    expected = stats.ttest_rel([2.0, 4.0, 6.0], [1.0, 2.0, 3.0]).pvalue
+    assert one["p_value"] == pytest.approx(expected)
+
+
+def test_pairing_takes_out_what_pairs_share() -> None:
+    """Under common random numbers the interval holds the spread of differences, not of runs; other
+    factors pair as seeds do."""
+    shared = np.linspace(0.0, 100.0, 10)
+    runs = table(
+        seed=[*range(5)] * 4,
+        size=([1] * 5 + [2] * 5) * 2,
+        rule=["a"] * 10 + ["b"] * 10,
+        y=np.concatenate([shared, shared + 1.0 + 0.01 * np.cos(np.arange(10))]),
+    )
+
+    one = paired_differences(runs, "y", "rule", "a", ["size", "rule"]).iloc[0]
+
+    assert one["pairs"] == 10
+    assert one["ci_high"] - one["ci_low"] < 0.02
+    assert verdict(one["ci_low"], one["ci_high"]) == "higher"
+
+
+def test_pairs_with_a_missing_figure_are_left_out() -> None:
+    """NaN on either side; a single pair has a difference and no interval."""
+    runs = table(seed=[1, 2, 1, 2], rule=["a", "a", "b", "b"], y=[1.0, math.nan, 4.0, 5.0])
+
+    one = paired_differences(runs, "y", "rule", "a").iloc[0]
+
+    assert (one["pairs"], one["difference"]) == (1, 3.0)
+    assert math.isnan(one["ci_low"]) and math.isnan(one["p_value"])
+    assert verdict(one["ci_low"], one["ci_high"]) == "undecided"
+
+
+def test_runs_that_cannot_be_paired_are_refused() -> None:
+    """A factor that was forgotten, a column or a baseline that is not there."""
+    runs = table(seed=[1, 1], rule=["a", "a"], y=[1.0, 2.0])
+
+    with pytest.raises(ValueError, match="seed, rule do not tell the runs apart"):
+        paired_differences(runs, "y", "rule", "a")
+    with pytest.raises(ValueError, match="no column z"):
+        paired_differences(runs, "z", "rule", "a")
+    with pytest.raises(ValueError, match="no run has rule = c"):
+        paired_differences(runs.iloc[:1], "y", "rule", "c")
+
+
+def test_a_front_by_hand() -> None:
+    """(3, 3) is bettered by (4, 2); equal points stay together; NaN is on no front."""
+    points = table(accuracy=[5, 4, 3, 4, 1, math.nan], energy=[9, 2, 3, 2, 1, 0.0])
+
+    front = pareto_front(points, {"accuracy": "max", "energy": "min"})
+
+    assert front.tolist() == [True, True, False, True, True, False]
+
+
+def test_a_front_of_three_objectives_by_force() -> None:
+    """Against the definition, row by row."""
+    values = stats.qmc.Sobol(3, rng=1).random(32)
+    points = pd.DataFrame(values, columns=["a", "b", "c"])
+
+    front = pareto_front(points, {"a": "max", "b": "min", "c": "max"})
+
+    gains = values * [1, -1, 1]
+    for row, is_on in zip(gains, front, strict=True):
+        assert is_on == (not any((o >= row).all() and (o > row).any() for o in gains))
+
+
+def test_a_studys_front_is_that_of_means() -> None:
+    """A lucky seed puts nobody on the front."""
+    runs = table(point=[0, 0, 1, 1], k=[1, 1, 2, 2], seed=[1, 2] * 2, y=[0.0, 10.0, 6.0, 6.0])
+
+    assert study_front(runs, ["k"], {"y": "max"})["k"].tolist() == [2]
+
+
+def test_means_and_their_intervals() -> None:
+    """Mean over seeds and half of Student's interval; one run has none."""
+    runs = table(point=[0, 0, 1], k=["x", "x", "y"], y=[1.0, 3.0, 7.0])
+
+    means = point_means(runs, ["k"], ["y"])
+
+    assert means[["k", "runs", "y"]].to_numpy().tolist() == [["x", 2, 2.0], ["y", 1, 7.0]]
+    assert means["y_ci"][0] == pytest.approx(12.706205, rel=1e-6)
+    assert math.isnan(means["y_ci"][1])
+
+
+def additive() -> pd.DataFrame:
+    """y = 10 a + 3 b + seed effect over a full factorial."""
+    rows = [
+        {"point": 3 * a + b, "a": a, "b": f"b{b}", "seed": seed, "y": 10 * a + 3 * b + 100 * seed}
+        for a in (0, 1)
+        for b in (0, 1, 2)
+        for seed in (1, 2)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_main_effects_of_an_additive_model() -> None:
+    """Exactly the model's, with intervals of width zero: seeds and other factors are blocked."""
+    effects = main_effects(additive(), "y", ["a", "b"]).set_index(["factor", "level"])
+
+    assert effects["effect"].tolist() == pytest.approx([-5.0, 5.0, -3.0, 0.0, 3.0])
+    assert effects["ci"].tolist() == pytest.approx([0.0] * 5, abs=1e-9)
+    assert effects["blocks"].tolist() == [6, 6, 4, 4, 4]
+
+
+def test_main_effects_leave_out_incomplete_blocks() -> None:
+    """A run that is missing takes its block with it, not the balance."""
+    effects = main_effects(additive().iloc[1:], "y", ["a", "b"])
+
+    assert effects["blocks"].tolist() == [5, 5, 3, 3, 3]
+    assert effects["effect"].tolist() == pytest.approx([-5.0, 5.0, -3.0, 0.0, 3.0])
+
+
+def test_indices_of_a_factorial() -> None:
+    """Of an additive model of independent factors they are shares of variance that sum to 1."""
+    levels = np.array([(a, b) for a in range(8) for b in range(8)], dtype=float)
+    runs = table(
+        point=range(64), seed=[0] * 64, a=levels[:, 0], b=levels[:, 1], y=levels @ [2.0, 1.0]
+    )
+
+    indices = first_order_indices(runs, "y", ["a", "b"]).set_index("factor")["index"]
+
+    # Epsilon squared takes out what groups explain by chance: a little below 0.8 and 0.2.
+    assert indices["a"] == pytest.approx(0.8, abs=0.03)
+    assert indices["b"] == pytest.approx(0.2, abs=0.1)
+
+
+def test_indices_of_the_ishigami_function() -> None:
+    """Closed form (Ishigami and Homma 1990, a = 7, b = 0.1): 0.314, 0.442, 0, each within its
+    interval."""
+    unit = stats.qmc.Sobol(3, rng=5).random(4096)
+    x = math.pi * (2 * unit - 1)
+    y = np.sin(x[:, 0]) + 7 * np.sin(x[:, 1]) ** 2 + 0.1 * x[:, 2] ** 4 * np.sin(x[:, 0])
+    runs = table(point=range(4096), seed=[0] * 4096, x1=x[:, 0], x2=x[:, 1], x3=x[:, 2], y=y)
+
+    indices = first_order_indices(runs, "y", ["x1", "x2", "x3"])
+
+    expected = np.array([0.3139, 0.4424, 0.0])
+    assert indices["index"].to_numpy() == pytest.approx(expected, abs=0.03)
+    assert (indices["low"] - 0.02 <= expected).all() and (expected <= indices["high"] + 0.02).all()
+
+
+def test_indices_are_of_means_over_seeds() -> None:
+    """Noise of seeds is no variance of the settings; text factors have no index."""
+    runs = additive()
+    runs["b_number"] = runs["b"].str[1:].astype(int)
+
+    indices = first_order_indices(runs, "y", ["a", "b_number", "b"])
+
+    assert indices["factor"].tolist() == ["a", "b_number"]
+    assert indices["settings"].tolist() == [6, 6]
+
+
+def test_factors_are_found_in_a_table() -> None:
+    """They stand between folder and status."""
+    runs = table(point=[0], folder=["f"], variant=["a"], k=[1], status=["completed"], y=[0.0])
+
+    assert factor_names(runs) == ["variant", "k"]

@@ -1,0 +1,138 @@
+"""A study file: what it means, and that every mistake is told with file, line and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfl.study.plan import points
+from simfl.study.studyfile import FIGURES, Study, level
+from simfl.yaml_source import ScenarioError
+from tests.study.studies import write_study
+
+HEAD = "scenario: base.yaml\n"
+
+
+def error_of(folder: Path, text: str) -> str:
+    """What is said of a study file that begins with HEAD (line 1) and goes on with `text`."""
+    write_study(folder)
+    file = folder / "bad.yaml"
+    file.write_text(HEAD + text)
+    with pytest.raises(ScenarioError) as caught:
+        points(Study.from_yaml(file))
+    return str(caught.value).replace(str(folder), "DIR")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed: 3", "DIR/bad.yaml:2: seed: unknown key 'seed', did you mean 'seeds'?"),
+        ("seeds: []", "DIR/bad.yaml:2: seeds: found []"),
+        ("seeds: [1, 1]", "DIR/bad.yaml:2: seeds: found [1, 1], accepted: each seed once"),
+        ("seeds: [1, x]", "DIR/bad.yaml:2: seeds.1: found 'x', accepted: an integer >= 0"),
+        (
+            "points: {grid: {algorithm.mu: []}}",
+            "DIR/bad.yaml:2: points.grid.algorithm.mu: found []",
+        ),
+        (
+            "points:\n  sample:\n    method: sobol\n    size: 12\n"
+            "    over: {algorithm.local.learning_rate: {low: 0.1, high: 1}}",
+            "DIR/bad.yaml:5: points.sample.size: found 12, but a Sobol sample is balanced",
+        ),
+        (
+            "points:\n  sample:\n    method: sobol\n    size: 4\n    over:\n"
+            "      algorithm.local.learning_rate: {low: 0.0, high: 1, scale: log}",
+            "DIR/bad.yaml:7: points.sample.over.algorithm.local.learning_rate.low: found 0",
+        ),
+        (
+            "points:\n  grid: {stop.versions: [1]}\n  sample:\n    method: sobol\n    size: 4\n"
+            "    over: {stop.versions: {low: 1, high: 4, integer: true}}",
+            "DIR/bad.yaml:7: points.sample.over.stop.versions: found a key that points.grid varies",
+        ),
+        (
+            "questions: {metrics: [accuracies]}",
+            "DIR/bad.yaml:2: questions.metrics.0: unknown figure 'accuracies', did you mean"
+            " 'accuracy'?",
+        ),
+        (
+            "questions: {pareto: {joules: min}}",
+            "DIR/bad.yaml:2: questions.pareto.joules: unknown figure 'joules'",
+        ),
+        (
+            "questions: {compare: [{factor: protocol, baseline: synchronous}]}",
+            "DIR/bad.yaml:2: questions.compare.0.factor: unknown factor 'protocol'",
+        ),
+        (
+            "points: {grid: {algorithm.mu: [0.1]}}\n"
+            "questions: {compare: [{factor: algorithm.mu, baseline: 1}]}",
+            "DIR/bad.yaml:3: questions.compare.0.baseline: found 1, accepted: one of 0.1",
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_study(tmp_path: Path, text: str, message: str) -> None:
+    """The first mistake of the file itself, in one line."""
+    assert error_of(tmp_path, text).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "points:\n  grid:\n    algorithm.local.steps:\n      - 1\n      - none\n",
+            "DIR/bad.yaml:6: algorithm.local.steps: found 'none', accepted: an integer",
+        ),
+        (
+            "points:\n  variants:\n    a: {algorithm: fedavgg}",
+            "DIR/bad.yaml:4: algorithm.name: unknown name 'fedavgg', did you mean 'fedavg'?",
+        ),
+        ("set:\n  stop.version: 2", "DIR/bad.yaml:3: stop.version: unknown key 'version'"),
+        (
+            "points:\n  grid: {population.groups.1.device: [rpi_5]}",
+            "DIR/bad.yaml:3: population.groups.1.device: found '1', accepted: an index from 0 to 0",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_point(tmp_path: Path, text: str, message: str) -> None:
+    """A value that the scenario refuses is told where the study has it."""
+    assert error_of(tmp_path, text).startswith(message)
+
+
+def test_an_unknown_scenario(tmp_path: Path) -> None:
+    """Neither a file beside the study's nor a shipped scenario's name."""
+    file = write_study(tmp_path, scenario="quikstart")
+
+    with pytest.raises(ScenarioError, match="no scenario 'quikstart', did you mean 'quickstart'"):
+        Study.from_yaml(file, {"quickstart": Path("x.yaml")})
+
+
+def test_a_mistake_of_the_base_scenario_is_its_own(tmp_path: Path) -> None:
+    """It is told with the scenario's file and line."""
+    file = write_study(tmp_path, base={"dtype": "float16"})
+
+    with pytest.raises(ScenarioError, match=r"base\.yaml:\d+: dtype: found 'float16'"):
+        Study.from_yaml(file)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, 3),
+        ("max", "max"),
+        (None, "null"),
+        ({"name": "capped", "frequency_hz": 1.0e9}, "capped frequency_hz=1e+09"),
+        ([1, {"name": "a"}], "1, a"),
+    ],
+)
+def test_levels_are_scalars(value: Any, text: Any) -> None:
+    """What a table shows of a value: sections and lists in one line."""
+    assert level(value) == text
+
+
+def test_every_figure_is_documented() -> None:
+    """docs/studies.md names the columns that every row has."""
+    text = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+
+    for name, what in FIGURES.items():
+        assert f"| `{name}` | {what} |" in text
