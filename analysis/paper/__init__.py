@@ -26,7 +26,7 @@ from paper.command import main
 from paper.experiments import Exhibit, Experiment, Paper, Scale, Trial
 from paper.pictures import new_figure, plot_means, save_figure
 from paper.study import Study
-from paper.tables import cohens_d, final_accuracy, gather, mean_accuracy, print_table
+from paper.tables import cohens_d, final_accuracy, gather, mean_accuracy, print_figures, print_table
 
 __all__ = [
     "Exhibit",
@@ -43,6 +43,7 @@ __all__ = [
     "mean_accuracy",
     "new_figure",
     "plot_means",
+    "print_figures",
     "print_table",
     "save_figure",
 ]

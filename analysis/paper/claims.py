@@ -38,17 +38,18 @@ def read_claims(file: Path) -> list[dict[str, Any]]:
 
 
 def check_claims(file: Path, exhibit: str, values: pd.DataFrame) -> pd.DataFrame:
-    """The verdict on every claim about `exhibit`, one row per claim and data set.
+    """The verdict on every claim about `exhibit`, one row per claim and data set at hand.
 
     Columns: verdict (HOLDS, FAILS, UNDECIDED, NOTE, SKIPPED), claim, data, value (mean over the
     seeds), low and high (95 % interval; the range of the seeds for a hard claim), margin, seeds,
-    statement. SKIPPED: the exhibit has no such value.
+    statement. SKIPPED: none of the claim's data sets is at hand, or the exhibit has no such value.
     """
     rows = []
     at_hand = [str(data) for data in pd.unique(values["data"])]
     for claim in read_claims(file):
         if claim["figure"] == exhibit:
-            for data in claim.get("data") or at_hand:
+            about = claim.get("data", at_hand)
+            for data in [one for one in about if one in at_hand] or [", ".join(about)]:
                 measured = metric(values[values["data"] == data], claim["metric"])
                 rows.append(_judged(claim, data, measured))
     return pd.DataFrame(rows)

@@ -41,10 +41,12 @@ class Study:
     def run(self, experiments: Sequence[Experiment]) -> list[Trial]:
         """One trial per experiment and seed; those of absent data sets are left out, and said so.
 
-        Runs that are there already are read; one that was cut off goes on. A run that diverges is
-        a result. Raises what `simfl.run` raises for other reasons than absent data.
+        All experiments of a seed come before the next seed, so that what an interruption leaves is
+        a comparison already. Runs that are there are read; one that was cut off goes on. A run
+        that diverges is a result. Raises what `simfl.run` raises for other reasons than absent
+        data.
         """
-        planned = [(one, seed) for one in experiments for seed in range(self.seeds)]
+        planned = [(one, seed) for seed in range(self.seeds) for one in experiments]
         if self.scale.estimate:
             self._print_estimate(planned)
         trials = []

@@ -68,6 +68,15 @@ def print_table(
     return table
 
 
+def print_figures(values: pd.DataFrame, digits: int = 4) -> None:
+    """Print all figures of an exhibit, a table per data set: names down, figures across."""
+    for data, own in values.groupby("data", sort=False):
+        table = own.groupby(["name", "figure"], sort=False)["value"].agg(
+            lambda cell: _cell(cell.to_numpy(), digits)
+        )
+        print_markdown(str(data), table.unstack(fill_value="-"))  # a pivot sorts
+
+
 def print_markdown(corner: str, table: pd.DataFrame) -> None:
     """Print a table of texts in Markdown."""
     rows = [[corner, *table.columns], *([str(name), *row] for name, row in table.iterrows())]

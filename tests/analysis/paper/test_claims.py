@@ -90,10 +90,14 @@ def test_a_soft_claim_is_noted(tmp_path: Path) -> None:
 
 
 def test_a_claim_about_absent_data_is_skipped(tmp_path: Path) -> None:
-    """It is listed, without a figure."""
-    claim = {"kind": "hard", "metric": "accuracy/a", "at_least": 0.0, "data": ["svhn"]}
+    """It is listed, without a figure; of several data sets those at hand are judged."""
+    claim = {"kind": "hard", "metric": "accuracy/a", "at_least": 0.0}
 
-    assert verdict(tmp_path, values(a=[0.1]), **claim)["verdict"] == "SKIPPED"
+    absent = verdict(tmp_path, values(a=[0.1]), **claim, data=["svhn", "cifar10"])
+    one_there = verdict(tmp_path, values(a=[0.1]), **claim, data=["svhn", "mnist"])
+
+    assert absent[["verdict", "data"]].tolist() == ["SKIPPED", "svhn, cifar10"]
+    assert one_there[["verdict", "data"]].tolist() == ["HOLDS", "mnist"]
 
 
 def test_a_claim_without_a_margin_is_refused(tmp_path: Path) -> None:

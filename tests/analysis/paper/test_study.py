@@ -20,6 +20,7 @@ from paper import (
     main,
     mean_accuracy,
     plot_means,
+    print_figures,
     print_table,
 )
 from paper.pictures import new_figure
@@ -72,7 +73,7 @@ def test_a_trial_is_run_once(scenario: Path, tmp_path: Path, capsys) -> None:
     assert capsys.readouterr().out == ""
     assert [(one.name, one.seed) for one in first] == [("fedavg", 0), ("fedavg", 1)]
     paths = [one.run.path for one in first]
-    assert [one.run.path for one in second] == paths + paths
+    assert [one.run.path for one in second] == [paths[0], paths[0], paths[1], paths[1]]
     assert len(set(paths)) == 2
 
 
@@ -178,6 +179,10 @@ def test_a_table_has_means_and_deviations_beside_the_papers_figures(capsys) -> N
     assert table.loc["a"].tolist() == ["60.0 ± 14.1", "61", "-", "-"]
     assert table.loc["b"].tolist() == ["-", "-", "25.0", "-"]
     assert "| a        | 60.0 ± 14.1 | 61" in capsys.readouterr().out
+
+    print_figures(values, digits=1)
+
+    assert "| mnist | accuracy  |" in capsys.readouterr().out
 
 
 def test_cohens_d_of_the_papers_own_figures() -> None:
