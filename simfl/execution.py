@@ -167,6 +167,7 @@ def execute(
         "seed": simulation.scenario.seed,
         "versions": {"simfl": version("simfl"), "torch": torch.__version__},
         "numeric_platform": simulation.platform,
+        "not_stacked_because": simulation.network.not_stacked_because,
         "started": started.isoformat(timespec="seconds"),
     }
     write_manifest(folder, manifest)

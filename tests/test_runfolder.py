@@ -48,6 +48,28 @@ def test_tables_of_a_complete_run(finished: LoadedRun) -> None:
     assert run.clients["energy_j"].tolist() == pytest.approx(own.tolist())
 
 
+DROPOUT = """
+from torch import nn
+
+class Dropped(nn.Sequential):
+    def __init__(self, input_shape, outputs):
+        super().__init__(nn.Flatten(), nn.Dropout(0.1), nn.Linear(64, outputs))
+"""
+
+
+def test_the_manifest_says_how_jobs_are_trained(finished: LoadedRun, tmp_path: Path) -> None:
+    """Together; or one by one, and which layer is in the way."""
+    (tmp_path / "dropout.py").write_text(DROPOUT)
+    scenario = small(model={"name": f"{tmp_path / 'dropout.py'}:Dropped"}, stop={"versions": 1})
+
+    slow = simfl.run(scenario, tmp_path / "run", Options(device="cpu"))
+
+    assert finished.manifest["numeric_platform"]["kernel_family"] == "stacked"
+    assert finished.manifest["not_stacked_because"] is None
+    assert slow.manifest["numeric_platform"]["kernel_family"] == "loop"
+    assert slow.manifest["not_stacked_because"] == "1 (Dropout) has no batched form"
+
+
 def test_the_scenario_comes_with_every_default(finished: LoadedRun) -> None:
     """What was run, as plain values."""
     assert finished.scenario["population"]["clients"] == 8

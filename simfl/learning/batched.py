@@ -8,10 +8,13 @@ numeric platform, one thread). See `cohort.py` for how.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from simfl.learning.allocation import keep_freed_memory
 from simfl.learning.cohort import AutogradCohort, Cohort, DenseCohort
 from simfl.learning.job import Update
 from simfl.learning.minibatch import plain_loss
+from simfl.learning.network import Network
 from simfl.learning.sequential import train_one
 from simfl.learning.stacked import StackedForward
 from simfl.learning.stacked_batches import StackedBatches
@@ -24,7 +27,12 @@ LARGEST_COHORT = 64
 
 
 class BatchedTrainer(Trainer):
-    """Trains a cohort as one stack; models without a batched form one by one."""
+    """Trains a cohort as one stack; models that gain nothing from it one by one."""
+
+    def __init__(self, network: Network, *arguments: Any, **settings: Any) -> None:
+        super().__init__(network, *arguments, **settings)
+        if network.device.type == "cpu":
+            keep_freed_memory()
 
     def largest_cohort(self) -> int | None:
         """Jobs per stack: what fits a CPU's cache; as many as there are on an accelerator."""
@@ -35,9 +43,15 @@ class BatchedTrainer(Trainer):
 
     def train(self, tasks: Sequence[Task]) -> list[Update]:
         """The updates of `tasks`, in their order."""
-        stacked = self.network.stacked if self.network.kernel_family == "stacked" else None
+        stacked = self.network.stacked
         if stacked is None:
             return [train_one(self.network, self.loss, self.augmentation, one) for one in tasks]
+        if stacked.one_by_one:
+            return [update for one in tasks for update in self._together(stacked, [one])]
+        return self._together(stacked, tasks)
+
+    def _together(self, stacked: StackedForward, tasks: Sequence[Task]) -> list[Update]:
+        """The updates of tasks that are computed as one stack."""
         plans = [task.order(self.network) for task in tasks]
         counts = [len(sizes) for _, sizes in plans]
         order = sorted(range(len(tasks)), key=lambda place: -counts[place])

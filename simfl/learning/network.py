@@ -23,11 +23,9 @@ from simfl.learning.parameters import Parameters, size_bytes
 from simfl.learning.stacked import NotStackable, StackedForward
 from simfl.learning.units import HiddenUnits
 
-KernelFamily = Literal["stacked", "loop"]
-
-LARGEST_STACKED_IMAGE = 256
-"""Pixels up to which convolutions of several jobs are stacked on a CPU: grouped convolution gains
-on 8x8 images and loses on 28x28, where one job fills the machine."""
+KernelFamily = Literal["stacked", "one_by_one", "loop"]
+"""stacked: all jobs of a cohort in one batched form. one_by_one: the same form, a job at a time.
+loop: the module itself, a job at a time, because it has no batched form."""
 
 
 @contextmanager
@@ -173,10 +171,20 @@ class Network:
         Layers that draw random numbers have none either: their draws would depend on which jobs
         are trained together.
         """
+        return None if isinstance(self._form, str) else self._form
+
+    @property
+    def not_stacked_because(self) -> str | None:
+        """Why there is no batched form; None where there is one."""
+        return self._form if isinstance(self._form, str) else None
+
+    @cached_property
+    def _form(self) -> StackedForward | str:
+        """The batched form, or why there is none."""
         try:
             return StackedForward(self._module, self.input_shape)
-        except NotStackable:
-            return None
+        except NotStackable as reason:
+            return str(reason)
 
     @cached_property
     def chain(self) -> tuple[tuple[str, nn.Module], ...]:
@@ -208,15 +216,13 @@ class Network:
         """Whether every layer has a batched form and draws no random numbers."""
         return self.stacked is not None
 
-    @cached_property
+    @property
     def kernel_family(self) -> KernelFamily:
-        """How jobs are trained together: "stacked" kernels, or a "loop" over the jobs.
+        """How jobs are trained together.
 
-        A static rule of model, input shape and device kind, never of timings or of how many jobs
-        wait: it decides bits, so it is part of the numeric platform.
+        A static rule of model, input shape and device kind (`convolution_form`), never of timings
+        or of how many jobs wait: it decides bits, so it is part of the numeric platform.
         """
-        pixels = self.input_shape[-2] * self.input_shape[-1] if len(self.input_shape) > 2 else 0
-        convolutional = any(isinstance(module, nn.Conv2d) for module in self._module.modules())
-        if self.device.type == "cpu" and convolutional and pixels > LARGEST_STACKED_IMAGE:
+        if self.stacked is None:
             return "loop"
-        return "stacked" if self.stackable else "loop"
+        return "one_by_one" if self.stacked.one_by_one else "stacked"

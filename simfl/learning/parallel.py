@@ -68,7 +68,7 @@ class ParallelTrainer(BatchedTrainer):
         count = super().pieces(tasks)
         if not self._worth_sending(tasks):
             return count
-        stacked = self.network.stacked if self.network.kernel_family == "stacked" else None
+        stacked = self.network.stacked
         smallest = 2 if stacked is not None and stacked.needs_company else 1
         most = max(count, len(tasks) // smallest)
         return min(most, -(-count // self.pool.count) * self.pool.count)

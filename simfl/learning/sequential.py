@@ -61,7 +61,7 @@ class _LocalRun:
         self.start = {name: tensor[None] for name, tensor in task.start.items()}
         self.own = {name: tensor[None] for name, tensor in task.brief.own.items()}
         self.masks = {name: mask[None] for name, mask in task.masks().items()}
-        self.draws = augmentation is not None or network.kernel_family == "loop"
+        self.draws = augmentation is not None or not network.stackable
 
     def train(self, batches: Sequence[Tensor]) -> Parameters:
         """Take one optimizer step per batch; returns what the optimizer holds afterwards."""

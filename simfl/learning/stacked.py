@@ -22,17 +22,8 @@ from torch.func import functional_call
 
 from simfl.learning.dense import dense_chain
 from simfl.learning.parameters import Parameters
-from simfl.learning.stacked_layers import (
-    FEWEST_CHANNELS,
-    Layer,
-    Pass,
-    as_product,
-    batch_norm,
-    convolution,
-    curved,
-    linear,
-    plain,
-)
+from simfl.learning.stacked_convolution import Convolution
+from simfl.learning.stacked_layers import Layer, Pass, batch_norm, curved, linear, plain
 
 # Exact in every element (one rounding, or none), or computed row by row.
 PLAIN_MODULES = (
@@ -79,9 +70,10 @@ class NotStackable(ValueError):
 class StackedForward:
     """The training-mode forward pass of stacked models.
 
-    `needs_company` says that a stack of one goes to other kernels than a stack of several, so
-    that a lone job must be computed twice, side by side, to get the bits it gets in company.
-    `dense` is the hand-written form of a multi-layer perceptron, None for other modules.
+    `one_by_one` says that some layer computes one job after the other, so that nothing is gained
+    by stacking. `needs_company` says that a stack of one goes to other kernels than a stack of
+    several, so that a lone job must be computed twice, side by side, to get the bits it gets in
+    company. `dense` is the hand-written form of a multi-layer perceptron, None for other modules.
 
     Raises NotStackable where the module has no batched form, or where its batched form does not
     reproduce the module on random rows (a module that lets rows of a batch meet).
@@ -97,10 +89,18 @@ class StackedForward:
         finally:
             module.train(was_training)
         modules = dict(module.named_modules())
-        self.needs_company = any(_lone_kernel(part) for part in modules.values())
         self._layers = {node: _layer(node, modules) for node in self._graph.nodes}
         self.dense = dense_chain(_chain(self._graph, modules))
         _verify(self, module, input_shape)
+        forms = {
+            form
+            for layer in self._layers.values()
+            if isinstance(layer, Convolution)
+            for form in layer.forms
+        }
+        self.one_by_one = "alone" in forms
+        together = "groups" in forms or any(map(_makes_vectors, modules.values()))
+        self.needs_company = together and not self.one_by_one
 
     def __call__(
         self, tensors: Parameters, inputs: Tensor, valid: Tensor
@@ -157,12 +157,9 @@ def _layer(node: fx.Node, modules: dict[str, nn.Module]) -> Layer:
     raise NotStackable(f"{node.op} {node.target} has no batched form")
 
 
-def _lone_kernel(module: nn.Module) -> bool:
-    """Whether a layer's kernel is another one for a single job: a convolution that is not grouped,
-    a product with a vector."""
-    if isinstance(module, nn.Linear):
-        return 1 in (module.in_features, module.out_features)
-    return isinstance(module, nn.Conv2d)
+def _makes_vectors(module: nn.Module) -> bool:
+    """Whether a layer is a product with a vector, which has another kernel for a single job."""
+    return isinstance(module, nn.Linear) and 1 in (module.in_features, module.out_features)
 
 
 def _ordinary(module: nn.Conv2d) -> bool:
@@ -174,8 +171,7 @@ def _module_layer(prefix: str, module: nn.Module) -> Layer:
     if isinstance(module, nn.Linear):
         return linear(prefix, module)
     if isinstance(module, nn.Conv2d) and _ordinary(module):
-        few = module.in_channels < FEWEST_CHANNELS and not isinstance(module.padding, str)
-        return as_product(prefix, module) if few else convolution(prefix, module)
+        return Convolution(prefix, module)
     if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
         return batch_norm(prefix, module)
     if isinstance(module, nn.Dropout | nn.Dropout2d) and module.p == 0:

@@ -20,11 +20,6 @@ VECTOR = 64
 """Elementwise kernels compute this many elements at least in one stride; a shorter tail is left to
 scalar code, whose exp or tanh can differ in the last bit."""
 
-FEWEST_CHANNELS = 4
-"""Input channels per job below which grouped convolution goes to another kernel for few groups than
-for many (seen for 1 to 3 channels). Such a convolution is computed as a product, which is also the
-faster way; where its padding is given by name, zeros make up the missing channels."""
-
 
 @dataclass
 class Pass:
@@ -80,57 +75,6 @@ def linear(prefix: str, module: nn.Linear) -> Layer:
     return run
 
 
-def as_product(prefix: str, module: nn.Conv2d) -> Layer:
-    """A convolution as a product with every window of the image.
-
-    For few input channels: see FEWEST_CHANNELS.
-    """
-    assert not isinstance(module.padding, str)
-    kernel, dilation, padding, stride = (
-        tuple(pair) for pair in (module.kernel_size, module.dilation, module.padding, module.stride)
-    )
-
-    def run(current: Pass, activation: Tensor) -> Tensor:
-        jobs, weight = current.jobs, current.tensors[f"{prefix}.weight"]
-        windows = F.unfold(activation, kernel, dilation, padding, stride)
-        features, places = windows.shape[1:]
-        rows = windows.transpose(1, 2).reshape(jobs, -1, features)
-        bias = current.tensors.get(f"{prefix}.bias")
-        outputs = stacked_linear(rows, weight.flatten(2), bias)
-        folded = outputs.view(len(activation), places, -1).transpose(1, 2)
-        reach = dilation[1] * (kernel[1] - 1) + 1
-        width = (activation.shape[3] + 2 * padding[1] - reach) // stride[1] + 1
-        return folded.reshape(len(activation), module.out_channels, -1, width)
-
-    return run
-
-
-def convolution(prefix: str, module: nn.Conv2d) -> Layer:
-    """All jobs as groups of one convolution: channels (rows, jobs * channels, height, width)."""
-    missing = max(0, FEWEST_CHANNELS - module.in_channels)
-
-    def padded(channels: Tensor) -> Tensor:
-        return F.pad(channels, (0, 0, 0, 0, 0, missing)) if missing else channels
-
-    def run(current: Pass, activation: Tensor) -> Tensor:
-        jobs = current.jobs
-        weight = padded(current.tensors[f"{prefix}.weight"])
-        images = _split(padded(activation), jobs).transpose(0, 1).flatten(1, 2)
-        bias = None if module.bias is None else current.tensors[f"{prefix}.bias"].flatten()
-        outputs = F.conv2d(
-            images,
-            weight.flatten(0, 1),
-            bias,
-            module.stride,
-            module.padding,
-            module.dilation,
-            groups=jobs,
-        )
-        return _split(outputs.transpose(0, 1), jobs).transpose(1, 2).flatten(0, 1)
-
-    return run
-
-
 def batch_norm(prefix: str, module: _BatchNorm) -> Layer:
     """Normalisation over each job's valid rows, with the job's own running statistics.
 
@@ -171,8 +115,3 @@ def _move_statistics(
         before = held[f"{prefix}.{name}"]
         current.moved[f"{prefix}.{name}"] = (1 - share) * before + share * value.detach()
     current.moved[f"{prefix}.num_batches_tracked"] = batches
-
-
-def _split(folded: Tensor, jobs: int) -> Tensor:
-    """The leading axis of `folded` as (jobs, the rest)."""
-    return folded.reshape(jobs, -1, *folded.shape[1:])

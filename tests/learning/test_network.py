@@ -126,10 +126,17 @@ def test_what_cannot_be_stacked_says_why(module: nn.Module, reason: str) -> None
         StackedForward(module, (6,))
 
     assert net.kernel_family == "loop"
+    assert net.not_stacked_because is not None and reason in net.not_stacked_because
 
 
-def test_large_images_go_to_the_loop_on_a_cpu() -> None:
+@pytest.mark.parametrize(("side", "family"), [(8, "stacked"), (28, "one_by_one")])
+def test_large_images_are_convolved_one_by_one_on_a_cpu(side: int, family: str) -> None:
     """The kernel family is a rule of model, shape and device, not of what could be stacked."""
-    net = Network(lambda: nn.Conv2d(1, 2, 3), (1, 28, 28), Objective("classification"))
+    net = Network(
+        lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten()),
+        (1, side, side),
+        Objective("classification"),
+    )
 
-    assert net.kernel_family == "loop"
+    assert net.kernel_family == family
+    assert net.not_stacked_because is None
