@@ -10,15 +10,25 @@ from Decentralized Data, AISTATS 2017, arXiv 1602.05629.
 Algorithm 1: ClientUpdate is the trainer's loop over `loss`; the server's line
 "w_{t+1} <- sum_k (n_k / n) w^k_{t+1}" is `aggregate`. All of it is the base class's behaviour.
 
-Departures from the paper: none. Weights are those of the participants' data, summing to 1.
+Departures from the paper: `weights: uniform` is the plain mean of the participants' models, with
+which fairness algorithms are compared that give every client the same weight. Under edge servers
+it is the mean within each of them, and the cloud weighs them by data size.
+
+Known limits: none.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
 
-from simfl.algorithms.base import Algorithm
+import numpy as np
+
+from simfl.algorithms.base import Algorithm, ServerState
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import Update
+from simfl.learning.parameters import weighted_sum
 
 
 @dataclass(frozen=True)
@@ -27,3 +37,17 @@ class FedAvg(Algorithm):
 
     name: ClassVar[str] = "fedavg"
     paper: ClassVar[str] = "arXiv 1602.05629"
+
+    weights: Annotated[
+        Literal["examples", "uniform"], "of the participants: their data size, or all the same"
+    ] = "examples"
+
+    def aggregate(
+        self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
+    ) -> ServerState:
+        """Algorithm 1, server: the weighted mean of the clients' models."""
+        if self.weights == "examples":
+            return super().aggregate(state, updates, evaluator)
+        even = np.full(len(updates), 1 / len(updates))
+        mean = weighted_sum([update.payload for update in updates], even)
+        return replace(state, weights={**state.weights, **mean})

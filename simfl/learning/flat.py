@@ -6,7 +6,8 @@ of the trainable parameters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -19,6 +20,12 @@ from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
 
 FloatArray = NDArray[np.float64]
+
+MOST_FEATURES = 1024
+"""Up to which inputs are decorrelated: the time it takes grows with the third power."""
+
+DAMPING = 1e-6
+"""Directions in which inputs hardly vary are stretched no further than this variance asks for."""
 
 
 class FlatLosses:
@@ -100,6 +107,45 @@ class FlatLosses:
             direction = self._hessian_product(theta, self._agents[agent], direction / norm)
             size = float(np.linalg.norm(direction))
         return size
+
+    def conditioner(self, shares: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """A symmetric linear map A of flat vectors: over z, theta = A z, optimisers are quick.
+
+        For an affine model it decorrelates the inputs of agents that count by `shares` (agents,),
+        so that the curvature of their mean loss depends on the objective alone; the identity for
+        others, and for inputs of more than MOST_FEATURES values.
+        """
+        if self._moments is None:
+            return lambda flat: flat
+        moments = np.tensordot(shares / shares.sum(), self._moments, 1)
+        values, vectors = np.linalg.eigh(moments)
+        root = (vectors / np.sqrt(np.maximum(values, 0.0) + DAMPING)) @ vectors.T
+        features = len(root) - 1
+
+        def condition(flat: FloatArray) -> FloatArray:
+            outputs = flat.size // (features + 1)
+            weight, bias = np.split(flat, [outputs * features])
+            both = np.column_stack([weight.reshape(outputs, features), bias]) @ root
+            mapped: FloatArray = np.concatenate([both[:, :-1].ravel(), both[:, -1]])
+            return mapped
+
+        return condition
+
+    @cached_property
+    def _moments(self) -> FloatArray | None:
+        """Per agent the mean of x x^T over inputs x and a constant 1; None where it is no use."""
+        shapes = [self._weights[name].shape for name in self._names]
+        # an affine network's parameters are one weight (outputs, features) and one bias (outputs,)
+        if not self.network.affine or [len(shape) for shape in shapes] != [2, 1]:
+            return None
+        if shapes[0][1] > MOST_FEATURES:
+            return None
+        moments = []
+        for one in self._agents:
+            inputs = one.inputs.flatten(1).double().cpu()
+            rows = torch.cat([inputs, inputs.new_ones(len(inputs), 1)], dim=1).numpy()
+            moments.append(rows.T @ rows / len(rows))
+        return np.stack(moments)
 
     def _losses(self, parameters: Parameters, examples: Examples) -> Tensor:
         outputs = self.network.call(parameters, examples.inputs, training=False)[0]

@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+import simfl
 from simfl.algorithms.afl import Afl, onto_simplex
+from simfl.algorithms.fedavg import FedAvg
 from simfl.algorithms.qffl import QFfl
 from tests.algorithms.made import aggregated, state_at, update_of
 from tests.small import final_weights, largest_difference, simulated, small
+from tests.test_resume import assert_same, cut_off
 
 LOCAL = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}
 START = state_at([0.0, 0.0])
@@ -103,12 +106,25 @@ def test_qffl_without_fairness_is_the_uniform_mean():
     assert aggregated(QFfl(q=0.0), START, *updates) == pytest.approx([0.5, 2.0])
 
 
-def test_qffl_without_fairness_is_fedavg_over_equal_clients():
-    """q = 0 gives FedAvg's weights where all clients have as much data."""
-    data = {"name": "synthetic", "examples": 80, "partition": "iid"}
+def test_fedavg_weighs_by_data_or_evenly():
+    """70 and 10 examples: (7/8, 1/2) of (1, 4), or a half of each, a running statistic too."""
+    updates = (
+        update_of(START, 0, [1.0, 0.0], 1.0, examples=70, statistic=8.0),
+        update_of(START, 1, [0.0, 4.0], 2.0, examples=10),
+    )
 
-    fedavg = simulated(small(data=data))[1]
-    qffl = simulated(small(data=data, algorithm={"name": "qffl", "q": 0.0, "local": LOCAL}))[1]
+    assert aggregated(FedAvg(), START, *updates) == pytest.approx([7 / 8, 1 / 2])
+    assert aggregated(FedAvg(weights="uniform"), START, *updates) == [0.5, 2.0]
+    even = FedAvg(weights="uniform").aggregate(START, updates, None)
+    assert even.weights["running_var"].tolist() == [4.0]
+
+
+def test_qffl_without_fairness_is_the_uniform_fedavg():
+    """q = 0 gives the plain mean of the models, however unequal the clients' data are."""
+    uniform = {"name": "fedavg", "weights": "uniform", "local": LOCAL}
+
+    fedavg = simulated(small(algorithm=uniform))[1]
+    qffl = simulated(small(algorithm={"name": "qffl", "q": 0.0, "local": LOCAL}))[1]
 
     assert largest_difference(final_weights(fedavg), final_weights(qffl)) < 1e-9
 
@@ -123,6 +139,23 @@ def test_the_trainers_agree(name):
     )
 
     assert largest_difference(final_weights(batched), final_weights(sequential)) < 1e-9
+
+
+def test_a_run_with_a_mixture_resumes_exactly(tmp_path):
+    """Interrupted, AFL's lambda comes back with the snapshot; nothing is trained twice."""
+    scenario = small(
+        dtype="float32",
+        algorithm={"name": "afl", "local": LOCAL},
+        protocol={"name": "buffered", "buffer": 3, "concurrency": 5},
+        stop={"versions": 8},
+    )
+    whole = simfl.run(scenario, tmp_path / "whole")
+    cut_off(scenario, tmp_path / "cut", 4, snapshot_seconds=0.0)
+
+    resumed = simfl.run(scenario, tmp_path / "cut", resume=True)
+
+    assert_same(resumed, whole)
+    assert resumed.manifest["counts"]["jobs_trained"] < whole.manifest["counts"]["jobs_trained"]
 
 
 @pytest.mark.parametrize(("name", "figures"), [("afl", 1), ("qffl", 2)])

@@ -122,3 +122,34 @@ def test_a_model_knows_whether_it_is_one_affine_map(module, affine):
     net = Network(lambda: module, (1, 8, 8), Objective("classification"))
 
     assert net.affine is affine
+
+
+@pytest.mark.parametrize("shares", [[1.0, 1.0, 1.0], [0.0, 0.2, 5.0]])
+def test_the_conditioner_decorrelates_an_affine_models_inputs(shares):
+    """A is symmetric and turns the mean of x x^T, a constant 1 with it, into the identity."""
+    rng = np.random.default_rng(0)
+    scale = 10.0 ** torch.arange(-2, 3)
+    agents = [
+        Examples(scale * torch.from_numpy(rng.standard_normal((40, 5))), torch.zeros(40).long())
+        for _ in range(3)
+    ]
+    net = Network(lambda: nn.Linear(5, 3), (5,), Objective("classification"), torch.float64)
+    losses = FlatLosses(net, net.initial(0), agents)
+    weights = np.array(shares) / sum(shares)
+    rows = [np.hstack([one.inputs.numpy(), np.ones((40, 1))]) for one in agents]
+    moments = sum(w * x.T @ x / 40 for w, x in zip(weights, rows, strict=True))
+
+    condition = losses.conditioner(np.array(shares))
+
+    matrix = np.stack([condition(unit) for unit in np.eye(losses.theta.size)])
+    order = [0, 1, 2, 3, 4, 15]  # the weights and the bias of the first output
+    root = matrix[np.ix_(order, order)]
+    assert matrix == pytest.approx(matrix.T, abs=1e-12)
+    assert root @ moments @ root == pytest.approx(np.eye(6), abs=0.02)
+
+
+def test_other_models_have_no_conditioner():
+    """A network's curvature is not that of its inputs."""
+    losses = flat("mlp")
+
+    assert losses.conditioner(np.ones(3))(losses.theta) is losses.theta

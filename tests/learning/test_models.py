@@ -32,6 +32,7 @@ def count(module: nn.Module) -> int:
         (LeNet(), COLOUR, 10, 62_006),
         (LeNet(), GREY, 10, 44_426),
         (Vgg11(), COLOUR, 10, 9_750_922),
+        (Vgg11(width=0.25), COLOUR, 10, 611_434),
         (Mlp(), GREY, 10, 199_210),
         (Mlp(), COLOUR, 10, 656_810),
         (Mlp(hidden=(390, 390), activation="elu"), (2, 28, 28), 2, 765_182),

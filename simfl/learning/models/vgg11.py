@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import nn
 
@@ -22,6 +23,8 @@ class Vgg11(Model):
     the narrow head is usual on CIFAR-10.
     """
 
+    width: Annotated[float, "> 0", "<= 1", "share of the channels and hidden units to keep"] = 1.0
+
     def build(self, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
         """Images of 32x32 or more."""
         depth, height, width = image_shape(input_shape, "vgg11")
@@ -32,17 +35,22 @@ class Vgg11(Model):
             if isinstance(entry, str):
                 layers.append(nn.MaxPool2d(2))
             else:
-                layers += [_started(nn.Conv2d(depth, entry, 3, padding=1)), nn.ReLU()]
-                depth = entry
+                channels = self._scaled(entry)
+                layers += [_started(nn.Conv2d(depth, channels, 3, padding=1)), nn.ReLU()]
+                depth = channels
+        hidden = self._scaled(512)
         return nn.Sequential(
             *layers,
             nn.Flatten(),
-            _started(nn.Linear(depth * height * width, 512)),
+            _started(nn.Linear(depth * height * width, hidden)),
             nn.ReLU(),
-            _started(nn.Linear(512, 512)),
+            _started(nn.Linear(hidden, hidden)),
             nn.ReLU(),
-            nn.Linear(512, outputs),
+            nn.Linear(hidden, outputs),
         )
+
+    def _scaled(self, units: int) -> int:
+        return max(1, round(self.width * units))
 
 
 def _started(layer: nn.Conv2d | nn.Linear) -> nn.Module:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +39,9 @@ class Losses(Protocol):
         self, theta: FloatArray, agent: int, direction: FloatArray, iterations: int = 20
     ) -> float:
         """|largest eigenvalue| of the Hessian of an agent's loss, searched from `direction`."""
+
+    def conditioner(self, shares: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """A symmetric linear map A; in z, theta = A z, the mean by `shares` is easy to optimise."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,21 +25,23 @@ class Optimum:
 def maximise(agents: Agents, pull: FloatArray, start: FloatArray) -> Optimum:
     """theta with the largest sum_i pull_i u_i(theta), pull >= 0, for concave utilities.
 
-    Unconstrained, by L-BFGS from `start`; not `found` where the supremum lies at infinity and the
-    gradient does not vanish on the way.
+    Unconstrained, by L-BFGS from `start` in the coordinates of the agents' conditioner; not `found`
+    where the supremum lies at infinity and the gradient does not vanish on the way.
     """
     share = pull / pull.sum()
+    condition = agents.model.conditioner(share)
 
-    def negative(theta: FloatArray) -> tuple[float, FloatArray]:
-        utilities, slopes = agents.with_slopes(theta)
-        return -float(share @ utilities), -(share @ slopes)
+    def negative(step: FloatArray) -> tuple[float, FloatArray]:
+        utilities, slopes = agents.with_slopes(start + condition(step))
+        return -float(share @ utilities), -condition(share @ slopes)
 
     result = minimize(
         negative,
-        start,
+        np.zeros_like(start),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 10_000, "maxfun": 20_000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 30},
     )
-    theta = np.asarray(result.x)
-    return Optimum(theta, agents.utilities(theta), bool(np.abs(result.jac).max() <= GRADIENT))
+    theta = start + condition(np.asarray(result.x))
+    utilities, slopes = agents.with_slopes(theta)
+    return Optimum(theta, utilities, bool(np.abs(share @ slopes).max() <= GRADIENT))

@@ -55,6 +55,9 @@ class LeastSquares:
         x = self.inputs[agent]
         return self._scale(agent) * float(np.linalg.eigvalsh(2 * x.T @ x / len(x)).max())
 
+    def conditioner(self, shares):
+        return lambda flat: flat
+
 
 def points(*targets: float) -> LeastSquares:
     """L_i = (theta - b_i)^2: one row each."""

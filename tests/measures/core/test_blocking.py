@@ -110,6 +110,19 @@ def test_the_test_of_prefixes_is_exact(columns):
         assert answer.margin == pytest.approx(1 - gains.min())
 
 
+@given(agents, st.integers(0, 5), st.sampled_from([1 / 8, 1 / 2, 4.0, 64.0]))
+def test_the_scale_of_an_agents_utility_is_immaterial(columns, agent, scale):
+    """Multiplied under every predictor alike, it changes neither coalition nor margin."""
+    current, alternative, w = map(np.array, columns)
+    factor = np.ones(len(w))
+    factor[agent % len(w)] = scale
+
+    plain = blocking(current, alternative, w.tolist())
+    scaled = blocking(factor * current, factor * alternative, w.tolist())
+
+    assert (scaled.blocked_by, scaled.margin) == (plain.blocked_by, plain.margin)
+
+
 def test_pareto_needs_a_gain_and_no_loss():
     """Equal utilities dominate nothing; one gain without a loss does; a loss anywhere does not."""
     current = np.array([1.0, 2.0])
