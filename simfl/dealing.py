@@ -35,7 +35,7 @@ class Shards:
     def digest(self) -> str:
         """A hash of the examples as dealt, and of the server's."""
         digest = hashlib.blake2b()
-        held = [self.validation] if self.validation is not None else []
+        held = [one for one in (self.validation, self.data.flipped) if one is not None]
         for examples in (self.data.test, *held, *self.clients):
             digest.update(str(tuple(examples.inputs.shape)).encode())
             for tensor in (examples.inputs, examples.targets):
@@ -49,6 +49,7 @@ class Shards:
             self.data,
             train=self.data.train.take(np.arange(0)),  # dealt out by now
             test=self.data.test.cast(dtype, device),
+            flipped=self.data.flipped and self.data.flipped.cast(dtype, device),
         )
         return replace(
             self,

@@ -21,7 +21,8 @@ class DataMissing(ValueError):
 class Examples:
     """Inputs and their targets, row by row.
 
-    inputs: float32, (rows, features) or images (rows, channels, height, width) in [0, 1].
+    inputs: float32, (rows, features) or images (rows, channels, height, width) in [0, 1]; or uint8
+    of 0 and 1, a quarter of the size until they are cast.
     targets: int64 class indices (rows,), or float32 values (rows, outputs) of a regression.
     Raises ValueError where the two differ in length.
     """
@@ -55,7 +56,9 @@ class Data:
     """A loaded data set.
 
     `outputs` is the number of classes, or of a regression's values. `natural` holds one client
-    number per training row where the data come with owners, else None.
+    number per training row where the data come with owners, else None. `flipped` are the test
+    examples with another value of a feature that labels do not follow from (a colour, say), where
+    the data set has one: a model that goes by it does differently there.
     """
 
     train: Examples
@@ -63,6 +66,7 @@ class Data:
     task: Task
     outputs: int
     natural: np.ndarray | None = None
+    flipped: Examples | None = None
 
     @property
     def input_shape(self) -> tuple[int, ...]:
