@@ -182,8 +182,8 @@ def execute(
         write_manifest(folder, manifest)
         journal.close()
 
-    def measure() -> None:
-        manifest.update(figures(one))
+    def measure(reason: str) -> None:
+        manifest.update(figures(one), reason=reason)
         write_manifest(folder, manifest)  # measures read the run as its user will
         ref = one.publications.latest
         weights = ref.value().weights if isinstance(one.values, Values) and ref else None
@@ -192,7 +192,7 @@ def execute(
     try:
         reason = simulate(simulation, one)
         finish(simulation, one, folder)
-        measure()
+        measure(reason)
     except KeyboardInterrupt:
         leave(one, folder)
         checkpoints.take(one.values)

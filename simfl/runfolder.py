@@ -111,8 +111,9 @@ class LoadedRun:
     def evaluations(self) -> pd.DataFrame:
         """One row per (version, client, data set): loss and accuracy.
 
-        `on` is "test" (client empty: the mean over what clients are served) or "own", a client's
-        training data.
+        `on` is "test" (client empty: the mean over what clients are served), "own" (a client's
+        training data), "train" (all clients' together, of an algorithm that goes by it) or
+        "flipped" (test examples with a flipped feature, of a data set that has one).
         """
         return self._table("evaluations")
 

@@ -245,8 +245,8 @@ class Simulation:
             return TimingOnly(self.network, algorithm.local)
         sets = {client_set(client): own for client, own in enumerate(shards.clients)}
         sets["test"] = shards.data.test
-        if shards.validation is not None:
-            sets["validation"] = shards.validation
+        others = {"validation": shards.validation, "flipped": shards.data.flipped}
+        sets.update({name: held for name, held in others.items() if held is not None})
         make_trainer: Callable[..., Trainer] = TRAINERS[options.trainer]
         if options.workers:
             prepare = [partial(load_file, file) for file in self.scenario.plugin_files()]

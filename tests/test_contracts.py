@@ -110,7 +110,11 @@ def test_memory_of_clients_survives_tier_boundaries(algorithm, protocol):
     if refusal(algorithm, protocol) is not None or not learns:
         return
     scenario = scenario_of(algorithm, protocol).with_overrides(
-        ["algorithm.local.optimizer=adam", "algorithm.local.keep_optimizer=true"]
+        [
+            "algorithm.local.epochs=1",
+            "algorithm.local.optimizer=adam",
+            "algorithm.local.keep_optimizer=true",
+        ]
     )
 
     simulation, run = simulated(scenario)

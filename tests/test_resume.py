@@ -28,6 +28,25 @@ SCENARIOS = {
         },
         stop={"versions": 12},
     ),
+    "game": small(
+        dtype="float32",
+        population={"clients": 3},
+        model={"name": "mlp", "hidden": [12, 12]},
+        algorithm={
+            "name": "fl_games",
+            "representation": "variable",
+            "order": "sequential",
+            "smooth": True,
+            "equilibrium": {"examples": 20},
+        },
+        stop={"versions": 12},
+    ),
+    "own batch statistics": small(
+        dtype="float32",
+        model={"name": "mlp", "hidden": [12], "batch_norm": True},
+        algorithm="fedbn",
+        stop={"versions": 12},
+    ),
     "own models": small(
         dtype="float32", algorithm="standalone", protocol=SEMI_ASYNCHRONOUS, stop={"versions": 12}
     ),

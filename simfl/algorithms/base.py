@@ -61,15 +61,27 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """Where training stands at a version: loss and accuracy on training data.
+
+    `over` says why the run ends with this version; None: it goes on.
+    """
+
+    loss: float
+    accuracy: float
+    over: str | None = None
+
+
+@dataclass(frozen=True)
 class Algorithm:
     """Base of every algorithm: FedAvg's behaviour, each method overridden at most once.
 
     Class variables state what the mathematics allows: `refusals` the protocols that it cannot run
     under, each with the reason; `paper_protocol` its paper's own (a run under another one is noted
     in the log); `min_updates` the fewest updates that `aggregate` takes; `learned_price` whether a
-    brief's price depends on learned values; `personal` whether clients are served different
-    models; `learns` whether there is anything to train at all; `needs_validation` whether the
-    server must hold a validation set.
+    brief's price depends on its state; `personal` whether clients are served different models;
+    `stands` whether `standing` is asked for at every version; `learns` whether there is anything
+    to train at all; `needs_validation` whether the server must hold a validation set.
     """
 
     local: LocalTraining = field(default_factory=LocalTraining)
@@ -80,6 +92,7 @@ class Algorithm:
     min_updates: ClassVar[int] = 1
     learned_price: ClassVar[bool] = False
     personal: ClassVar[bool] = False
+    stands: ClassVar[bool] = False
     learns: ClassVar[bool] = True
     needs_validation: ClassVar[bool] = False
 
@@ -116,6 +129,16 @@ class Algorithm:
         """Bytes and work of a turn, where they follow from the model alone."""
         size = network.size_bytes
         return Price(down_bytes=size, up_bytes=size)
+
+    def forwards(
+        self, network: Network, version: int, moved: Sequence[int], clients: int
+    ) -> IntArray | None:
+        """Bytes that a flat server sends each client of `clients` as soon as a version is made.
+
+        `moved` are the clients whose updates made it. None: clients get what they need when they
+        are dispatched.
+        """
+        return None
 
     def tier_price(self, network: Network, version: int) -> Price:
         """Bytes that cross between an edge server and the cloud, each way, per dispatch."""
@@ -178,6 +201,10 @@ class Algorithm:
     def validation_passes(self, network: Network, version: int, updates: int) -> float:
         """Forward passes over the server's validation set while it aggregates so many updates."""
         return 0.0
+
+    def standing(self, state: ServerState, evaluator: Evaluator) -> Standing:
+        """How far training is, and whether it is over, where the algorithm `stands`."""
+        raise NotImplementedError
 
     def server_work(self, network: Network, version: int, up_bytes: IntArray) -> Work:
         """What aggregating updates of these sizes costs: 2 K P operations, K + 1 models moved."""

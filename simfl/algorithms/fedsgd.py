@@ -6,17 +6,17 @@ The baseline of McMahan et al. 2017, arXiv 1602.05629, section 2.
     n_k, n   examples of client k, of all           `Update.num_examples`
     eta      learning rate                          `local.learning_rate`
 
-"w_{t+1} <- w_t - eta sum_k (n_k / n) g_k" is `aggregate`. With `local.steps` the gradient is that
-of so many mini-batches instead of the whole shard.
+"w_{t+1} <- w_t - eta sum_k (n_k / n) g_k" is `aggregate`. With `local.steps` or `local.share` the
+gradient is that of so many mini-batches instead of the whole shard.
 
-Departures from the paper: none.
+Departures from the paper: none by default; `server_optimizer: adam` takes Adam's step instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Recipe, Update
 from simfl.learning.network import Network
 from simfl.learning.parameters import add, weighted_sum
+from simfl.learning.server_adam import NO_MOMENTS, adam_step
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class FedSGD(Algorithm):
 
     name: ClassVar[str] = "fedsgd"
     paper: ClassVar[str] = "arXiv 1602.05629"
+
+    server_optimizer: Annotated[
+        Literal["sgd", "adam"], "how the server steps along the mean gradient"
+    ] = "sgd"
 
     def __post_init__(self) -> None:
         if self.local.optimizer != "sgd" or self.local.momentum:
@@ -53,4 +58,9 @@ class FedSGD(Algorithm):
         sizes = np.array([update.num_examples for update in updates], dtype=float)
         gradient = weighted_sum([update.payload for update in updates], sizes / sizes.sum())
         rate = updates[0].brief.recipe.local.learning_rate
+        if self.server_optimizer == "adam":
+            moments = state.memory.get("moments", NO_MOMENTS)
+            weights, moments = adam_step(state.weights, gradient, moments, rate)
+            memory = {**state.memory, "moments": moments}
+            return replace(state, weights={**state.weights, **weights}, memory=memory)
         return replace(state, weights=add(state.weights, gradient, scale=-rate))

@@ -33,9 +33,10 @@ def plan_order(
 
     Training goes through the shard in passes; a pass is a fresh permutation cut into batches, of
     which the last may be short. `local.epochs` counts passes, `local.steps` batches (passes go on
-    until there are that many). `batch_size` None makes one batch of the whole shard, in its own
-    order. A gradient job takes the shard once, in order, in pieces of `batch_size` rows, or, with
-    `local.steps`, that many batches as in training.
+    until there are that many), `local.share` of 1 means examples / `batch_size` batches of one
+    pass, rounded. `batch_size` None makes one batch of the whole shard, in its own order. A
+    gradient job takes the shard once, in order, in pieces of `batch_size` rows, or, with
+    `local.steps` or `local.share`, so many batches as in training.
 
     Batches of fewer than `smallest` rows are left out (BatchNorm has no variance of one row).
     Raises ValueError where no batch is left.
@@ -48,13 +49,16 @@ def plan_order(
         )
     full, rest = divmod(num_examples, rows)
     sizes = [rows] * full + ([rest] if rest >= max(smallest, 1) else [])
-    if local.steps is not None:
-        passes = -(-local.steps // len(sizes))
+    steps = local.steps
+    if local.share is not None:
+        steps = min(max(1, round(local.share * num_examples / rows)), len(sizes))
+    if steps is not None:
+        passes = -(-steps // len(sizes))
     else:
         passes = 1 if kind == "gradient" else local.epochs or 1
-    taken = (sizes * passes)[: local.steps]
+    taken = (sizes * passes)[:steps]
     generator = torch.Generator().manual_seed(seed)
-    if local.batch_size is not None and (kind == "train" or local.steps is not None):
+    if local.batch_size is not None and (kind == "train" or local.counts_steps()):
         orders = [torch.randperm(num_examples, generator=generator) for _ in range(passes)]
     else:
         orders = [torch.arange(num_examples)] * passes

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +28,11 @@ class Metrics:
     accuracy: float
 
 
+def client_set(client: int) -> str:
+    """The evaluator's name for a client's own data."""
+    return f"client-{client}"
+
+
 def outputs_of(network: Network, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
     """One model's outputs (rows, outputs) in evaluation mode, without gradients."""
     with torch.no_grad():
@@ -43,11 +50,6 @@ def mean_loss(network: Network, parameters: Mapping[str, Tensor], examples: Exam
     return float(losses.mean(dtype=torch.float64))
 
 
-def client_set(client: int) -> str:
-    """The evaluator's name for a client's own data."""
-    return f"client-{client}"
-
-
 class Evaluator:
     """Evaluates models on named sets ("test", "validation", ...).
 
@@ -58,14 +60,20 @@ class Evaluator:
     def __init__(self, network: Network, sets: Mapping[str, Examples]) -> None:
         self._network = network
         self.seconds = 0.0
+        self._samples: dict[tuple[str, int], Examples] = {}
         self._sets = {
             name: examples.cast(network.dtype, network.device) for name, examples in sets.items()
         }
 
-    def metrics(self, members: Sequence[Parameters], on: str = "test") -> Metrics:
-        """Loss and accuracy of the averaged outputs (logits) of `members` on the set `on`."""
+    def metrics(
+        self, members: Sequence[Parameters], on: str = "test", at_most: int | None = None
+    ) -> Metrics:
+        """Loss and accuracy of the averaged outputs (logits) of `members` on the set `on`.
+
+        With `at_most`, on so many of its examples, a fixed random choice.
+        """
         began = time.perf_counter()
-        examples = self._set(on)
+        examples = self._set(on) if at_most is None else self._sample(on, at_most)
         outputs = outputs_of(self._network, members[0], examples.inputs)
         for member in members[1:]:
             outputs = outputs + outputs_of(self._network, member, examples.inputs)
@@ -113,9 +121,44 @@ class Evaluator:
         """How many examples the set `on` holds."""
         return len(self._set(on))
 
+    def holds(self, on: str) -> bool:
+        """Whether there is a set of this name."""
+        return on in self._sets
+
+    def _sample(self, on: str, count: int) -> Examples:
+        examples = self._set(on)
+        if count >= len(examples):
+            return examples
+        if (on, count) not in self._samples:
+            generator = torch.Generator().manual_seed(0)
+            rows = torch.randperm(len(examples), generator=generator)[:count].sort().values
+            self._samples[on, count] = examples.take(rows)
+        return self._samples[on, count]
+
     def _set(self, name: str) -> Examples:
         if name not in self._sets:
             held = ", ".join(sorted(self._sets)) or "none"
             hint = " (data.validation_share makes one)" if name == "validation" else ""
             raise ValueError(f"no {name} set at the server{hint}; sets held: {held}")
         return self._sets[name]
+
+
+def mean_scores(
+    evaluator: Evaluator, models: Sequence[Sequence[Parameters]], of_each: str | None = None
+) -> dict[str, Any]:
+    """Loss and accuracy on the test set, means over several models of averaged outputs.
+
+    With the key `flipped`, the same on that set, if it is held, and under `of_each` those of every
+    model: [loss, accuracy].
+    """
+
+    def rows(on: str) -> list[list[float]]:
+        found = [evaluator.metrics(members, on) for members in models]
+        return [[metrics.loss, metrics.accuracy] for metrics in found]
+
+    test = rows("test")
+    loss, accuracy = np.mean(test, axis=0).tolist()
+    scores = {"loss": loss, "accuracy": accuracy}
+    if evaluator.holds("flipped"):
+        scores["flipped"] = np.mean(rows("flipped"), axis=0).tolist()
+    return scores if of_each is None else {**scores, of_each: test}

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
+
 from simfl.learning.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -21,11 +23,14 @@ if TYPE_CHECKING:
 class LocalTraining:
     """How a client trains: the `algorithm.local` section of a scenario.
 
-    Exactly one of `epochs` and `steps` is set; neither means one epoch.
+    At most one of `epochs`, `steps` and `share` is set; none means one epoch.
     """
 
     epochs: Annotated[int | None, ">= 1", "passes over the client's data"] = None
     steps: Annotated[int | None, ">= 1", "mini-batch steps, instead of epochs"] = None
+    share: Annotated[
+        float | None, "> 0", "<= 1", "share of the client's mini-batches, instead of epochs"
+    ] = None
     batch_size: Annotated[int | None, ">= 1", "examples per step; null is the whole shard"] = 32
     learning_rate: Annotated[float, "> 0"] = 0.01
     learning_rate_decay: Annotated[
@@ -37,8 +42,9 @@ class LocalTraining:
     keep_optimizer: Annotated[bool, "keep the optimizer's state between a client's jobs"] = False
 
     def __post_init__(self) -> None:
-        if self.epochs is not None and self.steps is not None:
-            raise ValueError("epochs and steps exclude each other; give one of them")
+        given = [key for key in ("epochs", "steps", "share") if getattr(self, key) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} exclude each other; give one of them")
         if self.optimizer == "adam" and self.momentum:
             raise ValueError("momentum belongs to sgd; adam has its own")
 
@@ -54,10 +60,17 @@ class LocalTraining:
 
         `steps` counts full batches, so a client with little data passes over it more often.
         """
+        rows = num_examples if self.batch_size is None else self.batch_size
         if self.steps is not None:
-            rows = num_examples if self.batch_size is None else self.batch_size
             return self.steps * rows / num_examples
+        if self.share is not None:
+            batches = np.maximum(1, np.rint(self.share * num_examples / rows))
+            return np.minimum(batches * rows / num_examples, 1.0)
         return 1.0 * (self.epochs or 1)
+
+    def counts_steps(self) -> bool:
+        """Whether a turn is some of the mini-batches, instead of passes over all data."""
+        return self.steps is not None or self.share is not None
 
 
 RecipeKind = Literal["train", "gradient"]
@@ -68,10 +81,10 @@ class Recipe:
     """What a client is asked to do in one turn.
 
     `kind` "train" runs `local` and returns trained tensors; "gradient" returns the mean gradient
-    of the loss at the start weights, over the whole shard or, with `local.steps`, over that many
-    mini-batches. `trainable` names the parameters that may change (None: all). `private` names the
-    tensors (parameters or buffers) that stay with the client from turn to turn and are never part
-    of a payload. `measure` names extra figures to return, of `MEASURES`.
+    of the loss at the start weights, over the whole shard or, with `local.steps` or `local.share`,
+    over so many mini-batches. `trainable` names the parameters that may change (None: all).
+    `private` names the tensors (parameters or buffers) that stay with the client from turn to turn
+    and are never part of a payload. `measure` names extra figures to return, of `MEASURES`.
     """
 
     local: LocalTraining

@@ -7,7 +7,7 @@ in it, they are passed in and handed back, so that one network serves every clie
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Literal
@@ -98,6 +98,14 @@ class Network:
         return self.parameter_names + self.buffer_names
 
     @cached_property
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """Parameter names by the module that they belong to, in the model's order."""
+        layers: dict[str, list[str]] = {}
+        for name in self.parameter_names:
+            layers.setdefault(name.rpartition(".")[0], []).append(name)
+        return tuple(map(tuple, layers.values()))
+
+    @cached_property
     def normalisation(self) -> frozenset[str]:
         """Names of the tensors (weights and running statistics) of BatchNorm modules, by type."""
         return frozenset(
@@ -123,8 +131,12 @@ class Network:
     @cached_property
     def size_bytes(self) -> int:
         """Bytes of one model on the wire, as float32: parameters and floating-point buffers."""
+        return self.size_of(self.tensor_names)
+
+    def size_of(self, names: Iterable[str]) -> int:
+        """Bytes of these tensors on the wire, as float32; integers (step counters) cost nothing."""
         state = self._module.state_dict()
-        return size_bytes({n: state[n] for n in self.tensor_names if state[n].is_floating_point()})
+        return size_bytes({name: state[name] for name in names if state[name].is_floating_point()})
 
     @cached_property
     def forward_flops(self) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from simfl.algorithms.base import Standing
 from simfl.protocols.clock import Stalled
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.stopping import StopRule
@@ -73,10 +74,14 @@ class Publications:
         participants: int,
         staleness: int,
         edge: int | None,
+        standing: Standing | None = None,
         jobs: int = 0,
         wall_s: Mapping[str, float] | None = None,
     ) -> bool:
-        """Take in a version; True if the run ends with it. Raises `Diverged`."""
+        """Take in a version; True if the run ends with it. Raises `Diverged`.
+
+        `standing` is that of an algorithm that says itself when training is over.
+        """
         evaluation = evaluation or None
         loss = evaluation["loss"] if evaluation else None
         accuracy = evaluation["accuracy"] if evaluation else None
@@ -104,9 +109,13 @@ class Publications:
         if evaluation is not None:
             self._last = (accuracy, loss)
             self._score(ref.version, "test", None, [loss, accuracy])
+            if "flipped" in evaluation:
+                self._score(ref.version, "flipped", None, evaluation["flipped"])
             for on in ("served", "own"):
                 for client, scores in enumerate(evaluation.get(on, ())):
                     self._score(ref.version, "test" if on == "served" else on, client, scores)
+        if standing is not None:
+            self._score(ref.version, "train", None, [standing.loss, standing.accuracy])
         if self._watch is not None:
             self._watch(
                 Progress(
@@ -121,7 +130,8 @@ class Publications:
             )
         if loss is not None and not math.isfinite(loss):
             raise Diverged(f"the loss is {loss} at version {ref.version}, {time_s:g} s")
-        self.reason = self._stop.reason(row)
+        over = standing.over if standing else None
+        self.reason = over or self._stop.reason(row)
         return self.reason is not None
 
     def _score(self, version: int, on: str, client: int | None, scores: list[Any]) -> None:

@@ -23,6 +23,7 @@ from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.details import as_json, known
 from simfl.protocols.expectations import expectations
+from simfl.protocols.forwards import Forwards
 from simfl.protocols.losses import reported_losses
 from simfl.protocols.observations import Observations
 from simfl.protocols.oracle import Oracle
@@ -31,6 +32,7 @@ from simfl.protocols.publication import Publications
 from simfl.protocols.queries import Queries
 from simfl.protocols.selecting import Selecting
 from simfl.protocols.servers import MOST_FAILURES, Servers
+from simfl.protocols.standings import standing_of
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.turns import Turns
@@ -97,6 +99,7 @@ class Run:
         self._turns = Turns(
             world, values, deciders.allocation, self.observations, num_examples, streams, log, clock
         )
+        self.forwards = Forwards(world, values, self._turns, clock)
         self._queries = Queries(
             world, values, self._turns, self.observations, num_examples, streams, clock
         )
@@ -282,7 +285,8 @@ class Run:
     ) -> bool:
         """A new global version is out; whether the run ends with it."""
         now_s, evaluation = self.clock.now_s, None
-        if self.publications.due(ref.version):
+        standing = standing_of(self.values, ref) if isinstance(self.values, Values) else None
+        if self.publications.due(ref.version) or (standing and standing.over):
             evaluation = self.values.evaluate(ref, now_s)
         if evaluation:
             if self.publications.at_clients:
@@ -308,6 +312,7 @@ class Run:
             participants=participants,
             staleness=staleness,
             edge=edge,
+            standing=standing,
             jobs=self.values.jobs_trained,
             wall_s=self.values.wall_s(),
         )

@@ -25,15 +25,17 @@ class Synchronous(Protocol):
     )
 
     def process(self, run: Run) -> Process:
-        """Select, train, wait, aggregate, publish; again."""
+        """Select, train, wait, aggregate, send on, publish; again."""
         ref, round_number = run.begin("cloud"), 0
         run.expect(ref)
+        yield from run.forwards.send(ref, run.all_clients[:0], round_number)
         while True:
             chosen = yield from run.select(ref, run.all_clients, round_number)
             delivered = yield from run.turns(chosen, ref, round_number, patience=self.patience)
             if run.arrived(delivered):
                 staleness = delivered.staleness(ref.version)
                 ref = yield from run.aggregate(ref, delivered, round_number)
+                yield from run.forwards.send(ref, delivered.clients, round_number)
                 if run.publish(ref, round_number, delivered.clients.size, staleness=staleness):
                     return ref
             round_number += 1

@@ -69,6 +69,10 @@ class TimingOnly:
         """Floating-point operations of one example's forward pass."""
         return self._network.forward_flops
 
+    def forwards(self, ref: StateRef, moved: IntArray, clients: int) -> IntArray | None:
+        """Nothing beside turns."""
+        return None
+
     def tier_price(self, ref: StateRef) -> Price:
         """The model, each way."""
         return Price(self._network.size_bytes, self._network.size_bytes, work=0.0)

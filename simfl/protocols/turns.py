@@ -22,6 +22,7 @@ from simfl.protocols.clock import Clock
 from simfl.protocols.course import Course
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.late import Late
+from simfl.protocols.messages import message_rows
 from simfl.protocols.observations import FLAT, Observations, Reports
 from simfl.protocols.patience import UNLIMITED, Patience
 from simfl.protocols.state_ref import StateRef
@@ -29,6 +30,7 @@ from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.turn_rows import idle_rows, network_row, turn_rows
 from simfl.protocols.values import Values
 from simfl.streams import Streams
+from simfl.system.cost import WireTransfer
 from simfl.system.world import TurnPlan, World
 
 IntArray = NDArray[np.int64]
@@ -178,6 +180,23 @@ class Turns:
         course.send(self._log.accounts.messages, clients, plan)
         self._free_s[clients] = course.ends_s
         return course
+
+    def receive(
+        self, clients: IntArray, message: WireTransfer, version: int, round_number: int
+    ) -> None:
+        """Enter a message to each client beside its turns, as soon as it is free."""
+        now_s = self._clock.now_s
+        waited = self._idle_rows(clients, now_s)
+        start_s = np.maximum(self._free_s[clients], now_s)
+        end_s = start_s + message.duration_s
+        self._free_s[clients] = end_s
+        idle_w = self._world.power_idle_w[clients]
+        about = {"version": version, "round": round_number}
+        self._log.advance(now_s)
+        self._log.add(waited)
+        self._log.add(message_rows(self._log.actors, clients, start_s, message, idle_w, **about))
+        sent = message.attempts * message.wire_bytes
+        self._log.accounts.messages.send(clients, start_s, end_s, sent, now_s, uplink=False)
 
     def close(self, now_s: float) -> None:
         """The run ends: count turns that end by now, and book who waits."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Work
 from simfl.journal import Journal, Snapshot, make_key
-from simfl.learning.evaluate import Evaluator, client_set
+from simfl.learning.evaluate import Evaluator, client_set, mean_scores
 from simfl.learning.job import LocalJob, Memory, Price, Update
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters, all_finite
@@ -102,7 +102,7 @@ class Values:
         pass that it is.
         """
         recipe = self.algorithm.recipe(self.network, version)
-        whole = recipe.kind == "gradient" and recipe.local.steps is None
+        whole = recipe.kind == "gradient" and not recipe.local.counts_steps()
         passes: Any = 1.0 if whole else recipe.local.passes(num_examples)
         looks = 1 / TRAINING_FLOPS_PER_FORWARD if "loss_before" in recipe.measure else 0.0
         examples: FloatArray = (passes + looks) * num_examples
@@ -112,6 +112,10 @@ class Values:
     def forward_flops(self) -> float:
         """Floating-point operations of one example's forward pass."""
         return self.network.forward_flops
+
+    def forwards(self, ref: StateRef, moved: IntArray, clients: int) -> IntArray | None:
+        """Bytes that the server sends each client at once (`Algorithm.forwards`)."""
+        return self.algorithm.forwards(self.network, ref.version, moved.tolist(), clients)
 
     def tier_price(self, ref: StateRef) -> Price:
         """What crosses between an edge server and the cloud, per dispatch."""
@@ -292,55 +296,53 @@ class Values:
         """Loss and accuracy on the test set of what clients are served at `now_s`.
 
         Keys: loss, accuracy (means over clients if the algorithm serves each its own model) and,
-        then, `served`: [loss, accuracy] per client.
+        then, `served`: [loss, accuracy] per client. `flipped`: [loss, accuracy] on the data set's
+        test examples with a flipped feature, where it has them.
         """
-        if not self.algorithm.personal:
-            return dict(self.know(("evaluate", ref.key), lambda: self._global_metrics(ref)))
-        jobs = {client: self.last_job(client, now_s) for client in sorted(self._clients)}
-        lineage = tuple((client, job.key if job else None) for client, job in jobs.items())
-        return dict(
-            self.know(("evaluate", ref.key, lineage), partial(self._served_metrics, ref, jobs))
-        )
+        personal = self.algorithm.personal
+        jobs, chain = self._last_jobs(now_s) if personal else ({0: None}, ())
 
-    def _global_metrics(self, ref: StateRef) -> dict[str, Any]:
-        state = ref.value()
-        metrics = self.evaluator.metrics(self.algorithm.served(state, 0, Memory()))
-        return {"loss": metrics.loss, "accuracy": metrics.accuracy}
+        def make() -> dict[str, Any]:
+            of_each = "served" if personal else None
+            return mean_scores(self.evaluator, list(self._served(ref, jobs).values()), of_each)
 
-    def _served_metrics(self, ref: StateRef, jobs: Mapping[int, Future | None]) -> dict[str, Any]:
-        state, rows = ref.value(), []
-        for client, job in jobs.items():
-            memory = job.memory() if job else Memory()
-            metrics = self.evaluator.metrics(self.algorithm.served(state, client, memory))
-            rows.append([metrics.loss, metrics.accuracy])
-        mean = np.mean(np.array(rows), axis=0)
-        return {"loss": float(mean[0]), "accuracy": float(mean[1]), "served": rows}
+        return dict(self.know(("evaluate", ref.key, *([chain] if personal else [])), make))
 
     def evaluate_at_clients(self, ref: StateRef, now_s: float) -> list[list[float]]:
         """[loss, accuracy] of what each client is served at `now_s`, on that client's own data."""
+        jobs, chain = self._last_jobs(now_s)
+        if not self.algorithm.personal:
+            jobs, chain = dict.fromkeys(jobs), ()
+        return self._at_clients(("at clients", ref.key, chain), lambda: self._served(ref, jobs))
+
+    def _last_jobs(self, now_s: float) -> tuple[dict[int, Future | None], tuple[object, ...]]:
+        """Each client's last finished job, and what names them all in a key."""
         jobs = {client: self.last_job(client, now_s) for client in sorted(self._clients)}
-        lineage = tuple((client, job.key if job else None) for client, job in jobs.items())
+        return jobs, tuple((client, job.key if job else None) for client, job in jobs.items())
 
-        def served(client: int) -> list[Parameters]:
-            job = jobs[client] if self.algorithm.personal else None
-            memory = job.memory() if job else Memory()
-            return self.algorithm.served(ref.value(), client, memory)
-
-        key = ("at clients", ref.key, lineage if self.algorithm.personal else ())
-        return self._at_clients(key, served)
+    def _served(
+        self, ref: StateRef, jobs: Mapping[int, Future | None]
+    ) -> dict[int, list[Parameters]]:
+        """What clients are served after these jobs of theirs."""
+        return {
+            client: self.algorithm.served(ref.value(), client, job.memory() if job else Memory())
+            for client, job in jobs.items()
+        }
 
     def global_at_clients(self, ref: StateRef) -> list[list[float]]:
-        """[loss, accuracy] of the global weights on each client's own data."""
+        """[loss, accuracy] of the server's model on each client's own data."""
+        if not self.algorithm.personal:  # it is what everybody is served, at any time
+            return self.evaluate_at_clients(ref, np.inf)
         key = ("global at clients", ref.key)
-        return self._at_clients(key, lambda client: [ref.value().weights])
+        return self._at_clients(key, lambda: {n: [ref.value().weights] for n in self._clients})
 
     def _at_clients(
-        self, key: tuple[object, ...], models: Callable[[int], list[Parameters]]
+        self, key: tuple[object, ...], models: Callable[[], Mapping[int, list[Parameters]]]
     ) -> list[list[float]]:
         def make() -> list[list[float]]:
             found = [
-                self.evaluator.metrics(models(client), on=client_set(client))
-                for client in sorted(self._clients)
+                self.evaluator.metrics(members, on=client_set(client))
+                for client, members in sorted(models().items())
             ]
             return [[metrics.loss, metrics.accuracy] for metrics in found]
 

@@ -83,3 +83,29 @@ def test_step_seeds_differ() -> None:
 
     assert len(seeds) == 900
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+@pytest.mark.parametrize(
+    ("share", "batches"), [(0.01, 1), (0.05, 1), (0.25, 2), (0.5, 4), (1.0, 9)]
+)
+def test_a_share_is_so_many_distinct_batches_of_one_pass(share: float, batches: int) -> None:
+    """max(1, round(share * examples / batch size)), never more than there are."""
+    local = LocalTraining(share=share, batch_size=4)
+    found = plan_batches(3, 36, local)
+
+    rows = torch.cat(found)
+    assert len(found) == batches == round(local.passes(36) * 9)
+    assert len(rows.unique()) == len(rows) == 4 * batches
+
+
+def test_a_share_that_rounds_up_stays_within_the_pass() -> None:
+    """38 examples in batches of 4: nine full ones and a rest."""
+    local = LocalTraining(share=1.0, batch_size=4)
+
+    assert sum(map(len, plan_batches(3, 38, local))) == 38
+
+
+def test_epochs_steps_and_share_exclude_each_other() -> None:
+    """At most one of them says how long a turn is."""
+    with pytest.raises(ValueError, match="steps and share exclude each other"):
+        LocalTraining(steps=1, share=0.5)

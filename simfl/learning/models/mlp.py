@@ -23,6 +23,10 @@ class Mlp(Model):
 
     hidden: Annotated[tuple[int, ...], "units of the hidden layers"] = (200, 200)
     activation: Literal["relu", "elu", "tanh"] = "relu"
+    batch_norm: Annotated[bool, "BatchNorm between a hidden layer and its activation"] = False
+    initialisation: Annotated[
+        Literal["torch", "glorot"], "torch's own, or Glorot's uniform one with zero biases"
+    ] = "torch"
 
     def __post_init__(self) -> None:
         if any(units < 1 for units in self.hidden):
@@ -33,6 +37,14 @@ class Mlp(Model):
         layers: list[nn.Module] = [nn.Flatten()]
         width = math.prod(input_shape)
         for units in self.hidden:
-            layers += [nn.Linear(width, units), ACTIVATIONS[self.activation]()]
+            normalised = [nn.BatchNorm1d(units)] if self.batch_norm else []
+            layers += [self._linear(width, units), *normalised, ACTIVATIONS[self.activation]()]
             width = units
-        return nn.Sequential(*layers, nn.Linear(width, outputs))
+        return nn.Sequential(*layers, self._linear(width, outputs))
+
+    def _linear(self, inputs: int, outputs: int) -> nn.Linear:
+        layer = nn.Linear(inputs, outputs)
+        if self.initialisation == "glorot":
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        return layer

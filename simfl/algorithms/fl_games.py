@@ -1,0 +1,344 @@
+"""FL Games: clients are players whose predictors form an ensemble; trained to a Nash equilibrium.
+
+Gupta, Ahuja, Havaei, Chatterjee, Bengio: FL Games: A Federated Learning Framework for Distribution
+Shifts, arXiv 2211.00184 (also 2205.11101); after Ahuja et al., Invariant Risk Minimization Games,
+ICML 2020.
+
+    w^k          client k's predictor, its action       weights "player-<k>/<parameter>"
+    phi          the shared representation              weights under the parameters' own names
+    w_av         (1/N) sum_k w^k(z), logits             `served`
+    B_k, J       client k's past actions, at most J     memory "history", `buffer`
+    R^k          mean loss on client k's data           `loss`
+    C            share of the data per best response    `local.steps`, `local.share`
+    eta_phi      learning rate of phi                   `representation_rate`
+
+Eq. 1: client k minimises R^k((1/N)(w'_k + sum_{q != k} w^q) o phi); Eq. 2 (`smooth`) adds
+sum_{p != k} 1/|B_p| sum_j w^p_j inside the bracket. "phi <- phi - eta_phi sum_k (N_k/N) g^k" is
+`aggregate` in even rounds (Algorithm 1). The newest action is in the buffer too and counts in both
+sums, as in Algorithm 1; an empty buffer contributes nothing.
+
+Departures from the paper: 1. phi is moved by Adam at the server, as its settings say and its
+formulas do not (`representation_optimizer: sgd` is the formula); 2. the 1/N of Eq. 2 is kept
+(`buffer_norm: paper`) although the weights then sum to (2N - 1)/N; `normalized` divides by their
+sum, `replace` lets the history's mean stand for the current action; 3. rounds that would update a
+fixed representation do not exist; 4. C % is a number of optimizer steps over so many mini-batches
+(`local.share`); one step over all data is `local: {batch_size: null, steps: 1}`; 5. the paper gives
+no threshold, so there is none by default.
+
+Known limits: players take part in flat synchronous rounds only; models with running statistics are
+refused, because players would disagree on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simfl.algorithms.base import (
+    Algorithm,
+    ClientFacts,
+    IntArray,
+    ServerState,
+    Standing,
+    Work,
+)
+from simfl.algorithms.ensemble import Ensemble, Member
+from simfl.learning.evaluate import Evaluator, client_set
+from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
+from simfl.learning.minibatch import Minibatch
+from simfl.learning.network import Network
+from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add, weighted_sum
+from simfl.learning.server_adam import NO_MOMENTS, adam_step
+from simfl.streams import Streams
+
+FLAT = "the players answer one another round by round, under one server that hears them all"
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """The game is settled when, after a warm start, training accuracy first is below a threshold.
+
+    Section D.2 of the paper; the accuracy is that of the ensemble, on all clients' data.
+    """
+
+    threshold: Annotated[
+        float | None, ">= 0", "<= 1", "training accuracy; null never ends the run"
+    ] = None
+    warm_start: Annotated[
+        int | None, ">= 0", "rounds; null: one per player, or one epoch's with a representation"
+    ] = None
+    examples: Annotated[
+        int | None, ">= 1", "of each client, a fixed random choice, to measure on; null is all"
+    ] = 5000
+
+
+@dataclass(frozen=True)
+class FLGames(Algorithm):
+    """Best responses of predictors in an ensemble, eight variants by four switches."""
+
+    name: ClassVar[str] = "fl_games"
+    paper: ClassVar[str] = "arXiv 2211.00184"
+    refusals: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("semi_asynchronous", "hierarchical", "asynchronous", "buffered"), FLAT
+    )
+    learned_price: ClassVar[bool] = True
+    stands: ClassVar[bool] = True
+
+    local: Annotated[LocalTraining, "a best response; without epochs, steps or share: one step"] = (
+        field(
+            default_factory=lambda: LocalTraining(
+                steps=1, batch_size=256, learning_rate=2.5e-4, optimizer="adam"
+            )
+        )
+    )
+    representation: Annotated[
+        Literal["fixed", "variable"], "F-FL Games (phi is the identity) or V-FL Games"
+    ] = "fixed"
+    representation_layers: Annotated[
+        int, ">= 1", "layers with parameters, from the input, that are phi if it is variable"
+    ] = 1
+    representation_rate: Annotated[float, "> 0", "learning rate of phi"] = 2.5e-5
+    representation_optimizer: Literal["adam", "sgd"] = "adam"
+    order: Annotated[
+        Literal["sequential", "parallel"], "one player per round in turn, or all at once"
+    ] = "parallel"
+    smooth: Annotated[bool, "respond to the opponents' history too (Eq. 2)"] = False
+    buffer: Annotated[int, ">= 1", "past actions kept of each player"] = 5
+    buffer_norm: Annotated[
+        Literal["paper", "normalized", "replace"], "what the history does to Eq. 2's weights"
+    ] = "paper"
+    fast: Annotated[bool, "phi's gradient over all local data instead of mini-batches"] = False
+    bound: Annotated[float | None, "> 0", "predictors' weights stay within plus and minus this"] = (
+        None
+    )
+    equilibrium: Annotated[Equilibrium, "when the game is settled"] = field(
+        default_factory=Equilibrium
+    )
+
+    def __post_init__(self) -> None:
+        if self.fast and self.representation == "fixed":
+            raise ValueError("fast: there is no representation to move; accepted: false")
+
+    # --- who plays, and what
+
+    def check_network(self, network: Network) -> None:
+        """Raises ValueError for a model with running statistics, or with too few layers."""
+        if network.buffer_names:
+            raise ValueError(
+                "fl_games averages the outputs of players' models, which would disagree on running"
+                f" statistics such as {network.buffer_names[0]}; take a model without BatchNorm"
+            )
+        layers = len(network.layers)
+        if self.representation == "variable" and layers <= self.representation_layers:
+            raise ValueError(
+                f"representation_layers: found {self.representation_layers}, but the model has"
+                f" {layers} layers, and the last must be left to the predictors"
+            )
+
+    def moves_representation(self, version: int) -> bool:
+        """Whether the round that starts from this version is phi's: the even ones."""
+        return self.representation == "variable" and version % 2 == 0
+
+    def players(self, version: int, clients: Sequence[int]) -> Sequence[int]:
+        """All clients, or in sequential play the one whose turn it is."""
+        if self.order == "parallel" or self.moves_representation(version):
+            return clients
+        turn = version // 2 if self.representation == "variable" else version
+        return [clients[turn % len(clients)]]
+
+    def recipe(self, network: Network, version: int) -> Recipe:
+        """A best response, or in phi's rounds the gradient of phi."""
+        local = replace(self.local.at(version), keep_optimizer=True)
+        if local.epochs is None and not local.counts_steps():
+            local = replace(local, steps=1)
+        predictor = self._predictor_names(network)
+        if not self.moves_representation(version):
+            return Recipe(local, trainable=frozenset(predictor))
+        if self.fast:
+            local = replace(local, epochs=1, steps=None, share=None)
+        phi = frozenset(network.parameter_names) - frozenset(predictor)
+        return Recipe(local, kind="gradient", trainable=phi)
+
+    # --- state, and what crosses a link
+
+    def start(
+        self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
+    ) -> ServerState:
+        """Every predictor has initial weights of its own; phi is common."""
+        streams, predictor = Streams(seed), self._predictor_names(network)
+        common = network.initial(seed)
+        weights = {name: one for name, one in common.items() if name not in predictor}
+        for client in clients:
+            own = network.initial(streams.seed("predictor", client))
+            weights.update({_action(client, name): own[name] for name in predictor})
+        sizes = {client: facts.num_examples for client, facts in clients.items()}
+        history: dict[int, list[Parameters]] = {client: [] for client in clients}
+        memory = {"sizes": sizes, "history": history, "moments": NO_MOMENTS}
+        return ServerState(weights, memory=memory)
+
+    def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
+        """The client's own model; the others' lie in `common`."""
+        player = sorted(state.memory["sizes"]).index(client)
+        return Brief(
+            start=_model(state, client),
+            recipe=self.recipe(network, state.version),
+            price=self._price(network, state, client),
+            own={"player": torch.tensor(player, device=network.device)},
+        )
+
+    def common(self, state: ServerState) -> Ensemble:
+        """All players' current predictors and, for smooth best responses, their history."""
+        players = sorted(state.memory["sizes"])
+        if not self.smooth or self.moves_representation(state.version):
+            actions = [[Member(_actions(state, one), 1.0)] for one in players]
+            return Ensemble(actions, float(len(players)))
+        divisor = None if self.buffer_norm == "normalized" else float(len(players))
+        return Ensemble([self._members(state, one) for one in players], divisor)
+
+    def _members(self, state: ServerState, player: int) -> list[Member]:
+        """A player's current action and history; the newest of which is the current one."""
+        past: Sequence[Parameters] = state.memory["history"][player]
+        if not past:
+            return [Member(_actions(state, player), 1.0)]
+        current = 0.0 if self.buffer_norm == "replace" else 1.0
+        older = [Member(one, 1.0 / len(past)) for one in past[:-1]]
+        return [*older, Member(past[-1], current + 1.0 / len(past))]
+
+    def _price(self, network: Network, state: ServerState, client: int) -> Price:
+        """Bytes up, and the work of a response in an ensemble relative to plain training.
+
+        In forward passes of one example: plain training is 3 of the whole model, a member that
+        stands still 1 of its predictor, or 2 where phi's gradient passes back through it.
+        """
+        phi, predictor = self._sizes(network)
+        share = phi / (phi + predictor)
+        player = sorted(state.memory["sizes"]).index(client)
+        others = len(self.common(state).against(player))
+        if self.moves_representation(state.version):
+            passes = 3 * share + 2 * (1 + others) * (1 - share)
+            return Price(down_bytes=0, up_bytes=phi, work=passes / 3)
+        passes = share + (3 + others) * (1 - share)
+        return Price(down_bytes=0, up_bytes=predictor, work=passes / 3)
+
+    def forwards(
+        self, network: Network, version: int, moved: Sequence[int], clients: int
+    ) -> IntArray:
+        """New predictors to everybody else, a new phi to everybody, at the start all to all."""
+        phi, predictor = self._sizes(network)
+        if version == 0:
+            return np.full(clients, phi + clients * predictor)
+        if self.moves_representation(version - 1):
+            return np.full(clients, phi)
+        own: IntArray = np.bincount(np.asarray(moved, dtype=np.int64), minlength=clients)
+        return predictor * (len(moved) - own)
+
+    # --- the game
+
+    def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
+        """R^k of the ensemble, in which the other players' predictors stand still (Eqs. 1, 2)."""
+        players = batch.own["player"].tolist()
+        ensemble: Ensemble = batch.common
+        return batch.mean_loss(ensemble.respond(parameters, batch.inputs, players, batch.forward))
+
+    def aggregate(
+        self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
+    ) -> ServerState:
+        """Responses replace the players' actions and join their histories; or phi takes a step."""
+        if self.moves_representation(state.version):
+            return self._moved_representation(state, updates)
+        weights, history = dict(state.weights), dict(state.memory["history"])
+        for update in updates:
+            action = update.payload
+            if self.bound is not None:
+                action = {n: one.clamp(-self.bound, self.bound) for n, one in action.items()}
+            weights.update({_action(update.client, name): one for name, one in action.items()})
+            if self.smooth:
+                history[update.client] = [*history[update.client], action][-self.buffer :]
+        return replace(state, weights=weights, memory={**state.memory, "history": history})
+
+    def _moved_representation(self, state: ServerState, updates: Sequence[Update]) -> ServerState:
+        sizes = np.array([update.num_examples for update in updates], dtype=float)
+        gradient = weighted_sum([update.payload for update in updates], sizes / sizes.sum())
+        rate = self.representation_rate
+        if self.representation_optimizer == "sgd":
+            return replace(state, weights=add(state.weights, gradient, scale=-rate))
+        phi, moments = adam_step(state.weights, gradient, state.memory["moments"], rate)
+        memory = {**state.memory, "moments": moments}
+        return replace(state, weights={**state.weights, **phi}, memory=memory)
+
+    def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
+        """All players' models: predictions are those of the mean of their logits, w_av o phi."""
+        return [_model(state, player) for player in sorted(state.memory["sizes"])]
+
+    def standing(self, state: ServerState, evaluator: Evaluator) -> Standing:
+        """Accuracy of w_av o phi on all clients' data, and whether the game is settled."""
+        sizes: Mapping[int, int] = state.memory["sizes"]
+        models, rule = self.served(state, 0, Memory()), self.equilibrium
+        of_each = [
+            evaluator.metrics(models, client_set(client), at_most=rule.examples)
+            for client in sorted(sizes)
+        ]
+        shares = np.array([sizes[client] for client in sorted(sizes)]) / sum(sizes.values())
+        loss = float(shares @ np.array([one.loss for one in of_each]))
+        accuracy = float(shares @ np.array([one.accuracy for one in of_each]))
+        settled = rule.threshold is not None and accuracy < rule.threshold
+        if not settled or state.version <= self._warm_start(sizes):
+            return Standing(loss, accuracy)
+        return Standing(
+            loss,
+            accuracy,
+            f"equilibrium: training accuracy {accuracy:.4f} below {rule.threshold:g}",
+        )
+
+    def _warm_start(self, sizes: Mapping[int, int]) -> int:
+        if self.equilibrium.warm_start is not None:
+            return self.equilibrium.warm_start
+        largest = max(sizes.values())
+        epoch = largest // (self.local.batch_size or largest)
+        return len(sizes) if self.representation == "fixed" else epoch
+
+    def server_work(self, network: Network, version: int, up_bytes: IntArray) -> Work:
+        """Predictors are taken in and passed on; phi's gradients are summed, and Adam steps."""
+        received = float(up_bytes.sum())
+        if not self.moves_representation(version):
+            return Work(0.0, 2 * received)
+        phi = self._sizes(network)[0]
+        return Work(2.0 * received / BYTES_PER_VALUE + 12.0 * phi / BYTES_PER_VALUE, received + phi)
+
+    # --- names and sizes
+
+    def _predictor_names(self, network: Network) -> list[str]:
+        """The parameters that are a player's own, in the model's order."""
+        first = self.representation_layers if self.representation == "variable" else 0
+        return [name for layer in network.layers[first:] for name in layer]
+
+    def _sizes(self, network: Network) -> tuple[int, int]:
+        """Bytes of phi, and of one predictor."""
+        own = network.size_of(self._predictor_names(network))
+        return network.size_bytes - own, own
+
+
+def _action(player: int, name: str) -> str:
+    """The name, among the server's weights, of a parameter of a player's predictor."""
+    return f"player-{player}/{name}"
+
+
+def _actions(state: ServerState, player: int) -> Parameters:
+    """A player's predictor."""
+    prefix = _action(player, "")
+    return {
+        name.removeprefix(prefix): one
+        for name, one in state.weights.items()
+        if name.startswith(prefix)
+    }
+
+
+def _model(state: ServerState, player: int) -> Parameters:
+    """phi and a player's predictor: a whole model."""
+    phi = {name: one for name, one in state.weights.items() if not name.startswith("player-")}
+    return {**phi, **_actions(state, player)}

@@ -1,0 +1,68 @@
+"""What a server sends clients as soon as a version is made, beside their turns."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from simfl.protocols.clock import Clock, Stalled
+from simfl.protocols.servers import MOST_FAILURES
+from simfl.protocols.state_ref import StateRef
+from simfl.protocols.timing_only import TimingOnly
+from simfl.protocols.turns import Turns
+from simfl.protocols.values import Values
+from simfl.system.world import World
+
+FIRST_NUMBER = 2**40
+"""Numbers of messages beside turns start here: their noise is not that of any turn."""
+
+IntArray = NDArray[np.int64]
+
+
+class Forwards:
+    """Sends what the algorithm wants clients to know of one another (`Algorithm.forwards`)."""
+
+    def __init__(
+        self, world: World, values: Values | TimingOnly, turns: Turns, clock: Clock
+    ) -> None:
+        self._world = world
+        self._values = values
+        self._turns = turns
+        self._clock = clock
+        self._sent: IntArray = np.zeros(world.num_clients, dtype=np.int64)
+
+    def send(
+        self, ref: StateRef, moved: IntArray, round_number: int
+    ) -> Generator[simpy.Event, Any, None]:
+        """All messages at once; ends when those who play next have theirs.
+
+        `moved` are the clients whose updates made this version. A client still under way takes its
+        message afterwards, and is not waited for. The server does not give up: what is lost is sent
+        again. Raises `Stalled` where that never ends.
+        """
+        clients = np.arange(self._sent.size)
+        raw_bytes = self._values.forwards(ref, moved, clients.size)
+        if raw_bytes is None:
+            return
+        now_s, receivers = self._clock.now_s, np.flatnonzero(raw_bytes)
+        under_way = self._turns.free_s(clients) > now_s
+        for _ in range(MOST_FAILURES):
+            numbers = FIRST_NUMBER + self._sent[receivers]
+            self._sent[receivers] += 1
+            message = self._world.access_transfer(receivers, numbers, raw_bytes[receivers], False)
+            self._turns.receive(receivers, message, ref.version, round_number)
+            receivers = receivers[message.failed]
+            if not receivers.size:
+                break
+        else:
+            raise Stalled(
+                f"a message to client {receivers[0]} was lost {MOST_FAILURES} times in a row, each"
+                " time for good; what is the population's message_loss?"
+            )
+        players = self._values.players(ref, clients)
+        ready_s = self._turns.free_s(players[~under_way[players]])
+        yield self._clock.until(float(ready_s.max(initial=now_s)))
