@@ -81,12 +81,12 @@ REDUCED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "digits": (*SMALLER, "stop.versions=50"),
         "mnist": (
             *SMALLER,
-            "stop.versions=50",
+            "stop.versions=25",
             "algorithm.local.batch_size=8",
             "data.examples=5000",
             "data.test_examples=2000",
         ),
-        "cifar10_subset": (*SMALLER, "stop.versions=150", "algorithm.local.batch_size=8"),
+        "cifar10_subset": (*SMALLER, "stop.versions=100", "algorithm.local.batch_size=8"),
     },
 }
 TIMED_VERSIONS = {"smoke": 120, "quick": 1000, "paper": 1000}
@@ -316,7 +316,7 @@ SCALES = {
         "quick",
         5,
         ("mnist",),
-        "training with 25 clients, 50 versions, batches of 8, 5,000 training and 2,000 test images;"
+        "training with 25 clients, 25 versions, batches of 8, 5,000 training and 2,000 test images;"
         " formation, latencies and queues at the paper's size",
     ),
     "smoke": Scale(
