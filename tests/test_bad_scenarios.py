@@ -126,7 +126,7 @@ def unknown_keys() -> list[Bad]:
 
 BAD: list[Bad] = [
     *unknown_keys(),
-    Bad("key of another part", {"algorithm.mu": 0.1}, "algorithm.mu", "accepted: local, name"),
+    Bad("key of another part", {"algorithm.mu": 0.1}, "algorithm.mu", "accepted: .*local, name"),
     # unknown names
     Bad("algorithm", {"algorithm.name": "fedagv"}, "algorithm.name", "did you mean 'fedavg'"),
     Bad("model", {"model": "cnnn"}, "model.name", "did you mean 'cnn'"),
@@ -136,7 +136,7 @@ BAD: list[Bad] = [
         "device",
         {"population.groups.0.device": "rpi4b"},
         "population.groups.0.device",
-        "unknown device 'rpi4b', did you mean 'rpi_4b'\\? accepted: jetson_nano,",
+        "unknown device 'rpi4b', did you mean 'rpi_4b'\\? accepted: .*rpi_4b, rpi_5",
     ),
     Bad(
         "link",
