@@ -130,6 +130,7 @@ def study(
     with _exit_codes():
         from simfl.console.answers import print_answers
         from simfl.listing import shipped_scenarios
+        from simfl.pictures.study_overview import save_study_overview
         from simfl.study.session import StudySession
         from simfl.study.studyfile import Study
 
@@ -141,6 +142,8 @@ def study(
             follow_study(session, workers, shard, quiet=quiet)
         if collect or shard is None:
             loaded = session.collect()
+            if len(loaded.completed):
+                save_study_overview(loaded, session.folder.path / "overview.png")
             if not quiet:
                 print_answers(session.study, loaded)
         missing = len(session.todo(shard))
@@ -149,6 +152,29 @@ def study(
             typer.echo(f"study folder: {session.folder.path}{rest}")
     if missing:
         raise typer.Exit(FAILED)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="A run's or a study's folder.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="HTML file; default: report.html in the folder.")
+    ] = None,
+) -> None:
+    """Write one HTML page that shows a run or a study; it opens without a network."""
+    with _exit_codes():
+        path = out or folder / "report.html"
+        if (folder / "study.yaml").exists():
+            from simfl.pictures.report.of_study import report_study
+            from simfl.study.loaded import load_study
+
+            report_study(load_study(folder), path)
+        else:
+            from simfl.pictures.report.of_run import report_run
+            from simfl.runfolder import load_run
+
+            report_run(load_run(folder), path)
+        typer.echo(f"report: {path}")
 
 
 @app.command()
@@ -213,6 +239,7 @@ def _exit_codes() -> Iterator[None]:
             "CatalogueError",
             "TraceError",
             "FolderInUse",
+            "MissingPlotly",
             "RunFolderError",
             "UnknownListing",
         ),

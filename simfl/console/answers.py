@@ -12,7 +12,7 @@ from rich.table import Table
 
 from simfl.study.comparisons import paired_differences, verdict
 from simfl.study.effects import first_order_indices, main_effects
-from simfl.study.folder import LoadedStudy
+from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front
 from simfl.study.studyfile import Study, as_text, level, short_names

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,12 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from simfl.execution import FolderInUse
-from simfl.runfolder import MANIFEST, RunFolderError, load_run
-from simfl.study.means import factor_names
+from simfl.runfolder import MANIFEST, load_run
+from simfl.study.loaded import STUDY, TABLE
 from simfl.study.plan import Point
 from simfl.study.rows import ENDED, row
-from simfl.study.studyfile import Study, as_text
-from simfl.yaml_source import dump, read_source
-
-STUDY, TABLE = "study.yaml", "runs.parquet"
+from simfl.study.studyfile import FIGURES, Study, as_text
+from simfl.yaml_source import dump
 
 
 class StudyFolder:
@@ -95,16 +93,17 @@ class StudyFolder:
             for point in points
             if self.has_ended(point)
         ]
-        table = pd.DataFrame(rows)
-        for column in _factor_columns(points):
-            if column in table and table[column].map(type).nunique() > 1:
+        factors = list(points[0].factors)
+        if rows:
+            table = pd.DataFrame(rows)
+        else:
+            names = ("study", "point", "seed", "digest", "folder", *factors, "status", "reason")
+            table = pd.DataFrame(columns=[*names, *FIGURES, *targets])
+        for column in factors:
+            if table[column].map(type).nunique() > 1:
                 table[column] = _one_type(table[column])
         _write(self.path / TABLE, table.to_parquet(index=False))
         return table
-
-
-def _factor_columns(points: list[Point]) -> list[str]:
-    return list(points[0].factors) if points else []
 
 
 def _one_type(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -124,37 +123,3 @@ def clear_unfinished(folder: Path) -> None:
     """Remove a run folder that was cut off before it said what it is."""
     if folder.exists() and not (folder / MANIFEST).exists():
         shutil.rmtree(folder)
-
-
-class LoadedStudy:
-    """A study read back: `table` (one row per run), `content` (the study file), `run(...)`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        if not (path / STUDY).exists():
-            raise RunFolderError(f"{path}: no study's folder (it has no {STUDY})")
-        if not (path / TABLE).exists():
-            raise RunFolderError(f"{path}: has no {TABLE} yet; run `simfl study ... --collect`")
-        self.content: Mapping[str, Any] = read_source(path / STUDY).content
-        self.table: pd.DataFrame = pd.read_parquet(path / TABLE)
-
-    @property
-    def completed(self) -> pd.DataFrame:
-        """The rows of runs that completed."""
-        return self.table[self.table["status"] == "completed"]
-
-    @property
-    def factors(self) -> list[str]:
-        """The columns that tell settings apart."""
-        return factor_names(self.table)
-
-    @property
-    def sampled(self) -> list[str]:
-        """Those factors that were drawn from intervals."""
-        sample = (self.content.get("points") or {}).get("sample") or {}
-        return list(sample.get("over", {}))
-
-
-def load_study(path: Path | str) -> LoadedStudy:
-    """Read a study's folder; raises `RunFolderError` if it is none."""
-    return LoadedStudy(Path(path))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from simfl.study.comparisons import half_width
+from simfl.study.studyfile import short_names
 
 _BEFORE_FACTORS, _AFTER_FACTORS = "folder", "status"
 
@@ -33,3 +35,32 @@ def point_means(
             row[f"{metric}_ci"] = half_width(values)
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:
+    """What a chart calls each setting of `point_means`: its levels."""
+    if not factors:
+        return ["the scenario"] * len(means)
+    rows = means[list(factors)].itertuples(index=False)
+    if len(factors) == 1:
+        return [_short(row[0]) for row in rows]
+    names = short_names(factors)
+    return [
+        ", ".join(f"{name} {_short(value)}" for name, value in zip(names, row, strict=True))
+        for row in rows
+    ]
+
+
+def unit_of(metric: str) -> str:
+    """A figure's name as an axis shows it: with the unit that its name ends in."""
+    for ending, shown in (("_s", "s"), ("_j", "J"), ("_b", "B")):
+        if metric.endswith(ending):
+            return f"{metric.removesuffix(ending).replace('_', ' ')} ({shown})"
+    if metric.endswith("accuracy"):
+        return f"{metric.replace('_', ' ')} (share)"
+    units = {"bytes": "B", "versions": "count", "staleness": "versions"}
+    return f"{metric.replace('_', ' ')} ({units.get(metric, '1')})"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

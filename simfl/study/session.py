@@ -9,7 +9,8 @@ from pathlib import Path
 
 from simfl.assembly import assemble
 from simfl.simulation import Options
-from simfl.study.folder import LoadedStudy, StudyFolder, load_study
+from simfl.study.folder import StudyFolder
+from simfl.study.loaded import LoadedStudy, load_study
 from simfl.study.local import Watch, run_locally
 from simfl.study.plan import Point, points, shard
 from simfl.study.studyfile import Study

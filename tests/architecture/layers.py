@@ -48,7 +48,12 @@ ROOMS = {
     # What was split off the log's own file may be used where the log may: its books (accounts) by
     # whoever writes it, load_run (runfolder) by whoever reads it.
     "measures": _room("eventlog runfolder learning", "numpy scipy pandas sklearn lime"),
-    "pictures": _room("measures eventlog runfolder", "numpy pandas matplotlib plotly"),
+    # Of a study, what reads it back and its figures; not what runs it.
+    "pictures": _room(
+        "measures eventlog runfolder study.loaded study.studyfile study.means study.pareto "
+        "study.comparisons study.effects",
+        "numpy pandas matplotlib plotly",
+    ),
     "accounts": _room("", "numpy"),
     "eventrows": _room("", "numpy"),
     "eventlog": _room("accounts eventrows", "pyarrow pandas numpy"),

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from simfl.cli import app
-from simfl.study.folder import load_study
+from simfl.study.loaded import load_study
 from simfl.study.local import run_locally
 from tests.study.studies import run_here, session, write_study
 
@@ -144,12 +144,17 @@ def test_four_shards_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_study_that_is_killed_goes_on(tmp_path: Path, number: signal.Signals) -> None:
     """Its processes end with it; the same command does what is left."""
-    settings = {"stop.versions": 300, "algorithm.local.steps": 5, "evaluate.every": 300}
+    settings = {"stop.versions": 100, "algorithm.local.steps": 5, "evaluate.every": 100}
     points = {"grid": {"algorithm.local.learning_rate": [0.1, 0.2, 0.3]}}
     file = write_study(tmp_path, seeds=[1], points=points, set=settings)
     out = tmp_path / "out"
+    # A shell that starts the tests in the background has them, and what they start, ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     study = subprocess.Popen(
-        command(file, "--out", out, "--workers", 1), cwd=ROOT, stderr=subprocess.PIPE, text=True
+        command(file, "--out", out, "--workers", 1),
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert study.stderr is not None
     assert "1 of 3 done" in study.stderr.readline()

@@ -12,7 +12,7 @@ import pytest
 import simfl
 from simfl.execution import FolderInUse
 from simfl.runfolder import RunFolderError
-from simfl.study.folder import load_study
+from simfl.study.loaded import load_study
 from simfl.study.session import BadShard
 from tests.study.studies import run_here, session
 

@@ -1,0 +1,300 @@
+"""The report of one run."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from simfl.pictures.overview import MOST_NAMED_EDGES, STATE_COLOURS
+from simfl.pictures.report import charts
+from simfl.pictures.report.page import Page
+from simfl.runfolder import LoadedRun, RunFolderError
+
+MOST_SLICES, MOST_ACTORS = 4000, 40
+"""What the timeline shows; the run folder, and `simfl trace`, have all."""
+
+MOST_CLIENTS = 2000
+"""Clients whose rows are embedded."""
+
+
+def report_run(run: LoadedRun, path: Path) -> Path:
+    """Write the page of a run that has ended; raises `RunFolderError` if it has not."""
+    if not (run.path / "clients.parquet").exists():
+        status = run.manifest.get("status")
+        raise RunFolderError(f"{run.path}: a report is of a run that has ended; status: {status}")
+    page = Page(f"{run.manifest['name']}, seed {run.manifest['seed']}")
+    _what_ran(page, run)
+    _outcome(page, run)
+    _participation(page, run)
+    _staleness(page, run)
+    _queues(page, run)
+    _energy(page, run)
+    _fairness(page, run)
+    _timeline(page, run)
+    page.data("manifest", run.manifest)
+    page.data("rounds", _columns(run.rounds))
+    page.data("clients", _columns(run.clients.drop(columns="label_counts").head(MOST_CLIENTS)))
+    return page.save(path)
+
+
+def _what_ran(page: Page, run: LoadedRun) -> None:
+    manifest, scenario = run.manifest, run.scenario
+    scored = run.rounds.dropna(subset="accuracy")
+    rows: list[tuple[str, str]] = [
+        ("ended", f"{manifest['status']}: {manifest['reason']}"),
+        ("algorithm, protocol", f"{_name(scenario['algorithm'])}, {_name(scenario['protocol'])}"),
+        ("data, model", f"{_name(scenario['data'])}, {_name(scenario['model'])}"),
+        ("clients, edge servers", f"{len(run.clients)}, {run.clients['edge'].nunique()}"),
+        ("global versions", str(manifest["counts"]["versions"])),
+        ("simulated time", f"{manifest['horizon_s']:.4g} s"),
+        ("energy of all machines", f"{manifest['energy_j']:.4g} J"),
+        ("bytes over all links", f"{manifest['bytes']:.4g} B"),
+        ("wall time", f"{manifest['wall_s']:.3g} s"),
+        ("simfl, torch", ", ".join(manifest["versions"].values())),
+    ]
+    if len(scored):
+        rows.insert(5, ("last test accuracy", f"{scored['accuracy'].iloc[-1]:.4f}"))
+    rows += [("warning", str(warning)) for warning in manifest["warnings"]]
+    departures = run.details("departure")
+    if len(departures):
+        rows += [("departs from its paper", str(why)) for why in departures["reason"]]
+    page.heading("What ran")
+    page.table(("", ""), rows)
+    page.source("scenario, with every default", (run.path / "scenario.yaml").read_text("utf-8"))
+
+
+def _outcome(page: Page, run: LoadedRun) -> None:
+    page.heading("Outcome")
+    rounds, figures = run.rounds, {"accuracy": "test accuracy", "loss": "test loss"}
+    units = {"accuracy": "test accuracy (share)", "loss": "test loss (1)"}
+    figures = {name: label for name, label in figures.items() if rounds[name].notna().any()}
+    for name, label in (figures or {"version": "global version"}).items():
+        shown, unit = rounds.dropna(subset=name), units.get(name, "version (count)")
+        page.charts(
+            *(
+                (
+                    f"{label} against {what}",
+                    charts.lines({label: (_list(shown[column]), _list(shown[name]))}, axis, unit),
+                )
+                for column, what, axis in (
+                    ("time_s", "time", "simulated time (s)"),
+                    ("energy_j", "energy", "energy of all machines (J)"),
+                )
+            )
+        )
+
+
+def _participation(page: Page, run: LoadedRun) -> None:
+    page.heading("Who participated")
+    clients = run.clients
+    by = "edge" if 1 < clients["edge"].nunique() <= MOST_NAMED_EDGES else "device_class"
+    turns = {
+        f"{by.replace('_', ' ')} {value}": (_list(own["client"]), _list(own["participations"]))
+        for value, own in clients.groupby(by)
+    }
+    sizes = clients.groupby("participations").size()
+    page.charts(
+        ("turns finished by each client", charts.bars(turns, "client (number)", "turns (count)")),
+        (
+            "how many clients finished how many turns",
+            charts.bars(
+                {"clients": (_list(sizes.index), _list(sizes))}, "turns (count)", "clients (count)"
+            ),
+        ),
+    )
+
+
+def _staleness(page: Page, run: LoadedRun) -> None:
+    page.heading("Staleness")
+    rounds = run.rounds.dropna(subset="staleness")
+    if rounds.empty:
+        page.text("No version has a staleness.", "note")
+        return
+    counts = rounds["staleness"].astype(int).value_counts().sort_index()
+    page.charts(
+        (
+            "versions missed by what was merged",
+            charts.bars(
+                {"versions": (_list(counts.index), _list(counts))},
+                "staleness (versions)",
+                "merges (count)",
+            ),
+        ),
+        (
+            "over time",
+            charts.lines(
+                {"staleness": (_list(rounds["time_s"]), _list(rounds["staleness"]))},
+                "simulated time (s)",
+                "staleness (versions)",
+                steps=True,
+            ),
+        ),
+    )
+
+
+def _queues(page: Page, run: LoadedRun) -> None:
+    page.heading("Queues")
+    schedule = run.details("schedule")
+    if "queues" not in schedule or schedule["queues"].isna().all():
+        page.text("The scheduling rule of this run keeps no queues.", "note")
+        return
+    logged = schedule.dropna(subset="queues")
+    lengths = pd.DataFrame(logged["queues"].tolist(), index=logged["time_s"])
+    series = {
+        f"edge {edge}": (_list(lengths.index.to_series()), _list(lengths[edge]))
+        for edge in lengths.columns[:MOST_NAMED_EDGES]
+    }
+    label = "queue (dispatches owed)"
+    page.charts(
+        (
+            "virtual queues of the edge servers",
+            charts.lines(series, "simulated time (s)", label, steps=True),
+        ),
+        wide=True,
+    )
+
+
+def _energy(page: Page, run: LoadedRun) -> None:
+    page.heading("Energy")
+    clients, events = run.clients, run.events
+    means = clients.groupby("device_class")[[f"{state}_j" for state in STATE_COLOURS]].mean()
+    per_client = {
+        state: (_list(means.index), _list(means[f"{state}_j"])) for state in STATE_COLOURS
+    }
+    drawn = [
+        (
+            "a client, by device class and state",
+            charts.bars(
+                per_client,
+                "mean energy per client (J)",
+                "",
+                colours=charts.KIND_COLOURS,
+                sideways=True,
+            ),
+        )
+    ]
+    if len(events):
+        joined = events.merge(clients[["client", "device_class"]], on="client", how="left")
+        tier = joined["actor"].str.replace(r"-\d+$", "", regex=True)
+        joined["machine"] = joined["device_class"].fillna(tier)
+        joules = joined.pivot_table(
+            index="machine", columns="kind", values="energy_j", aggfunc="sum", fill_value=0.0
+        )
+        everything = {
+            kind: (_list(joules.index), _list(joules[kind]))
+            for kind in charts.KIND_COLOURS
+            if kind in joules
+        }
+        drawn.append(
+            (
+                "all machines, by state",
+                charts.bars(
+                    everything,
+                    "energy of all of them (J)",
+                    "",
+                    colours=charts.KIND_COLOURS,
+                    sideways=True,
+                ),
+            )
+        )
+    page.charts(*drawn)
+
+
+def _fairness(page: Page, run: LoadedRun) -> None:
+    page.heading("Fairness and certificates")
+    rows: list[tuple[str, str, float, str]] = []
+    clients = run.clients
+    for column, what in (
+        ("participations", "turns finished by a client"),
+        ("energy_j", "energy of a client (J)"),
+        ("global_accuracy", "accuracy of the final global model on a client's own data"),
+        ("served_accuracy", "accuracy of what a client is served, on its own data"),
+    ):
+        if column in clients:
+            values = clients[column].to_numpy(dtype=float)
+            squares = float((values**2).sum())
+            for figure, value in (
+                ("lowest", float(values.min())),
+                ("mean", float(values.mean())),
+                ("highest", float(values.max())),
+                ("Jain's index", float(values.sum()) ** 2 / (values.size * squares or 1.0)),
+            ):
+                rows.append((what if figure == "lowest" else "", figure, value, ""))
+    for measure, figures in run.manifest.get("measures", {}).items():
+        what = _what_it_shows(measure)
+        for index, (figure, value) in enumerate(figures.items()):
+            name = measure.replace("_", " ") if index == 0 else ""
+            rows.append((name, figure.replace("_", " "), value, what if index == 0 else ""))
+    page.table(("what", "figure", "value", "what it shows"), rows)
+    if not run.manifest.get("measures"):
+        page.text(
+            "Certificates (core stability, coalition stability, queues, collaborative fairness) are"
+            " measures: name them under evaluate.measures; `simfl list measures` has all.",
+            "note",
+        )
+
+
+def _what_it_shows(measure: str) -> str:
+    """The first line of a shipped measure's module; nothing for one of the user's own."""
+    try:
+        module = importlib.import_module(f"simfl.measures.{measure}")
+    except ImportError:
+        return ""
+    return (module.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _timeline(page: Page, run: LoadedRun) -> None:
+    page.heading("Timeline")
+    drawn = run.events[
+        run.events["kind"].isin(charts.KIND_COLOURS) & (run.events["kind"] != "idle")
+    ]
+    drawn = drawn[drawn["duration_s"] > 0]
+    if drawn.empty:
+        page.text("The run kept no events (log.level: rounds).", "note")
+        return
+    order = sorted(drawn["actor"].unique(), key=_actor_key)
+    actors = order[:MOST_ACTORS]
+    chosen = drawn[drawn["actor"].isin(actors)].sort_values("start_s").head(MOST_SLICES)
+    kinds = {
+        kind: tuple(_list(own[column]) for column in ("actor", "start_s", "duration_s"))
+        for kind in charts.KIND_COLOURS
+        if len(own := chosen[chosen["kind"] == kind])
+    }
+    seen_s = float(chosen["time_s"].max())
+    if len(chosen) < len(drawn):
+        page.text(
+            f"The first {seen_s:.4g} s of {run.manifest['horizon_s']:.4g} s, {len(actors)} of"
+            f" {len(order)} machines; simfl trace writes all of it for Perfetto.",
+            "note",
+        )
+    page.charts(
+        (
+            "what each machine does (blank: it waits)",
+            charts.slices(kinds, actors, "simulated time (s)"),  # type: ignore[arg-type]
+        ),
+        wide=True,
+    )
+
+
+def _actor_key(actor: str) -> tuple[int, int]:
+    """Servers first, then clients by number."""
+    tier, _, number = actor.partition("-")
+    return (("cloud", "network", "edge", "client").index(tier), int(number or 0))
+
+
+def _name(part: Any) -> str:
+    return str(part["name"]) if isinstance(part, dict) else str(part)
+
+
+def _list(column: Any) -> list[Any]:
+    return list(column.tolist())
+
+
+def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:
+    return {
+        str(name): _list(table[name].astype(object).where(table[name].notna(), None))
+        for name in table
+    }

@@ -1,0 +1,225 @@
+"""The report of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from simfl.pictures.report import charts
+from simfl.pictures.report.page import Page
+from simfl.runfolder import RunFolderError
+from simfl.study.comparisons import paired_differences, verdict
+from simfl.study.effects import first_order_indices, main_effects
+from simfl.study.loaded import LoadedStudy
+from simfl.study.means import point_means, setting_names, unit_of
+from simfl.study.pareto import pareto_front
+from simfl.study.studyfile import as_text, level, short_names
+
+MOST_SETTINGS = 40
+"""In a chart with one row per setting; tables have all."""
+
+
+def report_study(study: LoadedStudy, path: Path) -> Path:
+    """Write the page of a study of which runs have completed; raises `RunFolderError` else."""
+    if study.completed.empty:
+        raise RunFolderError(f"{study.path}: no run of this study has completed yet")
+    page = Page(f"Study {study.content['name']}")
+    metrics = [name for name in study.questions.metrics if name in study.completed]
+    _what_ran(page, study)
+    _outcome(page, study, metrics)
+    _comparisons(page, study, metrics)
+    _pareto(page, study)
+    _effects(page, study, metrics)
+    page.heading("Runs")
+    table = study.table.drop(columns=["study", "digest"])
+    page.table([str(name) for name in table], table.itertuples(index=False))
+    page.data("runs", {str(name): study.table[name].tolist() for name in study.table})
+    return page.save(path)
+
+
+def _what_ran(page: Page, study: LoadedStudy) -> None:
+    table = study.table
+    page.heading("What ran")
+    statuses = ", ".join(
+        f"{count} {status}" for status, count in table["status"].value_counts().items()
+    )
+    trained, reused = int(table["jobs_trained"].sum()), int(table["jobs_reused"].sum())
+    page.table(
+        ("", ""),
+        [
+            ("scenario", str(study.content["scenario"])),
+            ("settings, seeds", f"{table['point'].nunique()}, {table['seed'].nunique()}"),
+            ("runs", statuses),
+            ("factors", ", ".join(study.factors) or "none"),
+            ("local trainings", f"{trained} computed, {reused} looked up"),
+            ("wall time of all runs", f"{table['wall_s'].sum():.4g} s"),
+        ],
+    )
+    page.source("study file", (study.path / "study.yaml").read_text("utf-8"))
+
+
+def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
+    factors = study.factors
+    means = point_means(study.completed, factors, metrics)
+    page.heading("Outcome")
+    page.text(
+        "Means over the seeds with 95 % intervals (Student). They say how sure a mean is; which of"
+        " two settings is better, pairs of runs that share their random draws say more sharply.",
+        "note",
+    )
+    shown = means.head(MOST_SETTINGS)
+    names = setting_names(shown, factors)
+    page.charts(
+        *(
+            (
+                metric,
+                charts.intervals(
+                    names, _list(shown[metric]), _list(shown[f"{metric}_ci"]), unit_of(metric)
+                ),
+            )
+            for metric in metrics
+        )
+    )
+    rows = means[["point", *factors, "runs", *metrics]].itertuples(index=False)
+    page.table(["setting", *short_names(factors), "runs", *metrics], rows)
+
+
+def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
+    if not study.questions.compare:
+        return
+    page.heading("Paired comparisons")
+    page.text(
+        "Each level against the baseline, paired by seed and all other factors: the difference of"
+        " runs that share their random draws, its 95 % interval, and the effect size (Hedges' g).",
+        "note",
+    )
+    runs, drawn, rows = study.completed, [], []
+    for one in study.questions.compare:
+        known = runs[one.factor].tolist()
+        baseline = (
+            level(one.baseline) if level(one.baseline) in known else as_text(level(one.baseline))
+        )
+        if baseline not in known:
+            continue
+        for metric in metrics:
+            found = paired_differences(runs, metric, one.factor, baseline, study.factors)
+            title = f"{metric}: {short_names([one.factor])[0]} against {baseline}"
+            halves = (found["ci_high"] - found["ci_low"]) / 2
+            axis = f"difference in {unit_of(metric)}"
+            drawn.append(
+                (
+                    title,
+                    charts.intervals(
+                        _list(found[one.factor]),
+                        _list(found["difference"]),
+                        _list(halves),
+                        axis,
+                        zero=True,
+                    ),
+                )
+            )
+            rows += [
+                (
+                    metric,
+                    f"{row[one.factor]} against {baseline}",
+                    row["pairs"],
+                    row["difference"],
+                    row["ci_low"],
+                    row["ci_high"],
+                    row["relative"],
+                    row["effect_size"],
+                    verdict(row["ci_low"], row["ci_high"]),
+                )
+                for row in found.to_dict("records")
+            ]
+    page.charts(*drawn)
+    columns = (
+        "figure",
+        "levels",
+        "pairs",
+        "difference",
+        "from",
+        "to",
+        "relative",
+        "effect size",
+        "verdict",
+    )
+    page.table(columns, rows)
+
+
+def _pareto(page: Page, study: LoadedStudy) -> None:
+    objectives = study.questions.pareto
+    if len(objectives) < 2 or not set(objectives) <= set(study.completed):
+        return
+    means = point_means(study.completed, study.factors, list(objectives))
+    on_front = pareto_front(means, objectives)
+    page.heading("Pareto front")
+    ways = ", ".join(f"{name} {way}" for name, way in objectives.items())
+    page.text(
+        f"Settings of which no other is as good in everything and better in one: {ways}.", "note"
+    )
+    first, *others = objectives
+    page.charts(
+        *(
+            (
+                f"{first} and {other}",
+                charts.front(
+                    {
+                        "names": setting_names(means, study.factors),
+                        "x": _list(means[other]),
+                        "y": _list(means[first]),
+                        "x_ci": _list(means[f"{other}_ci"]),
+                        "y_ci": _list(means[f"{first}_ci"]),
+                    },
+                    unit_of(other),
+                    unit_of(first),
+                    _list(on_front),
+                ),
+            )
+            for other in others
+        )
+    )
+    rows = means.loc[on_front, [*study.factors, *objectives]].itertuples(index=False)
+    page.table([*short_names(study.factors), *objectives], rows)
+
+
+def _effects(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
+    levelled = [name for name in study.factors if name not in study.sampled]
+    drawn = []
+    for metric in metrics:
+        effects = main_effects(study.completed, metric, levelled, within=study.sampled)
+        if len(levelled) > 1 and len(effects):
+            names = [
+                f"{short_names([str(row.factor)])[0]} = {row.level}" for row in effects.itertuples()
+            ]
+            axis = f"effect on {unit_of(metric)}"
+            drawn.append(
+                (
+                    f"{metric}: main effects",
+                    charts.intervals(
+                        names, _list(effects["effect"]), _list(effects["ci"]), axis, zero=True
+                    ),
+                )
+            )
+        indices = first_order_indices(study.completed, metric, study.factors).dropna(subset="index")
+        if len(indices):
+            halves = (indices["high"] - indices["low"]) / 2
+            drawn.append(
+                (
+                    f"{metric}: first-order Sobol indices",
+                    charts.intervals(
+                        short_names(_list(indices["factor"])),
+                        _list(indices["index"]),
+                        _list(halves),
+                        "share of the variance explained (1)",
+                        zero=True,
+                    ),
+                )
+            )
+    if drawn:
+        page.heading("What matters")
+        page.charts(*drawn)
+
+
+def _list(column: Any) -> list[Any]:
+    return list(column.tolist())

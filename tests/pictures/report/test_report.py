@@ -1,0 +1,229 @@
+"""Reports: one file that loads nothing, holds its data, and shows what there is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import simfl
+from simfl.cli import app
+from simfl.pictures.report import page
+from simfl.pictures.report.of_run import report_run
+from simfl.pictures.report.of_study import report_study
+from simfl.runfolder import LoadedRun, RunFolderError
+from simfl.study.loaded import LoadedStudy
+from tests.pictures.report.pages import Parsed
+from tests.small import SEMI_ASYNCHRONOUS, small
+from tests.study.studies import run_here, session
+
+SECTIONS = [
+    "What ran",
+    "Outcome",
+    "Who participated",
+    "Staleness",
+    "Queues",
+    "Energy",
+    "Fairness and certificates",
+    "Timeline",
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
+    """A small semi-asynchronous run whose scheduling keeps queues."""
+    scenario = small(
+        name="a <b> & c",
+        protocol=SEMI_ASYNCHRONOUS,
+        stop={"versions": 6},
+        decisions={"scheduling": "fedcure"},
+        evaluate={"measures": ["participation", "virtual_queues"]},
+    )
+    return simfl.run(scenario, tmp_path_factory.mktemp("run") / "out")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> LoadedStudy:
+    """The tiny study with every kind of question."""
+    one = session(
+        tmp_path_factory.mktemp("study"),
+        questions={
+            "metrics": ["accuracy", "time_s"],
+            "compare": [{"factor": "population.groups.0.device", "baseline": "rpi_4b"}],
+            "pareto": {"accuracy": "max", "energy_j": "min"},
+        },
+    )
+    run_here(one)
+    return one.collect()
+
+
+@pytest.fixture
+def _no_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tested here needs no library of charts."""
+    monkeypatch.setattr(page, "plotly_script", lambda: "/* charts */")
+
+
+def labelled(chart: dict) -> bool:
+    """Both axes say what they show; an axis of names needs no unit."""
+    layout = chart["layout"]
+    named = layout["yaxis"].get("type") == "category"
+    across, up = (layout[axis]["title"]["text"] for axis in ("xaxis", "yaxis"))
+    return bool(re.search(r"\(.+\)$", across)) and (named or bool(re.search(r"\(.+\)$", up)))
+
+
+@pytest.mark.usefixtures("_no_plotly")
+def test_a_runs_report_stands_alone(run: LoadedRun, tmp_path: Path) -> None:
+    """All sections, nothing to load, the run's own data inside, axes with units."""
+    parsed = Parsed(report_run(run, tmp_path / "report.html"))
+
+    assert parsed.headings == SECTIONS
+    assert parsed.outward() == []
+    assert "a <b> & c, seed 3" in parsed.text
+    assert parsed.data("manifest")["fingerprint"] == run.manifest["fingerprint"]
+    rounds = parsed.data("rounds")
+    assert rounds["version"] == run.rounds["version"].tolist()
+    assert rounds["accuracy"] == pytest.approx(run.rounds["accuracy"].tolist(), rel=1e-5)
+    assert len(parsed.data("clients")["client"]) == 8
+    assert all(labelled(chart) for chart in parsed.charts())
+
+
+@pytest.mark.usefixtures("_no_plotly")
+def test_a_runs_charts_show_the_run(run: LoadedRun, tmp_path: Path) -> None:
+    """Joules add up over device classes, turns over clients, slices over states."""
+    charts = Parsed(report_run(run, tmp_path / "report.html")).charts()
+    by_axis = {chart["layout"]["xaxis"]["title"]["text"]: chart for chart in charts}
+
+    joules = [sum(trace["x"]) for trace in by_axis["energy of all of them (J)"]["data"]]
+    assert sum(joules) == pytest.approx(run.manifest["energy_j"], rel=1e-4)
+    turns = [sum(trace["y"]) for trace in by_axis["client (number)"]["data"]]
+    assert sum(turns) == run.clients["participations"].sum()
+    timeline = {trace["name"]: trace for trace in charts[-1]["data"]}
+    own = run.events[run.events["kind"] == "compute"]
+    assert sum(timeline["compute"]["x"]) == pytest.approx(own["duration_s"].sum(), rel=1e-4)
+    queues = next(chart for chart in charts if "queue" in chart["layout"]["yaxis"]["title"]["text"])
+    assert [trace["name"] for trace in queues["data"]] == ["edge 0", "edge 1"]
+
+
+@pytest.mark.usefixtures("_no_plotly")
+def test_measures_stand_in_the_fairness_table(run: LoadedRun, tmp_path: Path) -> None:
+    """With their figures and what they certify."""
+    text = Parsed(report_run(run, tmp_path / "report.html")).text
+
+    assert "Certificate of the scheduling" in text
+    assert f"{run.manifest['measures']['virtual_queues']['longest']:.4g}" in text
+    assert "lowest" in text and "Jain's index" in text
+
+
+@pytest.mark.usefixtures("_no_plotly")
+def test_a_run_without_training_events_or_edges(tmp_path: Path) -> None:
+    """What there is not is said, not drawn."""
+    scenario = small(
+        algorithm={"name": "none"}, log={"level": "rounds"}, stop={"versions": 2}, model="linear"
+    )
+    run = simfl.run(scenario, tmp_path / "out")
+
+    parsed = Parsed(report_run(run, tmp_path / "report.html"))
+
+    assert parsed.headings == SECTIONS
+    assert "keeps no queues" in parsed.text
+    assert "kept no events" in parsed.text
+    assert "version (count)" in str(parsed.charts())
+
+
+@pytest.mark.usefixtures("_no_plotly")
+def test_a_studys_report_stands_alone(study: LoadedStudy, tmp_path: Path) -> None:
+    """Its answers as charts and tables, all runs, nothing to load."""
+    parsed = Parsed(report_study(study, tmp_path / "report.html"))
+
+    assert parsed.headings == [
+        "What ran",
+        "Outcome",
+        "Paired comparisons",
+        "Pareto front",
+        "What matters",
+        "Runs",
+    ]
+    assert parsed.outward() == []
+    assert parsed.data("runs")["seed"] == study.table["seed"].tolist()
+    assert all(labelled(chart) for chart in parsed.charts())
+    front = next(
+        chart for chart in parsed.charts() if chart["data"][-1].get("name") == "Pareto front"
+    )
+    assert sum(len(trace["x"]) for trace in front["data"]) == 4
+
+
+@pytest.mark.usefixtures("_no_plotly")
+def test_the_command(run: LoadedRun, study: LoadedStudy, tmp_path: Path) -> None:
+    """For a run and a study alike; what is neither is refused."""
+    for folder in (run.path, study.path):
+        result = CliRunner().invoke(app, ["report", str(folder)])
+        assert result.exit_code == 0, result.output
+        assert (folder / "report.html").exists()
+
+    result = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "no run folder" in result.stderr
+
+
+def test_a_run_that_has_not_ended(run: LoadedRun, tmp_path: Path) -> None:
+    """There is no report of it yet."""
+    (tmp_path / "manifest.json").write_text((run.path / "manifest.json").read_text())
+
+    with pytest.raises(RunFolderError, match="of a run that has ended"):
+        report_run(simfl.load_run(tmp_path), tmp_path / "report.html")
+
+
+def test_text_cannot_break_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tables and of embedded data."""
+    monkeypatch.setattr(page, "plotly_script", lambda: "")
+    one = page.Page("t")
+    one.table(("a",), [("</td><script>x</script>",)])
+    one.data("d", {"key": "</script><script>alert(1)</script>", "nan": float("nan")})
+
+    parsed = Parsed(one.save(tmp_path / "page.html"))
+
+    assert [tag for tag, _ in parsed.tags].count("script") == 3
+    assert parsed.data("d") == {"key": "</script><script>alert(1)</script>", "nan": None}
+
+
+@pytest.mark.browser
+def test_a_browser_draws_it(run: LoadedRun, tmp_path: Path) -> None:
+    """Headless Chromium, without a network, turns every chart's holder into a drawing."""
+    pytest.importorskip("plotly")
+    path = report_run(run, tmp_path / "report.html")
+    browser = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+    )
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"]
+    offline = "--host-resolver-rules=MAP * ~NOTFOUND"
+
+    shot = tmp_path / "report.png"
+    drawn = subprocess.run(
+        [browser, *options, offline, "--dump-dom", path.as_uri()],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
+    subprocess.run(
+        [
+            browser,
+            *options,
+            offline,
+            "--window-size=1280,4000",
+            f"--screenshot={shot}",
+            path.as_uri(),
+        ],
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
+
+    charts = len(Parsed(path).charts())
+    assert drawn.count("js-plotly-plot") - drawn.count(".js-plotly-plot") >= charts
+    assert drawn.count('class="main-svg"') >= charts
+    assert shot.stat().st_size > 50_000
