@@ -1,10 +1,9 @@
 """FedSAC (arXiv 2405.18291): its tables and figures, ours beside the paper's.
 
-    python analysis/fedsac.py table1 --scale quick --data-root DATA --reuse runs/results
+    python analysis/fedsac.py table1 --scale quick --data-root DATA
     python analysis/fedsac.py all --scale smoke
 
-With `--reuse` the runs in which clients train alone, which all methods need, are shared. What the
-paper leaves open, and what came out, is in docs/papers/fedsac.md.
+What the paper leaves open, and what came out, is in docs/papers/fedsac.md.
 """
 
 from __future__ import annotations

@@ -54,13 +54,16 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a scale overrides; None or nothing leaves a value at the paper's."""
+    """What a scale overrides; None leaves a value at the paper's.
+
+    `courses_every`: rounds between evaluations of FedSAC's submodels.
+    """
 
     scenes: tuple[str, ...] = SCENES
     epochs: int | None = None
     rounds: int | None = None
     training_rows: int | None = None
-    overrides: tuple[str, ...] = ()
+    courses_every: int = 5
     clients: Mapping[int, tuple[str, ...]] = field(
         default_factory=lambda: {20: SCENES, 40: SCENES[2:4], 60: SCENES[2:4]}
     )
@@ -73,7 +76,7 @@ SIZES = {
         epochs=2,
         rounds=15,
         training_rows=12_000,
-        overrides=("evaluate.every=3",),
+        courses_every=3,
         clients={20: SCENES[:3]},
     ),
     "paper": Sizes(),
@@ -189,12 +192,15 @@ def _experiment(
     local = {"epochs": epochs, "batch_size": batch, "learning_rate": eta}
     part = {"name": algorithm, "local": local, **keys}
     rows = ROWS_DEALT.get(data, 20_000)
-    overrides = [*sizes.overrides, f"population.clients={clients}"]
+    overrides = [f"population.clients={clients}"]
     if sizes.training_rows:
         overrides.append(f"data.training_rows={sizes.training_rows}")
         rows = min(rows, 10_000)
     if sizes.rounds:
         overrides.append(f"stop.versions={sizes.rounds}")
+    # Only FedSAC's courses are drawn; all others are scored at the end alone.
+    every = sizes.courses_every if algorithm == "fedsac" else 1_000_000
+    overrides.append(f"evaluate.every={every}")
     overrides += [f"algorithm={json.dumps(part)}", f"data.partition={_partition(scene, rows)}"]
     scenario = SCENARIOS / f"{data}.yaml"
     return Experiment(column(data, scene, clients), name, scenario, tuple(overrides))

@@ -87,7 +87,8 @@ class FolderStore:
 
     One file per value, written whole or not at all; facts are lines of a file of each writer's
     own, so that writers on several machines never meet. When the values exceed `limit_bytes`, those
-    used longest ago go. Raises `OSError` where the disk refuses.
+    used longest ago go; with a limit of 0 there are facts only. Raises `OSError` where the disk
+    refuses.
     """
 
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
@@ -120,7 +121,7 @@ class FolderStore:
 
     def put(self, key: str, value: Any) -> None:
         """Write the value's file unless it is there."""
-        if key in self:
+        if key in self or not self._limit_bytes:
             return
         content = saved(value)
         partial = self._folder / f"{key}.{self._own}.partial"

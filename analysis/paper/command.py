@@ -19,19 +19,22 @@ from simfl.simulation import Options
 def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
     """Show the exhibits that are asked for and check their claims; returns all verdicts.
 
-    `<out>/<scale>` keeps the runs, the figures, and each exhibit's values and verdicts as CSV.
+    `<out>/<scale>` keeps the runs, the figures, and each exhibit's values and verdicts as CSV. Runs
+    share facts there (what clients achieve alone, say), with `--reuse` trained models too.
     """
     asked = _parser(paper).parse_args(arguments)
     scale = paper.scales[asked.scale]
+    folder = asked.out / scale.name
+    facts = FolderStore(folder / "facts", limit_bytes=0)
     study = Study(
         scale,
-        asked.out / scale.name,
+        folder,
         asked.seeds or scale.seeds,
         tuple(asked.data or scale.data),
         Options(
             data_root=asked.data_root,
             workers=asked.workers,
-            store=FolderStore(asked.reuse) if asked.reuse is not None else None,
+            store=FolderStore(asked.reuse) if asked.reuse is not None else facts,
         ),
     )
     verdicts = []
