@@ -107,3 +107,15 @@ def test_a_damaged_file_is_as_good_as_none(tmp_path):
 
     assert store.get("key") is None
     assert "key" not in store
+
+
+def test_a_store_without_room_keeps_facts_only(tmp_path):
+    """Limit 0: values are computed anew, facts are looked up by the next run."""
+    store = FolderStore(tmp_path, limit_bytes=0)
+
+    store.put("value", {"w": torch.ones(3)})
+    store.put_fact("fact", 0.5)
+
+    assert "value" not in store
+    assert list(tmp_path.glob("*.pt")) == []
+    assert FolderStore(tmp_path, limit_bytes=0).get_fact("fact") == 0.5
