@@ -33,7 +33,7 @@ from simfl.simulation import Options, Simulation
 from simfl.snapshots import Checkpoints, read_snapshot
 
 Manifest = dict[str, Any]
-JOURNAL = "journal.jsonl"
+JOURNAL, SCENARIO = "journal.jsonl", "scenario.yaml"
 STANDALONE = "standalone"
 """The folder, in a run's own, of the run that says what its clients contribute."""
 
@@ -68,7 +68,8 @@ def run(
     folder = Path(out) if out is not None else _default_folder(scenario)
     if resume and (folder / MANIFEST).exists():
         return _resumed(assemble(scenario, options), folder)
-    _check_folder(folder, overwrite)
+    if not (resume and _hardly_begun(folder)):
+        _check_folder(folder, overwrite)
     return _begun(assemble(scenario, options), folder, overwrite)
 
 
@@ -76,8 +77,9 @@ def _begun(simulation: Simulation, folder: Path, overwrite: bool = False) -> Loa
     """Run into a new folder."""
     options = simulation.options
     _make_folder(folder, overwrite)
-    (folder / "scenario.yaml").write_text(simulation.resolved.to_yaml(), encoding="utf-8")
-    execute(simulation, folder, Journal(folder / JOURNAL, dict(options.facts or {}), options.store))
+    journal = Journal(folder / JOURNAL, dict(options.facts or {}), options.store)
+    (folder / SCENARIO).write_text(simulation.resolved.to_yaml(), encoding="utf-8")
+    execute(simulation, folder, journal)
     return load_run(folder)
 
 
@@ -136,7 +138,7 @@ def federation_of(folder: Path | str, options: Options | None = None) -> Federat
     model = run.path / "model.safetensors"
     if not model.exists():
         raise RunFolderError(f"{model}: not there; the run's status is {run.manifest['status']}")
-    simulation = assemble(Scenario.from_yaml(run.path / "scenario.yaml"), options)
+    simulation = assemble(Scenario.from_yaml(run.path / SCENARIO), options)
     return simulation.federation(load_file(model))
 
 
@@ -260,6 +262,12 @@ def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> 
             f"{folder}: was begun on another numeric platform ({names}), where results differ in"
             " their last bits; --any-platform resumes it all the same"
         )
+
+
+def _hardly_begun(folder: Path) -> bool:
+    """Whether a run was cut off here before it had a manifest: there is nothing to go on from."""
+    found = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    return JOURNAL in found and found <= {JOURNAL, SCENARIO, Path(MANIFEST).stem + ".partial"}
 
 
 def _check_folder(folder: Path, overwrite: bool) -> None:

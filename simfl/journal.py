@@ -39,12 +39,14 @@ class Snapshot:
     """The learned values that a run held at some moment, by key; enough to go on from there.
 
     `states`: server states; `updates`: updates that wait to be used; `memories`: what clients
-    keep after jobs whose updates were used.
+    keep after jobs whose updates were used. `jobs_asked` is how many jobs had been handed in by
+    then, by which a replay knows whether it has come so far.
     """
 
     states: dict[str, Any] = field(default_factory=dict)
     updates: dict[str, Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
+    jobs_asked: int = -1
 
 
 class Journal:

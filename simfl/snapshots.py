@@ -53,7 +53,10 @@ class Checkpoints:
             self.take(values)
 
     def take(self, values: Values | TimingOnly) -> None:
-        """Take a snapshot now; a run without learning has nothing to keep."""
-        if isinstance(values, Values):
+        """Take a snapshot now; a run without learning has nothing to keep.
+
+        A replay leaves the snapshot alone that it was given until it is beyond that moment.
+        """
+        if isinstance(values, Values) and not values.replaying:
             write_snapshot(values.snapshot(), self._folder)
         self._last = time.monotonic()

@@ -53,7 +53,7 @@ SCENARIOS = {
 }
 
 
-def cut_off(scenario, out, version, **options):
+def cut_off(scenario, out, version, resume=False, **options):
     """Run until `version` is out, then interrupt, as Ctrl-C would."""
 
     def interrupt(progress):
@@ -61,7 +61,7 @@ def cut_off(scenario, out, version, **options):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simfl.run(scenario, out, Options(watch=interrupt, **options))
+        simfl.run(scenario, out, Options(watch=interrupt, **options), resume=resume)
 
 
 def assert_same(left, right):
@@ -92,6 +92,49 @@ def test_an_interrupted_run_is_readable_and_goes_on(tmp_path, name):
     again = resumed.manifest["counts"]["jobs_trained"]
     assert first_jobs + again == whole.manifest["counts"]["jobs_trained"]
     assert not (tmp_path / "cut" / "events.before").exists()
+
+
+def test_an_interrupt_during_the_replay_loses_nothing(tmp_path):
+    """The snapshot is of a later moment than the replay has come to, and stays as it is."""
+    scenario = SCENARIOS["semi-asynchronous"]
+    whole = simfl.run(scenario, tmp_path / "whole")
+    cut_off(scenario, tmp_path / "cut", 9)
+    first_jobs = simfl.load_run(tmp_path / "cut").manifest["counts"]["jobs_trained"]
+
+    for version in (2, 5):
+        before = (tmp_path / "cut" / "snapshot.pt").read_bytes()
+        cut_off(scenario, tmp_path / "cut", version, resume=True, snapshot_seconds=0.0)
+        assert (tmp_path / "cut" / "snapshot.pt").read_bytes() == before
+        assert simfl.load_run(tmp_path / "cut").manifest["counts"]["jobs_trained"] == 0
+    resumed = simfl.run(scenario, tmp_path / "cut", resume=True)
+
+    assert_same(whole, resumed)
+    again = resumed.manifest["counts"]["jobs_trained"]
+    assert first_jobs + again == whole.manifest["counts"]["jobs_trained"]
+
+
+@pytest.mark.parametrize("names", ["journal.jsonl", "journal.jsonl scenario.yaml manifest.partial"])
+def test_a_run_without_a_manifest_is_begun_again(tmp_path, names):
+    """It was cut off in its first milliseconds; without `resume` the folder is not touched."""
+    (tmp_path / "cut").mkdir()
+    for name in names.split():
+        (tmp_path / "cut" / name).write_text("{")
+    scenario = SCENARIOS["semi-asynchronous"].with_overrides(["stop.versions=2"])
+
+    with pytest.raises(FolderInUse, match="no run folder"):
+        simfl.run(scenario, tmp_path / "cut")
+    resumed = simfl.run(scenario, tmp_path / "cut", resume=True)
+
+    assert_same(simfl.run(scenario, tmp_path / "whole"), resumed)
+
+
+def test_a_folder_of_the_users_is_not_resumed(tmp_path):
+    """A scenario beside other files is no run, whatever is asked."""
+    (tmp_path / "scenario.yaml").write_text("name: own")
+
+    with pytest.raises(FolderInUse, match="no run folder"):
+        simfl.run(SCENARIOS["semi-asynchronous"], tmp_path, resume=True)
+    assert (tmp_path / "scenario.yaml").read_text() == "name: own"
 
 
 def test_resuming_without_a_snapshot_trains_again(tmp_path):

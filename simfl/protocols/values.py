@@ -285,9 +285,18 @@ class Values:
         """Wall seconds by what they were spent on."""
         return {"training": self.trainer.seconds, "evaluation": self.evaluator.seconds}
 
+    @property
+    def replaying(self) -> bool:
+        """Whether the run is not yet beyond the snapshot that it was resumed from.
+
+        Until then that snapshot holds values of later moments, and the run only some of them.
+        """
+        return self.trainer.jobs_asked <= self._snapshot.jobs_asked
+
     def snapshot(self) -> Snapshot:
         """All learned values that the rest of the run may still read, as far as they are known."""
-        taken = Snapshot({ref.key: ref.value() for ref in self._refs if ref.known})
+        known = {ref.key: ref.value() for ref in self._refs if ref.known}
+        taken = Snapshot(known, jobs_asked=self.trainer.jobs_asked)
         for future in self._futures:
             future.save(taken.updates, taken.memories)
         return taken

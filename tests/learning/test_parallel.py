@@ -255,3 +255,52 @@ def test_idle_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     process.communicate()
 
     assert len(workers) == 2 and gone(workers)
+
+
+class Sent(Exception):
+    """Work is on its way to the workers."""
+
+
+ALIKE = (16,) * 8
+ROWS = sum(ALIKE)
+PASSED_OVER = {
+    "two epochs": (Recipe(LocalTraining(epochs=2, batch_size=8)), 2 * ROWS),
+    "three steps of eight": (Recipe(LocalTraining(steps=3, batch_size=8)), 24 * len(ALIKE)),
+    "one gradient": (Recipe(LocalTraining(epochs=2), kind="gradient"), ROWS),
+}
+
+
+@pytest.mark.parametrize("recipe", list(PASSED_OVER))
+@pytest.mark.parametrize("threshold", ["FEWEST_FLOPS", "FEWEST_FLOPS_PER_JOB"])
+@pytest.mark.parametrize("worth_it", [True, False])
+def test_only_work_that_is_worth_it_is_sent(
+    recipe: str, threshold: str, worth_it: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three forward passes' operations per example count, in all and per job.
+
+    What is below a threshold is trained here, in the cohorts that there are without workers.
+    """
+    network = net(Mlp((13,)))
+    asked, examples = PASSED_OVER[recipe]
+    flops = 3 * network.forward_flops * examples * (0.99 if worth_it else 1.01)
+    jobs = len(ALIKE) if threshold == "FEWEST_FLOPS_PER_JOB" else 1
+    monkeypatch.setattr(parallel, threshold, flops / jobs)
+
+    def send(requests: object) -> None:
+        raise Sent
+
+    trainer = ParallelTrainer(network, shards(ALIKE), plain_loss, workers=2)
+    monkeypatch.setattr(trainer.pool, "map", send)
+    futures = [submit(trainer, client, asked) for client in range(len(ALIKE))]
+
+    if worth_it:
+        with pytest.raises(Sent):
+            futures[0].result()
+        return
+    futures[0].result()
+    alone = BatchedTrainer(network, shards(ALIKE), plain_loss)
+    without_workers = [submit(alone, client, asked) for client in range(len(ALIKE))]
+    without_workers[0].result()
+    assert trainer.cohorts == alone.cohorts
+    for future, expected in zip(futures, without_workers, strict=True):
+        assert_same_bits(future.result(), expected.result())
