@@ -173,7 +173,7 @@ def execute(
         "started": started.isoformat(timespec="seconds"),
     }
     write_manifest(folder, manifest)
-    checkpoints = Checkpoints(folder, simulation.options.snapshot_seconds)
+    checkpoints = Checkpoints(folder, simulation.options.snapshot_seconds, snapshot)
     find = partial(find_contributions, folder=folder / STANDALONE)
     one = simulation.make_run(folder, journal, snapshot, check, checkpoints.due, find)
 

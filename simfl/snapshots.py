@@ -40,10 +40,15 @@ def read_snapshot(folder: Path, device: torch.device) -> Snapshot:
 
 
 class Checkpoints:
-    """Keeps a snapshot in the run folder, at most `interval_s` wall seconds old."""
+    """Keeps a snapshot in the run folder, at most `interval_s` wall seconds old.
 
-    def __init__(self, folder: Path, interval_s: float) -> None:
+    `resumed` is the snapshot from which this run goes on. Until the run is beyond its moment,
+    that snapshot holds values of later moments, and the run only some of them.
+    """
+
+    def __init__(self, folder: Path, interval_s: float, resumed: Snapshot | None = None) -> None:
         self._folder = folder
+        self._resumed = resumed or Snapshot()
         self._interval_s = interval_s
         self._last = time.monotonic()
 
@@ -57,6 +62,6 @@ class Checkpoints:
 
         A replay leaves the snapshot alone that it was given until it is beyond that moment.
         """
-        if isinstance(values, Values) and not values.replaying:
+        if isinstance(values, Values) and values.trainer.jobs_asked > self._resumed.jobs_asked:
             write_snapshot(values.snapshot(), self._folder)
         self._last = time.monotonic()

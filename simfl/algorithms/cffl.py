@@ -143,10 +143,10 @@ class Cffl(GradientRewards):
         """Every client's r after this round; 0 once it has left R."""
         if self.reward_by == "contribution":
             return {}
-        v = {
-            client: evaluator.accuracy([add(state.weights, unflat(one, like))], "validation")
-            for client, one in uploads.items()
-        }
+        found = evaluator.metrics_of_each(
+            ([add(state.weights, unflat(one, like))] for one in uploads.values()), "validation"
+        )
+        v = {client: one.accuracy for client, one in zip(uploads, found, strict=True)}
         held = dict(state.memory["reputation"])
         inside = [i for i in state.memory["models"] if held.get(i) != 0.0]
         for i in inside:

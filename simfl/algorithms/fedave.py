@@ -75,9 +75,10 @@ class FedAve(GradientRewards):
         sizes = [float(update.num_examples) for update in updates]
         u = [normalised_to(change, self.normalisation) for change in changes]
         g = weighted_sum(u, [one / sum(sizes) for one in sizes])
+        found = evaluator.metrics_of_each(([model] for model in trained), "validation")
         score = {
-            client: evaluator.accuracy([model], "validation") * D[client] ** 2
-            for client, model in zip(clients, trained, strict=True)
+            client: one.accuracy * D[client] ** 2
+            for client, one in zip(clients, found, strict=True)
         }
         before = state.memory["reputation"]
         reputation = moved_reputation(before, score, self.memory_share, begin=None)

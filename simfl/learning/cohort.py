@@ -19,7 +19,7 @@ from simfl.learning.job import Update
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.optimizer import StackedOptimizer
-from simfl.learning.parameters import Parameters, per_job_view
+from simfl.learning.parameters import Parameters, per_job_view, stack, unstack
 from simfl.learning.sequential import brings_buffers, one_loss_per_job
 from simfl.learning.stacked import StackedForward
 from simfl.learning.stacked_batches import StackedBatches
@@ -196,27 +196,6 @@ class DenseCohort(Cohort):
             self.data.targets[step, :live],
             self.weights[step, :live],
         )
-
-
-def stack(
-    members: Sequence[Parameters], names: Sequence[str] | None = None, *, share: bool = False
-) -> Parameters:
-    """Tensors of several jobs as one, by name. `share`: one view where all jobs have the same."""
-    stacked: Parameters = {}
-    for name in members[0] if names is None else names:
-        column = [member[name] for member in members]
-        if all(tensor is column[0] for tensor in column):
-            same = column[0].expand(len(column), *column[0].shape)
-            stacked[name] = same if share else same.clone(memory_format=torch.contiguous_format)
-        else:
-            stacked[name] = torch.stack(column)
-    return stacked
-
-
-def unstack(stacked: Parameters) -> list[Parameters]:
-    """Each job's slices, as tensors of its own: a view would keep the whole stack alive."""
-    columns = [[one.clone() for one in tensor.detach().unbind(0)] for tensor in stacked.values()]
-    return [dict(zip(stacked, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _first(tensors: Parameters, live: int) -> Parameters:

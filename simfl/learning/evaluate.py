@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,13 @@ from torch import Tensor
 from simfl.learning.ablation import ablation_losses
 from simfl.learning.datasets.base import Examples
 from simfl.learning.network import Network
-from simfl.learning.parameters import Parameters
+from simfl.learning.parameters import Parameters, stack
 
 ROWS_PER_PASS = 1024
 """Examples in one forward pass of an evaluation: bounds memory, and fixes the bits."""
+
+MODELS_PER_PASS = 8
+"""Models, or groups of models, that are evaluated together: bounds memory."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,29 @@ def outputs_of(network: Network, parameters: Mapping[str, Tensor], inputs: Tenso
     return torch.cat(chunks)
 
 
+def outputs_of_each(
+    network: Network, models: Sequence[Parameters], inputs: Tensor
+) -> Sequence[Tensor]:
+    """Each model's outputs (rows, outputs) of the same inputs, in evaluation mode.
+
+    In one batched pass where that is faster: on an accelerator, and for convolutions of small
+    images. What a model's outputs are does not depend on its company.
+    """
+    stacked = network.stacked
+    gains = stacked is not None and (network.device.type != "cpu" or stacked.convolves)
+    if stacked is None or stacked.one_by_one or not gains:
+        return [outputs_of(network, model, inputs) for model in models]
+    # A lone model has its double for company, where it would go to other kernels.
+    company = [*models, *models[: int(stacked.needs_company and len(models) == 1)]]
+    tensors = stack(company)
+    with torch.no_grad():
+        chunks = [
+            stacked.evaluated(tensors, chunk.expand(len(company), *chunk.shape))
+            for chunk in torch.split(inputs, ROWS_PER_PASS)
+        ]
+    return torch.cat(chunks, dim=1)[: len(models)].unbind(0)
+
+
 def mean_loss(network: Network, parameters: Mapping[str, Tensor], examples: Examples) -> float:
     """Mean loss of one model over `examples`, in evaluation mode."""
     outputs = outputs_of(network, parameters, examples.inputs)
@@ -53,8 +80,8 @@ def mean_loss(network: Network, parameters: Mapping[str, Tensor], examples: Exam
 class Evaluator:
     """Evaluates models on named sets ("test", "validation", ...).
 
-    Models are run one at a time, so that a figure never depends on what else was evaluated.
-    Asking for a set that is absent raises ValueError. `seconds` is the wall time spent so far.
+    A figure never depends, to the last bit, on what else was evaluated. Asking for a set that is
+    absent raises ValueError. `seconds` is the wall time spent so far.
     """
 
     def __init__(self, network: Network, sets: Mapping[str, Examples]) -> None:
@@ -74,18 +101,44 @@ class Evaluator:
         """
         began = time.perf_counter()
         examples = self._set(on) if at_most is None else self._sample(on, at_most)
-        outputs = outputs_of(self._network, members[0], examples.inputs)
-        for member in members[1:]:
-            outputs = outputs + outputs_of(self._network, member, examples.inputs)
-        outputs = outputs / len(members)
-        objective = self._network.objective
-        losses = objective.per_example(outputs, examples.targets)
-        metrics = Metrics(
-            loss=float(losses.mean(dtype=torch.float64)),
-            accuracy=objective.accuracy(outputs, examples.targets),
-        )
+        outputs = [outputs_of(self._network, member, examples.inputs) for member in members]
+        metrics = self._scored(outputs, examples)
         self.seconds += time.perf_counter() - began
         return metrics
+
+    def metrics_of_each(
+        self, served: Iterable[Sequence[Parameters]], on: str = "test"
+    ) -> list[Metrics]:
+        """`metrics` of each of `served`, which are taken a few at a time.
+
+        Models that stand in several of those are run once, and different ones together where
+        that is faster (`outputs_of_each`).
+        """
+        found = []
+        groups = iter(served)
+        while some := list(islice(groups, MODELS_PER_PASS)):
+            began = time.perf_counter()
+            examples = self._set(on)
+            models = {_identity(member): member for members in some for member in members}
+            outputs = outputs_of_each(self._network, list(models.values()), examples.inputs)
+            by_model = dict(zip(models, outputs, strict=True))
+            for members in some:
+                own = [by_model[_identity(member)] for member in members]
+                found.append(self._scored(own, examples))
+            self.seconds += time.perf_counter() - began
+        return found
+
+    def _scored(self, outputs: Sequence[Tensor], examples: Examples) -> Metrics:
+        """Of the mean of several models' outputs, each (rows, outputs)."""
+        total = outputs[0]
+        for one in outputs[1:]:
+            total = total + one
+        mean, objective = total / len(outputs), self._network.objective
+        losses = objective.per_example(mean, examples.targets)
+        return Metrics(
+            loss=float(losses.mean(dtype=torch.float64)),
+            accuracy=objective.accuracy(mean, examples.targets),
+        )
 
     def loss(self, members: Sequence[Parameters], on: str = "validation") -> float:
         """Mean loss of the averaged outputs of `members`."""
@@ -143,6 +196,11 @@ class Evaluator:
         return self._sets[name]
 
 
+def _identity(model: Parameters) -> tuple[int, ...]:
+    """The same for two models that are made of the same tensors."""
+    return tuple(map(id, model.values()))
+
+
 def mean_scores(
     evaluator: Evaluator, models: Sequence[Sequence[Parameters]], of_each: str | None = None
 ) -> dict[str, Any]:
@@ -153,7 +211,7 @@ def mean_scores(
     """
 
     def rows(on: str) -> list[list[float]]:
-        found = [evaluator.metrics(members, on) for members in models]
+        found = evaluator.metrics_of_each(models, on)
         return [[metrics.loss, metrics.accuracy] for metrics in found]
 
     test = rows("test")
@@ -162,3 +220,14 @@ def mean_scores(
     if evaluator.holds("flipped"):
         scores["flipped"] = np.mean(rows("flipped"), axis=0).tolist()
     return scores if of_each is None else {**scores, of_each: test}
+
+
+def scores_at_clients(
+    evaluator: Evaluator, models: Mapping[int, Sequence[Parameters]]
+) -> list[list[float]]:
+    """[loss, accuracy] of each client's models, their outputs averaged, on its own data.
+
+    In order of the clients' numbers.
+    """
+    found = [evaluator.metrics(models[client], client_set(client)) for client in sorted(models)]
+    return [[metrics.loss, metrics.accuracy] for metrics in found]

@@ -27,6 +27,11 @@ def add(base: Mapping[str, Tensor], delta: Mapping[str, Tensor], scale: float = 
     return {**base, **{name: base[name] + scale * step for name, step in delta.items()}}
 
 
+FEW_VALUES = 1 << 12
+"""Values of a tensor up to which copies of all members, in one stack, cost less than a call for
+each."""
+
+
 def weighted_sum(members: Sequence[Mapping[str, Tensor]], weights: Iterable[float]) -> Parameters:
     """`sum_i weights_i * members_i`, tensor by tensor, in the order given.
 
@@ -35,12 +40,17 @@ def weighted_sum(members: Sequence[Mapping[str, Tensor]], weights: Iterable[floa
     shares = list(weights)
     result: Parameters = {}
     for name, first in members[0].items():
-        if first.is_floating_point():
-            share = torch.tensor(shares, dtype=first.dtype, device=first.device)
-            stacked = torch.stack([member[name] for member in members])
-            result[name] = (stacked * share.view(-1, *[1] * first.dim())).sum(0)
-        else:
+        column = [member[name] for member in members]
+        if not first.is_floating_point():
             result[name] = first
+        elif first.device.type == "cpu" and first.numel() > FEW_VALUES:
+            total = first.contiguous() * shares[0]
+            for one, share in zip(column[1:], shares[1:], strict=True):
+                total.add_(one.contiguous(), alpha=share)
+            result[name] = total
+        else:
+            factors = first.new_tensor(shares).view(-1, *[1] * first.dim())
+            result[name] = (torch.stack(column) * factors).sum(0)
     return result
 
 
@@ -59,3 +69,24 @@ def all_finite(values: Mapping[str, Tensor]) -> bool:
 def per_job_view(per_job: Tensor, tensor: Tensor) -> Tensor:
     """One value per job, shaped to broadcast over a stacked tensor."""
     return per_job.view(-1, *[1] * (tensor.dim() - 1))
+
+
+def stack(
+    members: Sequence[Parameters], names: Sequence[str] | None = None, *, share: bool = False
+) -> Parameters:
+    """Tensors of several jobs as one, by name. `share`: one view where all jobs have the same."""
+    stacked: Parameters = {}
+    for name in members[0] if names is None else names:
+        column = [member[name] for member in members]
+        if all(tensor is column[0] for tensor in column):
+            same = column[0].expand(len(column), *column[0].shape)
+            stacked[name] = same if share else same.clone(memory_format=torch.contiguous_format)
+        else:
+            stacked[name] = torch.stack(column)
+    return stacked
+
+
+def unstack(stacked: Parameters) -> list[Parameters]:
+    """Each job's slices, as tensors of its own: a view would keep the whole stack alive."""
+    columns = [[one.clone() for one in tensor.detach().unbind(0)] for tensor in stacked.values()]
+    return [dict(zip(stacked, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -68,12 +68,13 @@ class NotStackable(ValueError):
 
 
 class StackedForward:
-    """The training-mode forward pass of stacked models.
+    """The forward pass of stacked models, in training mode and in evaluation.
 
     `one_by_one` says that some layer computes one job after the other, so that nothing is gained
     by stacking. `needs_company` says that a stack of one goes to other kernels than a stack of
     several, so that a lone job must be computed twice, side by side, to get the bits it gets in
-    company. `dense` is the hand-written form of a multi-layer perceptron, None for other modules.
+    company. `convolves` says that some layer is a convolution. `dense` is the hand-written form of
+    a multi-layer perceptron, None for other modules.
 
     Raises NotStackable where the module has no batched form, or where its batched form does not
     reproduce the module on random rows (a module that lets rows of a batch meet).
@@ -98,6 +99,7 @@ class StackedForward:
             if isinstance(layer, Convolution)
             for form in layer.forms
         }
+        self.convolves = bool(forms)
         self.one_by_one = "alone" in forms
         together = "groups" in forms or any(map(_makes_vectors, modules.values()))
         self.needs_company = together and not self.one_by_one
@@ -111,13 +113,21 @@ class StackedForward:
         (jobs, rows), 1 for an example and 0 for padding, which batch statistics leave out.
         """
         current = Pass(tensors, valid)
+        return self._run(current, inputs), current.moved
+
+    def evaluated(self, tensors: Parameters, inputs: Tensor) -> Tensor:
+        """Outputs (models, rows, outputs) in evaluation mode, where running statistics count."""
+        valid = torch.ones(inputs.shape[:2], dtype=inputs.dtype, device=inputs.device)
+        return self._run(Pass(tensors, valid, training=False), inputs)
+
+    def _run(self, current: Pass, inputs: Tensor) -> Tensor:
         values: dict[fx.Node, Any] = {}
         for node, layer in self._layers.items():
             if node.op == "placeholder":
                 values[node] = inputs.flatten(0, 1)
             elif node.op == "output":
                 folded: Tensor = fx.node.map_arg(node.args[0], values.__getitem__)
-                return folded.view(*inputs.shape[:2], *folded.shape[1:]), current.moved
+                return folded.view(*inputs.shape[:2], *folded.shape[1:])
             else:
                 arguments = fx.node.map_arg(node.args, values.__getitem__)
                 settings = fx.node.map_arg(node.kwargs, values.__getitem__)

@@ -23,10 +23,14 @@ scalar code, whose exp or tanh can differ in the last bit."""
 
 @dataclass
 class Pass:
-    """One forward pass: stacked tensors (jobs, ...), and 1 for each valid row, else 0."""
+    """One forward pass: stacked tensors (jobs, ...), and 1 for each valid row, else 0.
+
+    In `training` a batch's own statistics normalise it, and running ones move.
+    """
 
     tensors: Parameters
     valid: Tensor
+    training: bool = True
     moved: Parameters = field(default_factory=dict)
 
     @property
@@ -79,22 +83,29 @@ def batch_norm(prefix: str, module: _BatchNorm) -> Layer:
     """Normalisation over each job's valid rows, with the job's own running statistics.
 
     As torch does: the batch is normalised with the biased variance, the running variance takes the
-    unbiased one.
+    unbiased one. In evaluation the running statistics normalise, where there are any.
     """
 
     def run(current: Pass, activation: Tensor) -> Tensor:
         # (jobs, rows, channels, positions); a fully connected layer has one position
         values = activation.reshape(*current.valid.shape, module.num_features, -1)
         valid = current.valid[:, :, None, None]
+        by_batch = current.training or not module.track_running_stats
         count = (current.valid.sum(1) * values.shape[3]).view(-1, 1, 1, 1)
-        mean = (values * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
+        if by_batch:
+            mean = (values * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
+        else:
+            mean = current.tensors[f"{prefix}.running_mean"][:, None, :, None]
         centred = values - mean
-        variance = (centred * centred * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
+        if by_batch:
+            variance = (centred * centred * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
+        else:
+            variance = current.tensors[f"{prefix}.running_var"][:, None, :, None]
         outputs = centred / (variance + module.eps).sqrt()
         if module.affine:
             weight = current.tensors[f"{prefix}.weight"][:, None, :, None]
             outputs = outputs * weight + current.tensors[f"{prefix}.bias"][:, None, :, None]
-        if module.track_running_stats:
+        if current.training and module.track_running_stats:
             unbiased = variance * (count / (count - 1).clamp(min=1))
             _move_statistics(
                 current, prefix, module.momentum, mean[:, 0, :, 0], unbiased[:, 0, :, 0]

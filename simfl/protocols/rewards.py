@@ -40,12 +40,11 @@ def reward_scores(
 def _served(values: Values, ref: StateRef, jobs: Mapping[int, Future | None]) -> Any:
     algorithm = values.algorithm
     state = algorithm.concluded(ref.value(), values.evaluator)
-    scores = []
-    for client, job in jobs.items():
-        memory = job.memory() if job else Memory()
-        metrics = values.evaluator.metrics(algorithm.served(state, client, memory))
-        scores.append([metrics.loss, metrics.accuracy])
-    return scores
+    found = values.evaluator.metrics_of_each(
+        algorithm.served(state, client, job.memory() if job else Memory())
+        for client, job in jobs.items()
+    )
+    return [[metrics.loss, metrics.accuracy] for metrics in found]
 
 
 def _trained_on(values: Values, streams: Streams, ref: StateRef, num_clients: int) -> Any:
@@ -65,6 +64,7 @@ def _trained_on(values: Values, streams: Streams, ref: StateRef, num_clients: in
         )
         for client, seed in enumerate(seeds)
     ]
-    models = [{**brief.start, **future.result().payload} for future in futures]
-    found = [values.evaluator.metrics([model]) for model in models]
+    found = values.evaluator.metrics_of_each(
+        [{**brief.start, **future.result().payload}] for future in futures
+    )
     return [[metrics.loss, metrics.accuracy] for metrics in found]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Work
 from simfl.journal import Journal, Snapshot, make_key
-from simfl.learning.evaluate import Evaluator, client_set, mean_scores
+from simfl.learning.evaluate import Evaluator, mean_scores, scores_at_clients
 from simfl.learning.job import LocalJob, Memory, Price, Update
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters, all_finite
@@ -285,14 +285,6 @@ class Values:
         """Wall seconds by what they were spent on."""
         return {"training": self.trainer.seconds, "evaluation": self.evaluator.seconds}
 
-    @property
-    def replaying(self) -> bool:
-        """Whether the run is not yet beyond the snapshot that it was resumed from.
-
-        Until then that snapshot holds values of later moments, and the run only some of them.
-        """
-        return self.trainer.jobs_asked <= self._snapshot.jobs_asked
-
     def snapshot(self) -> Snapshot:
         """All learned values that the rest of the run may still read, as far as they are known."""
         known = {ref.key: ref.value() for ref in self._refs if ref.known}
@@ -348,12 +340,7 @@ class Values:
     def _at_clients(
         self, key: tuple[object, ...], models: Callable[[], Mapping[int, list[Parameters]]]
     ) -> list[list[float]]:
-        def make() -> list[list[float]]:
-            found = [
-                self.evaluator.metrics(members, on=client_set(client))
-                for client, members in sorted(models().items())
-            ]
-            return [[metrics.loss, metrics.accuracy] for metrics in found]
-
-        scores: list[list[float]] = self.know(key, make)
+        scores: list[list[float]] = self.know(
+            key, lambda: scores_at_clients(self.evaluator, models())
+        )
         return scores

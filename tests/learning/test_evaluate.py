@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -11,7 +13,16 @@ from simfl.learning.datasets.base import Examples
 from simfl.learning.evaluate import Evaluator, Metrics, mean_loss
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
-from tests.learning.training import network, shards
+from simfl.learning.parameters import Parameters
+from tests.learning.training import MODELS, network, shards
+
+
+def moved(model: Parameters) -> Parameters:
+    """The model with running statistics of its own, as after training."""
+    return {
+        name: tensor + 0.1 * tensor.numel() if "running" in name else tensor
+        for name, tensor in model.items()
+    }
 
 
 def identity(task: str) -> Network:
@@ -61,6 +72,61 @@ def test_evaluation_uses_running_statistics(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(evaluate, "ROWS_PER_PASS", 3)
 
     assert mean_loss(net, net.initial(5), data) == pytest.approx(whole, abs=1e-12)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_models_evaluated_together_are_those_evaluated_alone(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In float64 to 1e-12, in whatever passes, with and without a batched form."""
+    net = network(model)
+    monkeypatch.setattr(net.stacked, "convolves", True)
+    evaluator = Evaluator(net, {"test": shards((37,))[0]})
+    models = [moved(net.initial(seed)) for seed in range(11)]
+    served = [[one] for one in models] + [models[2:5], models[3:4], models]
+
+    found = evaluator.metrics_of_each(served)
+
+    assert len(found) == len(served)
+    for metrics, members in zip(found, served, strict=True):
+        expected = evaluator.metrics(members)
+        assert metrics.loss == pytest.approx(expected.loss, rel=1e-12)
+        assert metrics.accuracy == expected.accuracy
+
+
+@pytest.mark.parametrize("model", ["cnn", "bn_cnn", "residual", "mlp"])
+def test_company_changes_no_bit_of_an_evaluation(model: str) -> None:
+    """In float32 a model's figures are the same whatever else is evaluated with it."""
+    net = network(model, torch.float32)
+    evaluator = Evaluator(net, {"test": shards((37,))[0]})
+    models = [moved(net.initial(seed)) for seed in range(11)]
+
+    together = evaluator.metrics_of_each([[one] for one in models])
+
+    for some in (models[:1], models[3:5], models[4:]):
+        first = next(place for place, one in enumerate(models) if one is some[0])
+        found = evaluator.metrics_of_each([[one] for one in some])
+        assert found == together[first : first + len(some)]
+
+
+def test_a_model_served_to_many_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Players' models, of which every client is served all, are not run per client."""
+    net, runs = network("mlp"), []
+    call = net.call
+
+    def counted(*arguments: Any, **settings: Any) -> Any:
+        runs.append(arguments)
+        return call(*arguments, **settings)
+
+    monkeypatch.setattr(net, "call", counted)
+    models = [net.initial(seed) for seed in range(3)]
+
+    found = Evaluator(net, {"test": shards()[0]}).metrics_of_each(
+        [dict(model) for model in models] for _ in range(8)
+    )
+
+    assert len(runs) == 3
+    assert len(set(found)) == 1
 
 
 def test_an_absent_set_is_named() -> None:
