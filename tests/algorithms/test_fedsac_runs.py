@@ -280,3 +280,15 @@ def test_same_bits_in_any_company() -> None:
         assert_same_bits(row[0], row[1])
         assert_same_bits(row[0], row[2])
     assert torch.isfinite(results[0][0].payload["0.weight"]).all()
+
+
+@pytest.mark.parametrize("protocol", ["synchronous", "hierarchical", "buffered"])
+def test_without_reputations_it_is_averaging(protocol: str) -> None:
+    """beta 0 serves everybody the whole model: FedAvg with equal weights, under any protocol."""
+    names = {"hierarchical": {"edge_rounds": 2}, "buffered": {"buffer": 3, "concurrency": 5}}
+    part = {"name": protocol, **names.get(protocol, {})}
+
+    _, fair = simulated(scenario(protocol=part, settings={"beta": 0.0}))
+    _, plain = simulated(scenario("fedavg", protocol=part, settings={"weights": "uniform"}))
+
+    assert largest_difference(final_weights(fair), final_weights(plain)) < 1e-12
