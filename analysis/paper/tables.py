@@ -59,7 +59,9 @@ def print_table(
     for data in pd.unique(ours["data"]):
         there = ours[ours["data"] == data].groupby("name")["value"]
         table[data] = [
-            _cell(scale * there.get_group(name).to_numpy(), digits) if name in there.groups else "-"
+            mean_and_deviation(scale * there.get_group(name).to_numpy(), digits)
+            if name in there.groups
+            else "-"
             for name in table.index
         ]
         if published:
@@ -72,7 +74,7 @@ def print_figures(values: pd.DataFrame, digits: int = 4) -> None:
     """Print all figures of an exhibit, a table per data set: names down, figures across."""
     for data, own in values.groupby("data", sort=False):
         table = own.groupby(["name", "figure"], sort=False)["value"].agg(
-            lambda cell: _cell(cell.to_numpy(), digits)
+            lambda cell: mean_and_deviation(cell.to_numpy(), digits)
         )
         print_markdown(str(data), table.unstack(fill_value="-"))  # a pivot sorts
 
@@ -103,7 +105,8 @@ def cohens_d(one: Sequence[float], other: Sequence[float]) -> float:
     return float(abs(a.mean() - b.mean()) / pooled) if pooled else float("nan")
 
 
-def _cell(values: np.ndarray, digits: int) -> str:
+def mean_and_deviation(values: np.ndarray, digits: int) -> str:
+    """As text, of one value per seed: the mean, and with several the standard deviation."""
     if values.size == 1:
         return f"{values[0]:.{digits}f}"
     return f"{values.mean():.{digits}f} ± {values.std(ddof=1):.{digits}f}"

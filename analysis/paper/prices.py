@@ -1,0 +1,39 @@
+"""What runs spend until they are as good as another one was at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+
+def prices(
+    courses: Mapping[str, pd.DataFrame], baseline: str, targets: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Per run, seconds and joules until it first reaches the baseline's last value of each target.
+
+    `courses` by name: a row per version, columns time_s and energy_j (both since the start) and
+    one per target. Figures: T_s and T_j of target T, and seconds_to_T and joules_to_T relative to
+    what the baseline itself spent. NaN where a run never gets there.
+    """
+    spent = {
+        name: {
+            figure: value
+            for target in targets
+            for figure, value in _until(course, target, courses[baseline][target].iloc[-1]).items()
+        }
+        for name, course in courses.items()
+    }
+    base = dict(spent[baseline])
+    for figures in spent.values():
+        for target in targets:
+            figures[f"seconds_to_{target}"] = figures[f"{target}_s"] / base[f"{target}_s"]
+            figures[f"joules_to_{target}"] = figures[f"{target}_j"] / base[f"{target}_j"]
+    return spent
+
+
+def _until(course: pd.DataFrame, target: str, value: float) -> dict[str, float]:
+    there = course[course[target] >= value]
+    first = there.iloc[0] if len(there) else {"time_s": np.nan, "energy_j": np.nan}
+    return {f"{target}_s": float(first["time_s"]), f"{target}_j": float(first["energy_j"])}

@@ -1,0 +1,68 @@
+"""CoreFed's tables come from one command each, beside the paper's, and judge its claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import corefed
+import numpy as np
+import pandas as pd
+import pytest
+
+from paper.claims import metric, read_claims
+
+TABLES = [name for name in corefed.PAPER.exhibits if name.startswith("table")]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all exhibits keep their runs, which they share."""
+    return tmp_path_factory.mktemp("corefed")
+
+
+@pytest.mark.parametrize("exhibit", corefed.PAPER.exhibits)
+def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
+    """Its values, and a figure for each of its claims that is about the data at hand."""
+    corefed.main(corefed.PAPER, [exhibit, "--scale", "smoke", "--out", str(out)])
+
+    values = pd.read_csv(out / "smoke" / f"{exhibit}.csv")
+    for one in read_claims(corefed.PAPER.claims):
+        if one["figure"] == exhibit and "data" not in one:
+            assert len(metric(values, one["metric"])) == 1, one["id"]
+    if exhibit == "price":
+        assert (out / "smoke" / "price.png").read_bytes().startswith(b"\x89PNG")
+        own = values.set_index(["name", "figure"])["value"]
+        assert own["fedavg", "seconds_to_worst"] == own["fedavg", "joules_to_mean"] == 1.0
+        assert own["corefed", "worst_s"] > 0
+
+
+@pytest.mark.parametrize("row", corefed.PAPER_TABLES)
+def test_the_papers_rows_are_copied_without_error(row: tuple[str, str, str]) -> None:
+    """Mean and product follow from its agents, and the sum of ratios from both rows."""
+    table, data, name = row
+    of_name = {one: corefed.PAPER_TABLES[table, data, one].split() for one in ("fedavg", "corefed")}
+    *agents, mean, product, ratio = of_name[name]
+    utilities = np.array(agents, dtype=float)
+    if row == ("table2", "cifar10", "fedavg"):
+        assert (mean, product) == ("2.35", "2.89")  # do not follow from .25, 3.25 and 3.46
+        return
+
+    assert utilities.mean() == pytest.approx(float(mean), abs=0.011)
+    assert utilities.prod() == pytest.approx(float(product), rel=0.05)
+    if ratio != "-":
+        fedavg = np.array(of_name["fedavg"][:-3], dtype=float)
+        assert (fedavg / utilities).sum() == pytest.approx(float(ratio), abs=0.035)
+
+
+def test_the_papers_scale_changes_no_length() -> None:
+    """At the paper's size only the method differs from the scenario that is shipped."""
+    assert corefed.LENGTHS["paper"] == ()
+    assert "paper" not in corefed.REDUCED
+    assert corefed.PAPER.scales["paper"].reduced == ""
+
+
+def test_every_claim_belongs_to_an_exhibit() -> None:
+    """And every table of the paper has some."""
+    claimed = {one["figure"] for one in read_claims(corefed.PAPER.claims)}
+
+    assert set(TABLES) <= claimed <= set(corefed.PAPER.exhibits)
