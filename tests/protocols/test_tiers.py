@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
+import simfl
 from simfl.assembly import assemble
 from simfl.journal import Journal
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, simulated, small
@@ -159,3 +160,28 @@ def test_each_dispatch_draws_anew():
     picked = [run.schedule(np.ones(8, dtype=bool), dispatch) for dispatch in range(20)]
 
     assert len(set(picked)) > 3
+
+
+def test_a_dispatch_moves_the_papers_bytes(tmp_path):
+    """FedCure's MNIST network, 10 clients, 12 edge rounds: 2 B + 2 B * 12 * 10 = 28,011,984."""
+    run = simfl.run(
+        small(
+            data={
+                "name": "sizes",
+                "examples_per_client": 1,
+                "input_shape": [1, 28, 28],
+                "outputs": 10,
+            },
+            model="fedcure_cnn",
+            population={"name": "paper", "clients": 20, "edges": 2},
+            algorithm={"name": "none", "local": {"steps": 1, "batch_size": 1}},
+            protocol={"name": "semi_asynchronous", "edge_rounds": 12, "concurrency": 1},
+            stop={"versions": 4},
+        ),
+        tmp_path / "run",
+    )
+
+    sent = run.events[run.events["kind"].isin(["download", "upload"])]
+    by_dispatch = sent.groupby(["round", "edge"])["bytes"].sum()
+
+    assert by_dispatch.loc[1].tolist() == [28_011_984]
