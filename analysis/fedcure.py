@@ -89,7 +89,11 @@ REDUCED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "cifar10_subset": (*SMALLER, "stop.versions=100", "algorithm.local.batch_size=8"),
     },
 }
-TIMED_VERSIONS = {"smoke": 120, "quick": 1000, "paper": 1000}
+TIMED: Mapping[str, tuple[int, tuple[str, ...]]] = {
+    "smoke": (24, ("protocol.edge_rounds=2",)),
+    "quick": (1000, ()),
+    "paper": (1000, ()),
+}
 
 PAPER_TABLE_1 = {
     (data, method): text
@@ -110,10 +114,13 @@ def experiment(study: Study, data: str, name: str, overrides: tuple[str, ...]) -
     return Experiment(data, name, SCENARIOS / f"{data}.yaml", (*reduced, *overrides))
 
 
-def timed(data: str, name: str, versions: int, overrides: tuple[str, ...]) -> Experiment:
-    """One that trains nothing, with the paper's clients, shards and rounds, for so long."""
-    length = (f"stop.versions={versions}",)
-    return Experiment(data, name, SCENARIOS / f"{data}.yaml", (*TIMING, *length, *overrides))
+def timed(
+    study: Study, data: str, name: str, versions: int, overrides: tuple[str, ...]
+) -> Experiment:
+    """One that trains nothing, at the paper's size unless for tests, for so many versions."""
+    longest, reduced = TIMED[study.scale.name]
+    sets = (*TIMING, f"stop.versions={min(versions, longest)}", *reduced, *overrides)
+    return Experiment(data, name, SCENARIOS / f"{data}.yaml", sets)
 
 
 def accuracy(run: LoadedRun) -> dict[str, float]:
@@ -134,7 +141,7 @@ def table1(study: Study) -> pd.DataFrame:
 
 def fig2(study: Study) -> pd.DataFrame:
     """Label distributions before, half-way and after formation; mean JS divergence by switch."""
-    trials = study.run([timed(data, "fedcure", 1, ()) for data in study.data])
+    trials = study.run([timed(study, data, "fedcure", 1, ()) for data in study.data])
     values = gather(trials, _formation)
     print_figures(values, digits=6)
     _draw_formation(study, trials, "fig2")
@@ -155,9 +162,7 @@ def fig3(study: Study) -> pd.DataFrame:
 def fig4a(study: Study) -> pd.DataFrame:
     """Coefficient of variation of the latency of scheduled dispatches, over 100 rounds."""
     planned = [
-        timed(data, name, min(100, TIMED_VERSIONS[study.scale.name]), sets)
-        for data in study.data
-        for name, sets in METHODS.items()
+        timed(study, data, name, 100, sets) for data in study.data for name, sets in METHODS.items()
     ]
     values = gather(
         study.run(planned),
@@ -175,9 +180,8 @@ def fig4a(study: Study) -> pd.DataFrame:
 
 def fig4b(study: Study) -> pd.DataFrame:
     """Virtual queues for several beta."""
-    versions = TIMED_VERSIONS[study.scale.name]
     planned = [
-        timed(data, f"beta_{beta}", versions, (f"decisions.scheduling.beta={beta}",))
+        timed(study, data, f"beta_{beta}", 1000, (f"decisions.scheduling.beta={beta}",))
         for data in study.data
         for beta in BETAS
     ]
@@ -197,7 +201,7 @@ def fig5(study: Study) -> pd.DataFrame:
     """Formation by FedCure and by RH, whose clients seek their own gain, in RH's set-up."""
     trials = study.run(
         [
-            timed(data, name, 1, (*RH_SETUP, *sets))
+            timed(study, data, name, 1, (*RH_SETUP, *sets))
             for data in study.data
             for name, sets in RH_RULES.items()
         ]
@@ -266,9 +270,10 @@ def _queues(run: LoadedRun) -> dict[str, float]:
 
 
 def _longest_queue(trial: Trial) -> pd.Series:
-    queues = virtual_queues(trial.run)
+    run = trial.run
+    queues = virtual_queues(run)
     assert queues is not None
-    return pd.Series(queues.longest, index=decisions(trial.run)["round"])
+    return pd.Series(queues.longest, index=decisions(run)["round"])
 
 
 def _draw_accuracies(trials: list[Trial], study: Study, name: str) -> None:
@@ -283,12 +288,13 @@ def _draw_formation(study: Study, trials: list[Trial], name: str) -> None:
     """Of each rule's first seed on the first data set: shares of labels, and the mean JS."""
     first = [one for one in trials if one.data == trials[0].data and one.seed == 0]
     for trial in first:
-        switches = trial.run.details("associate")["switches"].iloc[0]
+        run = trial.run
+        switches = run.details("associate")["switches"].iloc[0]
         figure, axes = new_figure(4)
         for axis, count in zip(axes, (0, len(switches) // 2, len(switches)), strict=False):
-            _draw_labels(axis, trial.run, switches[:count])
+            _draw_labels(axis, run, switches[:count])
             axis.set_title(f"{trial.name}, {count} switches")
-        path = descent(trial.run)
+        path = descent(run)
         assert path is not None
         axes[3].plot(path.mean_js, color=COLOURS[0])
         axes[3].set(xlabel="switch", ylabel="mean JS divergence (nats)", ylim=(0, None))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from simfl.runfolder import LoadedRun
+from simfl.runfolder import LoadedRun, load_run
 
 if TYPE_CHECKING:
     from paper.study import Study
@@ -36,7 +36,12 @@ class Trial:
     data: str
     name: str
     seed: int
-    run: LoadedRun
+    folder: Path
+
+    @property
+    def run(self) -> LoadedRun:
+        """Read anew each time, so that the events of many runs are not in memory at once."""
+        return load_run(self.folder)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import re
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from paper.experiments import Experiment, Scale, Trial
 from simfl.execution import run
 from simfl.learning.datasets.base import DataMissing
 from simfl.protocols.publication import Diverged
-from simfl.runfolder import MANIFEST, LoadedRun, load_run
+from simfl.runfolder import MANIFEST, load_run
 from simfl.scenario import Scenario
 from simfl.simulation import Options
 from simfl.yaml_source import ScenarioError
@@ -54,7 +55,7 @@ class Study:
             if one.data in self.skipped:
                 continue
             try:
-                result, took_s = self._one(one, seed)
+                folder, took_s = self._one(one, seed)
             except ScenarioError as error:
                 if not isinstance(error.__cause__, DataMissing):
                     raise
@@ -63,22 +64,21 @@ class Study:
                 continue
             if took_s is not None:
                 where = f"{count} of {len(planned)}: {one.data} {one.name}, seed {seed}"
-                print(f"  {where}: {result.manifest['status']} in {took_s:.1f} s", flush=True)
-            trials.append(Trial(one.data, one.name, seed, result))
+                status = load_run(folder).manifest["status"]
+                print(f"  {where}: {status} in {took_s:.1f} s", flush=True)
+            trials.append(Trial(one.data, one.name, seed, folder))
         return trials
 
-    def _one(self, one: Experiment, seed: int) -> tuple[LoadedRun, float | None]:
-        """The run, and the seconds that it took; None where it was there already."""
+    def _one(self, one: Experiment, seed: int) -> tuple[Path, float | None]:
+        """The run's folder, and the seconds that it took; None where it was there already."""
         scenario = Scenario.from_yaml(one.scenario, one.overrides, seed)
         folder = self._folder(one, seed, scenario)
         if _ended(folder):
-            return load_run(folder), None
+            return folder, None
         began = time.perf_counter()
-        try:
-            result = run(scenario, folder, self.options, resume=True)
-        except Diverged:
-            result = load_run(folder)
-        return result, time.perf_counter() - began
+        with suppress(Diverged):
+            run(scenario, folder, self.options, resume=True)
+        return folder, time.perf_counter() - began
 
     def _folder(self, one: Experiment, seed: int, scenario: Scenario) -> Path:
         """Where the scenario's run lies, under whichever experiment it was first run for."""

@@ -8,6 +8,7 @@ import fedcure
 import pandas as pd
 import pytest
 
+from paper import Scale, Study
 from paper.claims import metric, read_claims
 
 PICTURES = {
@@ -25,12 +26,6 @@ PICTURES = {
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where all exhibits keep their runs, which they share."""
     return tmp_path_factory.mktemp("fedcure")
-
-
-@pytest.fixture(autouse=True)
-def short_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many rounds as the growth of queues can be told from."""
-    monkeypatch.setitem(fedcure.TIMED_VERSIONS, "smoke", 24)
 
 
 @pytest.mark.parametrize("exhibit", fedcure.PAPER.exhibits)
@@ -63,3 +58,19 @@ def test_every_claim_belongs_to_an_exhibit() -> None:
     assert {one["figure"] for one in read_claims(fedcure.PAPER.claims)} == set(
         fedcure.PAPER.exhibits
     )
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("data", ["mnist", "cifar10_subset", *fedcure.SCALES["paper"].data[1:]])
+def test_the_papers_size_runs(data: str, tmp_path: Path) -> None:
+    """One version of every scenario whose data are at hand."""
+    study = Study(Scale("paper", 1, (data,)), tmp_path, 1, (data,))
+
+    trials = study.run([fedcure.experiment(study, data, "fedcure", ("stop.versions=1",))])
+
+    if data in study.skipped:
+        pytest.skip(study.skipped[data])
+    (clients,) = (trial.run.clients for trial in trials)
+    assert len(clients) == 50
+    assert trials[0].run.manifest["counts"]["versions"] == 1

@@ -72,8 +72,8 @@ def test_a_trial_is_run_once(scenario: Path, tmp_path: Path, capsys) -> None:
 
     assert capsys.readouterr().out == ""
     assert [(one.name, one.seed) for one in first] == [("fedavg", 0), ("fedavg", 1)]
-    paths = [one.run.path for one in first]
-    assert [one.run.path for one in second] == [paths[0], paths[0], paths[1], paths[1]]
+    paths = [one.folder for one in first]
+    assert [one.folder for one in second] == [paths[0], paths[0], paths[1], paths[1]]
     assert len(set(paths)) == 2
 
 
@@ -91,7 +91,7 @@ def test_a_trial_that_was_cut_off_goes_on(scenario: Path, tmp_path: Path, monkey
 
     (trial,) = study(tmp_path / "out", 1).run([Experiment("digits", "fedavg", scenario)])
 
-    assert trial.run.path == folder
+    assert trial.folder == folder
     assert trial.run.manifest["status"] == "completed"
 
 
