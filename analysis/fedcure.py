@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
+from fedcure_formation import draw_formation, formation
 
 from paper import (
     Exhibit,
@@ -32,7 +31,6 @@ from paper import (
     print_table,
     save_figure,
 )
-from simfl.measures.coalition_stability import coalition_counts, descent, stability
 from simfl.measures.dispatches import decisions
 from simfl.measures.edge_participation import edge_participation
 from simfl.measures.efficiency import efficiency_gap
@@ -142,9 +140,9 @@ def table1(study: Study) -> pd.DataFrame:
 def fig2(study: Study) -> pd.DataFrame:
     """Label distributions before, half-way and after formation; mean JS divergence by switch."""
     trials = study.run([timed(study, data, "fedcure", 1, ()) for data in study.data])
-    values = gather(trials, _formation)
+    values = gather(trials, formation)
     print_figures(values, digits=6)
-    _draw_formation(study, trials, "fig2")
+    draw_formation(study, trials, "fig2")
     return values
 
 
@@ -206,9 +204,9 @@ def fig5(study: Study) -> pd.DataFrame:
             for name, sets in RH_RULES.items()
         ]
     )
-    values = gather(trials, _formation)
+    values = gather(trials, formation)
     print_figures(values)
-    _draw_formation(study, trials, "fig5")
+    draw_formation(study, trials, "fig5")
     return values
 
 
@@ -242,19 +240,6 @@ def _ratios(values: pd.DataFrame) -> pd.DataFrame:
     return ratio.assign(name="fedcure_to_initial", figure="accuracy_ratio")[values.columns]
 
 
-def _formation(run: LoadedRun) -> dict[str, float]:
-    """How the mean JS divergence went, and how many single moves would still lower it."""
-    path, end = descent(run), stability(run)
-    assert path is not None and end is not None, "these scenarios associate clients by labels"
-    return {
-        "js_start": path.mean_js[0],
-        "js_end": path.mean_js[-1],
-        "switches": path.changes.size,
-        "js_largest_change": path.changes.max() if path.changes.size else float("nan"),
-        "improving_moves": end.improving,
-    }
-
-
 def _queues(run: LoadedRun) -> dict[str, float]:
     """Growth and level of the queues, participation beyond what is owed, mean g."""
     queues, shares, gap = virtual_queues(run), edge_participation(run), efficiency_gap(run)
@@ -282,39 +267,6 @@ def _draw_accuracies(trials: list[Trial], study: Study, name: str) -> None:
         plot_means(axis, [one for one in trials if one.data == data])
         axis.set(title=data, xlabel="version", ylabel="test accuracy")
     save_figure(figure, study.folder, name)
-
-
-def _draw_formation(study: Study, trials: list[Trial], name: str) -> None:
-    """Of each rule's first seed on the first data set: shares of labels, and the mean JS."""
-    first = [one for one in trials if one.data == trials[0].data and one.seed == 0]
-    for trial in first:
-        run = trial.run
-        switches = run.details("associate")["switches"].iloc[0]
-        figure, axes = new_figure(4)
-        for axis, count in zip(axes, (0, len(switches) // 2, len(switches)), strict=False):
-            _draw_labels(axis, run, switches[:count])
-            axis.set_title(f"{trial.name}, {count} switches")
-        path = descent(run)
-        assert path is not None
-        axes[3].plot(path.mean_js, color=COLOURS[0])
-        axes[3].set(xlabel="switch", ylabel="mean JS divergence (nats)", ylim=(0, None))
-        save_figure(figure, study.folder, f"{name}_{trial.name}")
-
-
-def _draw_labels(axis: Axes, run: LoadedRun, switches: list[dict[str, int]]) -> None:
-    """Stacked shares of the labels in each coalition after some switches."""
-    edge = np.array(run.details("associate")["home_edges"].iloc[0])
-    for one in switches:
-        edge[one["client"]] = one["to"]
-    counts = coalition_counts(np.stack(run.clients["label_counts"].tolist()), edge)
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    bottom = np.zeros(len(shares))
-    for label, share in enumerate(shares.T):
-        shade = COLOURS[label % len(COLOURS)]
-        hatch = "//" if label >= len(COLOURS) else None
-        axis.bar(np.arange(len(shares)), share, bottom=bottom, color=shade, hatch=hatch)
-        bottom += share
-    axis.set(xlabel="coalition", ylabel="share of its examples, by label", ylim=(0, 1))
 
 
 SCALES = {
