@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simfl.cli.common import DataRoot, exit_codes
+from simfl.cli.looking import compare, report, trace
+from simfl.cli.studies import study
+
 if TYPE_CHECKING:
     from simfl.runfolder import LoadedRun
-
-BAD_INPUT, DIVERGED, INTERRUPTED, FAILED = 2, 3, 130, 1
 
 app = typer.Typer(
     name="simfl",
@@ -23,19 +23,36 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+
+def _complete_scenario(incomplete: str) -> list[str]:
+    """Shipped scenarios for the shell's completion; files it completes by itself."""
+    from simfl.listing import shipped_scenarios
+
+    return [name for name in shipped_scenarios() if name.startswith(incomplete)]
+
+
+def _complete_kind(incomplete: str) -> list[str]:
+    from simfl.listing import KINDS
+
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
+ScenarioName = Annotated[
+    str,
+    typer.Argument(
+        help="A YAML file, or a shipped scenario's name.", autocompletion=_complete_scenario
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key, e.g. algorithm.mu=0.1."),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Another seed than the scenario's.")]
-DataRoot = Annotated[
-    Path | None, typer.Option("--data-root", help="Folder of the data sets (else SIMFL_DATA).")
-]
 
 
 @app.command()
 def run(
-    scenario: Annotated[str, typer.Argument(help="A YAML file, or a shipped scenario's name.")],
+    scenario: ScenarioName,
     overrides: Overrides = None,
     seed: Seed = None,
     out: Annotated[Path | None, typer.Option("--out", help="Run folder to make.")] = None,
@@ -58,7 +75,7 @@ def run(
     """Run a scenario and leave a run folder."""
     from simfl.console import Watcher, print_summary
 
-    with _exit_codes():
+    with exit_codes():
         from simfl.execution import run as run_scenario
         from simfl.results import FolderStore
         from simfl.scenario import Scenario
@@ -83,7 +100,7 @@ def run(
 
 @app.command()
 def validate(
-    scenario: Annotated[str, typer.Argument(help="A YAML file, or a shipped scenario's name.")],
+    scenario: ScenarioName,
     overrides: Overrides = None,
     seed: Seed = None,
     resolved: Annotated[
@@ -92,7 +109,7 @@ def validate(
     data_root: DataRoot = None,
 ) -> None:
     """Check a scenario completely, without running it."""
-    with _exit_codes():
+    with exit_codes():
         from simfl.assembly import assemble
         from simfl.scenario import Scenario
         from simfl.simulation import Options
@@ -105,76 +122,23 @@ def validate(
             typer.echo(f"{scenario}: valid")
 
 
-@app.command()
-def study(
-    file: Annotated[Path, typer.Argument(metavar="STUDY", help="A study's YAML file.")],
-    out: Annotated[Path | None, typer.Option("--out", help="The study's folder.")] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Processes side by side; by default 2, or 1 on a single core."),
-    ] = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="Run the I-th of N shares; --out is a shared folder."),
-    ] = None,
-    collect: Annotated[
-        bool, typer.Option("--collect", help="Run nothing: gather the runs that are there.")
-    ] = False,
-    data_root: DataRoot = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    quiet: Annotated[bool, typer.Option(help="No progress, no tables.")] = False,
-) -> None:
-    """Run every point of a study that has not been run yet, and answer its questions."""
-    from simfl.console.study import follow_study
-
-    with _exit_codes():
-        from simfl.console.answers import print_answers
-        from simfl.listing import shipped_scenarios
-        from simfl.pictures.study_overview import save_study_overview
-        from simfl.study.session import StudySession
-        from simfl.study.studyfile import Study
-
-        session = StudySession(
-            Study.from_yaml(file, shipped_scenarios()), out, data_root=data_root, device=device
-        )
-        if not collect:
-            session.check()
-            follow_study(session, workers, shard, quiet=quiet)
-        if collect or shard is None:
-            loaded = session.collect()
-            if len(loaded.completed):
-                save_study_overview(loaded, session.folder.path / "overview.png")
-            if not quiet:
-                print_answers(session.study, loaded)
-        missing = len(session.todo(shard))
-        if not quiet:
-            rest = f"; {missing} runs are missing" if missing else ""
-            typer.echo(f"study folder: {session.folder.path}{rest}")
-    if missing:
-        raise typer.Exit(FAILED)
+for _command in (study, report, trace, compare):
+    app.command()(_command)
 
 
 @app.command()
-def report(
-    folder: Annotated[Path, typer.Argument(help="A run's or a study's folder.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="HTML file; default: report.html in the folder.")
-    ] = None,
+def new(
+    file: Annotated[Path, typer.Argument(help="The scenario to make.")] = Path("scenario.yaml"),
+    like: Annotated[
+        str, typer.Option(help="A shipped scenario to copy.", autocompletion=_complete_scenario)
+    ] = "starter",
 ) -> None:
-    """Write one HTML page that shows a run or a study; it opens without a network."""
-    with _exit_codes():
-        path = out or folder / "report.html"
-        if (folder / "study.yaml").exists():
-            from simfl.pictures.report.of_study import report_study
-            from simfl.study.loaded import load_study
-
-            report_study(load_study(folder), path)
-        else:
-            from simfl.pictures.report.of_run import report_run
-            from simfl.runfolder import load_run
-
-            report_run(load_run(folder), path)
-        typer.echo(f"report: {path}")
+    """Make a commented scenario to start from."""
+    with exit_codes():
+        if file.exists():
+            raise FileExistsError(f"{file}: exists already; choose another name")
+        file.write_bytes(_scenario_file(like).read_bytes())
+        typer.echo(f"{file}: made; simfl run {file}")
 
 
 @app.command()
@@ -192,7 +156,8 @@ def list_names(
         typer.Argument(
             help="devices, servers, links, regions, algorithms, protocols, decisions, datasets,"
             " partitions, models, populations, availability, codecs, measures, scenarios, traces or"
-            " events."
+            " events.",
+            autocompletion=_complete_kind,
         ),
     ],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Figures and sources.")] = False,
@@ -204,7 +169,7 @@ def list_names(
     """List what a scenario can name."""
     from simfl.listing import print_listing
 
-    with _exit_codes():
+    with exit_codes():
         print_listing(kind, verbose=verbose, profiles=profiles or ())
 
 
@@ -217,7 +182,7 @@ def convert_trace(
     out: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
 ) -> None:
     """Turn a trace of real devices into a table that a scenario can name."""
-    with _exit_codes():
+    with exit_codes():
         from simfl.system.traces.convert import convert
 
         typer.echo(convert(trace_format, source, out))
@@ -226,40 +191,6 @@ def convert_trace(
 def main() -> None:
     """The `simfl` command."""
     app()
-
-
-@contextmanager
-def _exit_codes() -> Iterator[None]:
-    """Turn errors into one line on standard error and the documented exit code."""
-    # By name: the modules that define them are heavy, and imported by then or never needed.
-    codes = dict.fromkeys(
-        (
-            "BadShard",
-            "ScenarioError",
-            "CatalogueError",
-            "TraceError",
-            "FolderInUse",
-            "MissingPlotly",
-            "RunFolderError",
-            "UnknownListing",
-        ),
-        BAD_INPUT,
-    )
-    codes |= {"Diverged": DIVERGED, "Stalled": FAILED, "RunFailed": FAILED}
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo(
-            "simfl: interrupted; what was written can be read and resumed",
-            err=True,
-        )
-        raise typer.Exit(INTERRUPTED) from None
-    except (ValueError, RuntimeError, OSError) as error:
-        name = type(error).__name__
-        if name not in codes and not isinstance(error, OSError):
-            raise
-        typer.echo(f"simfl: {error}", err=True)
-        raise typer.Exit(codes.get(name, FAILED)) from None
 
 
 def _scenario_file(name: str) -> Path:

@@ -1,0 +1,60 @@
+"""The commands that show what runs and studies have left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simfl.cli.common import exit_codes
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A run's or a study's folder.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="HTML file; default: report.html in the folder.")
+    ] = None,
+) -> None:
+    """Write one HTML page that shows a run or a study; it opens without a network."""
+    with exit_codes():
+        path = out or folder / "report.html"
+        if (folder / "study.yaml").exists():
+            from simfl.pictures.report.of_study import report_study
+            from simfl.study.loaded import load_study
+
+            report_study(load_study(folder), path)
+        else:
+            from simfl.pictures.report.of_run import report_run
+            from simfl.runfolder import load_run
+
+            report_run(load_run(folder), path)
+        typer.echo(f"report: {path}")
+
+
+def trace(
+    folder: Annotated[Path, typer.Argument(help="A run's folder.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File, .json or .json.gz; default: trace.json.")
+    ] = None,
+) -> None:
+    """Write a run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing."""
+    from simfl.pictures.trace import save_trace
+    from simfl.runfolder import load_run
+
+    with exit_codes():
+        typer.echo(f"trace: {save_trace(load_run(folder), out or folder / 'trace.json')}")
+
+
+def compare(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="Run folders.")],
+    accuracy: Annotated[
+        list[float] | None, typer.Option(help="Also time, energy and bytes to this accuracy.")
+    ] = None,
+) -> None:
+    """Print runs side by side: what differs in their scenarios, and in what came of it."""
+    from simfl.console.comparison import print_comparison
+    from simfl.runfolder import load_run
+
+    with exit_codes():
+        print_comparison([load_run(folder) for folder in folders], accuracy or ())

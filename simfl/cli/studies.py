@@ -1,0 +1,58 @@
+"""The command that runs studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simfl.cli.common import FAILED, DataRoot, exit_codes
+
+
+def study(
+    file: Annotated[Path, typer.Argument(metavar="STUDY", help="A study's YAML file.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The study's folder.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes side by side; by default 2, or 1 on a single core."),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Run the I-th of N shares; --out is a shared folder."),
+    ] = None,
+    collect: Annotated[
+        bool, typer.Option("--collect", help="Run nothing: gather the runs that are there.")
+    ] = False,
+    data_root: DataRoot = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    quiet: Annotated[bool, typer.Option(help="No progress, no tables.")] = False,
+) -> None:
+    """Run every point of a study that has not been run yet, and answer its questions."""
+    from simfl.console.study import follow_study
+
+    with exit_codes():
+        from simfl.console.answers import print_answers
+        from simfl.listing import shipped_scenarios
+        from simfl.pictures.study_overview import save_study_overview
+        from simfl.study.session import StudySession
+        from simfl.study.studyfile import Study
+
+        session = StudySession(
+            Study.from_yaml(file, shipped_scenarios()), out, data_root=data_root, device=device
+        )
+        if not collect:
+            session.check()
+            follow_study(session, workers, shard, quiet=quiet)
+        if collect or shard is None:
+            loaded = session.collect()
+            if len(loaded.completed):
+                save_study_overview(loaded, session.folder.path / "overview.png")
+            if not quiet:
+                print_answers(session.study, loaded)
+        missing = len(session.todo(shard))
+        if not quiet:
+            rest = f"; {missing} runs are missing" if missing else ""
+            typer.echo(f"study folder: {session.folder.path}{rest}")
+    if missing:
+        raise typer.Exit(FAILED)

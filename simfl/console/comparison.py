@@ -1,0 +1,86 @@
+"""Runs side by side: what was set differently, and what came of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from simfl.runfolder import LoadedRun
+from simfl.study.rows import row
+from simfl.study.studyfile import Questions, level
+
+NOT_COMPARED = ("name",)
+"""Keys of a scenario that change nothing."""
+
+
+def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> None:
+    """Two tables: keys of the scenarios that differ, and figures with differences to the first."""
+    console = Console()
+    names = [str(run.path) for run in runs]
+    different = differing_keys([run.scenario for run in runs])
+    settings = _table("what differs", names)
+    for key, texts in different.items():
+        settings.add_row(key, *texts)
+    console.print(settings if different else "the scenarios are the same")
+    figures = _table("figures, and differences to the first run", names)
+    targets = Questions(targets={"accuracy": list(accuracies)}).target_columns()
+    rows = [row(run, targets) for run in runs]
+    for figure in dict.fromkeys(name for one in rows for name in one):
+        values = [one.get(figure) for one in rows]
+        figures.add_row(figure, shown(values[0]), *(beside(values[0], one) for one in values[1:]))
+    console.print(figures)
+
+
+def _table(title: str, names: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for name in names:
+        table.add_column(name, overflow="fold", justify="right")
+    return table
+
+
+def differing_keys(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Dotted key -> its value in each scenario, for the keys that are not the same in all."""
+    flat = [dict(_leaves(one)) for one in scenarios]
+    keys = dict.fromkeys(key for one in flat for key in one if key not in NOT_COMPARED)
+    return {
+        key: [str(level(one[key])) if key in one else "-" for one in flat]
+        for key in keys
+        if any(one.get(key, math.inf) != flat[0].get(key, math.inf) for one in flat)
+    }
+
+
+def _leaves(section: Any, path: tuple[str, ...] = ()) -> Any:
+    items: Any = ()
+    if isinstance(section, Mapping):
+        items = section.items()
+    elif isinstance(section, list) and any(isinstance(one, Mapping) for one in section):
+        items = enumerate(section)
+    if not items:
+        yield ".".join(path), section
+    for key, one in items:
+        yield from _leaves(one, (*path, str(key)))
+
+
+def beside(first: Any, value: Any) -> str:
+    """A value and how far it is from the first, absolutely and in percent."""
+    if not (_is_number(first) and _is_number(value)):
+        return shown(value)
+    difference = value - first
+    percent = f", {difference / abs(first):+.1%}" if first else ""
+    return f"{shown(value)} ({difference:+.4g}{percent})"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def shown(value: Any) -> str:
+    """A value in four digits; a dash where there is none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

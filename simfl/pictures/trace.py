@@ -1,0 +1,174 @@
+"""A run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
+
+The format is Chrome's JSON trace format: edge servers are processes, machines are their tracks,
+downloads, training, uploads and waits are slices, and accuracy, versions and queues are counters.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from simfl.runfolder import LoadedRun, RunFolderError
+
+Event = dict[str, Any]
+
+SLICES = {
+    "download": "download",
+    "compute": "training",
+    "upload": "upload",
+    "idle": "wait",
+    "edge_aggregate": "aggregate",
+    "cloud_aggregate": "aggregate",
+}
+"""Kinds of events that take time -> what their slices are called."""
+
+COLOURS = {
+    "download": "thread_state_runnable",
+    "training": "thread_state_running",
+    "upload": "thread_state_iowait",
+    "wait": "thread_state_sleeping",
+    "aggregate": "rail_response",
+}
+"""Chrome's names of colours; Perfetto chooses its own by the slice's name."""
+
+MOMENTS = ("select", "schedule", "late", "departure")
+"""Kinds that are shown as moments of the cloud or their edge server."""
+
+MICROSECONDS = 1e6
+CLOUD_PROCESS = 1
+"""Process numbers begin with the cloud's; an edge server's is 2 + its number."""
+
+
+def save_trace(run: LoadedRun, path: Path) -> Path:
+    """Write the trace of a run, compressed where the name ends in ".gz".
+
+    Raises `RunFolderError` where the run kept no events.
+    """
+    if run.events.empty:
+        raise RunFolderError(f"{run.path}: the run kept no events; run it with log.level: full")
+    if path.suffix == ".gz":
+        with gzip.open(path, "wt", encoding="utf-8") as file:
+            _write(run, file)
+    else:
+        with path.open("w", encoding="utf-8") as file:
+            _write(run, file)
+    return path
+
+
+def _write(run: LoadedRun, file: TextIO) -> None:
+    """One event per line, so that a large run never is one text in memory."""
+    file.write('{"displayTimeUnit":"ms","traceEvents":[\n')
+    for index, event in enumerate(trace_events(run)):
+        file.write((",\n" if index else "") + json.dumps(event, separators=(",", ":")))
+    file.write("\n]}\n")
+
+
+def trace_events(run: LoadedRun) -> Iterator[Event]:
+    """Every event of the trace; times in microseconds of simulated time."""
+    places = _places(run)
+    yield from _names(run, places)
+    yield from _slices(run, places)
+    yield from _moments(run)
+    yield from _counters(run)
+
+
+def _places(run: LoadedRun) -> dict[str, tuple[int, int]]:
+    """Process and track of each machine: an edge server's is the first of its process."""
+    edges = sorted(run.clients["edge"].unique())
+    places = {"cloud": (CLOUD_PROCESS, 0), "network": (CLOUD_PROCESS, 1)}
+    places |= {f"edge-{edge}": (CLOUD_PROCESS + 1 + edge, 0) for edge in edges}
+    for client, edge in zip(run.clients["client"], run.clients["edge"], strict=True):
+        places[f"client-{client}"] = (CLOUD_PROCESS + 1 + edge, 1 + client)
+    return {actor: (int(process), int(track)) for actor, (process, track) in places.items()}
+
+
+def _names(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Event]:
+    devices = {
+        f"client-{client}": f"client {client} ({device})"
+        for client, device in zip(run.clients["client"], run.clients["device"], strict=True)
+    }
+    processes = {CLOUD_PROCESS: "cloud"}
+    for actor, (process, track) in places.items():
+        processes.setdefault(process, f"edge {process - CLOUD_PROCESS - 1}")
+        label = devices.get(actor, actor.replace("-", " "))
+        yield _about("thread_name", process, track, {"name": label})
+        yield _about("thread_sort_index", process, track, {"sort_index": track})
+    for process, label in processes.items():
+        yield _about("process_name", process, 0, {"name": label})
+        yield _about("process_sort_index", process, 0, {"sort_index": process})
+
+
+def _about(name: str, process: int, track: int, content: Event) -> Event:
+    return {"ph": "M", "name": name, "pid": process, "tid": track, "args": content}
+
+
+def _slices(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Event]:
+    events = run.events
+    shown = events[events["kind"].isin(list(SLICES)) & (events["duration_s"] > 0)]
+    columns = ("kind", "actor", "start_s", "duration_s", "version", "energy_j", "bytes")
+    for kind, actor, start_s, duration_s, version, energy_j, size in zip(
+        *(shown[column].tolist() for column in columns), strict=True
+    ):
+        name, (process, track) = SLICES[kind], places[actor]
+        facts: Event = {"energy_j": energy_j}
+        if size:
+            facts["bytes"] = size
+        if version == version:  # not NaN: no version belongs to a wait
+            facts["version"] = int(version)
+        yield {
+            "ph": "X",
+            "name": name,
+            "cat": kind,
+            "pid": process,
+            "tid": track,
+            "ts": start_s * MICROSECONDS,
+            "dur": duration_s * MICROSECONDS,
+            "cname": COLOURS[name],
+            "args": facts,
+        }
+
+
+def _moments(run: LoadedRun) -> Iterator[Event]:
+    shown = run.events[run.events["kind"].isin(MOMENTS)]
+    for kind, edge, time_s, detail in zip(
+        *(shown[column].tolist() for column in ("kind", "edge", "time_s", "detail")), strict=True
+    ):
+        at_cloud = kind in ("schedule", "departure") or edge != edge
+        yield {
+            "ph": "i",
+            "s": "t",
+            "name": kind,
+            "cat": kind,
+            "pid": CLOUD_PROCESS if at_cloud else CLOUD_PROCESS + 1 + int(edge),
+            "tid": 0,
+            "ts": time_s * MICROSECONDS,
+            "args": json.loads(detail) if isinstance(detail, str) else {},
+        }
+
+
+def _counters(run: LoadedRun) -> Iterator[Event]:
+    rounds = run.rounds
+    for column in ("accuracy", "version"):
+        known = rounds.dropna(subset=column)
+        for time_s, value in zip(known["time_s"], known[column], strict=True):
+            yield _count(column, CLOUD_PROCESS, time_s, float(value))
+    schedule = run.details("schedule")
+    if "queues" in schedule:
+        known = schedule.dropna(subset="queues")
+        for time_s, queues in zip(known["time_s"], known["queues"], strict=True):
+            for edge, length in enumerate(queues):
+                yield _count("queue", CLOUD_PROCESS + 1 + edge, time_s, float(length))
+
+
+def _count(name: str, process: int, time_s: float, value: float) -> Event:
+    return {
+        "ph": "C",
+        "name": name,
+        "pid": process,
+        "ts": float(time_s) * MICROSECONDS,
+        "args": {name: value},
+    }

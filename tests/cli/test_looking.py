@@ -1,0 +1,114 @@
+"""The commands that compare, trace and begin, and completion in the shell."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import simfl
+from simfl.cli import app
+from simfl.console.comparison import beside, differing_keys
+from tests.small import small
+
+
+def command(*arguments: object) -> Any:
+    """What `simfl` does with these arguments, in this process."""
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def test_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that differ, and figures with their differences to the first run."""
+    monkeypatch.setenv("COLUMNS", "250")
+    first = simfl.run(small(), tmp_path / "a")
+    simfl.run(small(population={"clients": 6}), tmp_path / "b")
+
+    result = command("compare", tmp_path / "a", tmp_path / "b", "--accuracy", "0.1")
+
+    assert result.exit_code == 0, result.output
+    assert re.search(r"population.clients +│ +8 │ +6 ", result.stdout)
+    assert "data.name" not in result.stdout
+    energy_j = f"{first.manifest['energy_j']:.4g}"
+    assert re.search(rf"energy_j +│ +{energy_j} │ +\S+ \(-\S+, -\S+%\)", result.stdout)
+    assert "time_to_accuracy_0.1_s" in result.stdout
+
+
+def test_equal_scenarios_and_no_runs(tmp_path: Path) -> None:
+    """Nothing differs is said; what is no run is refused."""
+    simfl.run(small(stop={"versions": 1}), tmp_path / "a")
+
+    assert "the scenarios are the same" in command("compare", *[tmp_path / "a"] * 2).stdout
+    assert command("compare", tmp_path).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "value", "text"),
+    [
+        (2.0, 3.0, "3 (+1, +50.0%)"),
+        (-2.0, -3.0, "-3 (-1, -50.0%)"),
+        (0.0, 3.0, "3 (+3)"),
+        (float("nan"), 3.0, "3"),
+        (1.0, float("nan"), "-"),
+        ("a", "b", "b"),
+    ],
+)
+def test_a_difference_in_words(first: Any, value: Any, text: str) -> None:
+    """Absolute and relative, where there is one."""
+    assert beside(first, value) == text
+
+
+def test_keys_that_only_one_scenario_has() -> None:
+    """Count as different; lists of sections are compared section by section."""
+    left = {"name": "a", "x": {"y": 1, "z": [1, 2]}, "g": [{"d": "p"}, {"d": "q"}]}
+    right = {"name": "b", "x": {"y": 1, "w": None, "z": [1, 2]}, "g": [{"d": "p"}, {"d": "r"}]}
+
+    assert differing_keys([left, right]) == {"g.1.d": ["q", "r"], "x.w": ["-", "null"]}
+
+
+def test_trace(tmp_path: Path) -> None:
+    """Lies in the run folder, and is JSON."""
+    simfl.run(small(stop={"versions": 1}), tmp_path / "a")
+
+    result = command("trace", tmp_path / "a")
+
+    assert result.stdout == f"trace: {tmp_path / 'a' / 'trace.json'}\n"
+    assert json.loads((tmp_path / "a" / "trace.json").read_text())["traceEvents"]
+
+
+def test_new(tmp_path: Path) -> None:
+    """A commented scenario that is valid, and never in place of another file."""
+    file = tmp_path / "my.yaml"
+
+    assert command("new", file).exit_code == 0
+    assert file.read_text().count("#") > 10
+    assert command("validate", file).exit_code == 0
+    again = command("new", file)
+    assert again.exit_code == 1
+    assert "exists already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("simfl li", "list"),
+        ("simfl run quick", "quickstart"),
+        ("simfl list algo", "algorithms"),
+        ("simfl new --like fedcure/fedc", "fedcure/fedcure"),
+    ],
+)
+def test_completion(typed: str, completed: str) -> None:
+    """Commands, shipped scenarios and kinds complete in bash."""
+    words = typed.split()
+    environment = {
+        "_SIMFL_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+
+    result = CliRunner().invoke(app, [], prog_name="simfl", env=environment)
+
+    assert completed in result.stdout.split()

@@ -1,0 +1,108 @@
+"""The trace of a run: what Perfetto is shown is what the log holds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simfl
+from simfl.pictures.trace import CLOUD_PROCESS, SLICES, save_trace
+from simfl.runfolder import LoadedRun, RunFolderError
+from tests.small import SEMI_ASYNCHRONOUS, small
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
+    """A small run with edge servers and queues."""
+    scenario = small(
+        protocol=SEMI_ASYNCHRONOUS, stop={"versions": 4}, decisions={"scheduling": "fedcure"}
+    )
+    return simfl.run(scenario, tmp_path_factory.mktemp("run") / "out")
+
+
+@pytest.fixture(scope="module")
+def trace(run: LoadedRun, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Its trace, read back."""
+    path = save_trace(run, tmp_path_factory.mktemp("trace") / "trace.json")
+    content = json.loads(path.read_text())
+    assert content["displayTimeUnit"] == "ms"
+    return list(content["traceEvents"])
+
+
+def test_slices_are_the_logs_events(run: LoadedRun, trace: list[dict[str, Any]]) -> None:
+    """As many as there are events that take time, with their lengths in microseconds."""
+    events = run.events[run.events["kind"].isin(list(SLICES)) & (run.events["duration_s"] > 0)]
+    slices = [one for one in trace if one["ph"] == "X"]
+
+    assert Counter(one["cat"] for one in slices) == Counter(events["kind"])
+    total_s = sum(one["dur"] for one in slices) / 1e6
+    assert total_s == pytest.approx(events["duration_s"].sum())
+    assert {one["name"] for one in slices} >= {"training", "upload", "wait", "aggregate"}
+
+
+def test_slices_of_a_track_do_not_overlap(trace: list[dict[str, Any]]) -> None:
+    """A device is in one state at a time."""
+    tracks: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for one in trace:
+        if one["ph"] == "X" and one["cat"] != "network":
+            place = (one["pid"], one["tid"])
+            tracks.setdefault(place, []).append((one["ts"], one["ts"] + one["dur"]))
+
+    for slices in tracks.values():
+        slices.sort()
+        for (_, end), (start, _) in pairwise(slices):
+            assert start >= end - 1e-3
+
+
+def test_edges_are_processes_and_devices_their_tracks(
+    run: LoadedRun, trace: list[dict[str, Any]]
+) -> None:
+    """Each client under its edge server, named with its device."""
+    processes = {one["pid"]: one["args"]["name"] for one in trace if one["name"] == "process_name"}
+    tracks = {
+        one["args"]["name"]: processes[one["pid"]] for one in trace if one["name"] == "thread_name"
+    }
+
+    assert set(processes.values()) == {"cloud", "edge 0", "edge 1"}
+    for client in run.clients.itertuples():
+        assert tracks[f"client {client.client} ({client.device})"] == f"edge {client.edge}"
+
+
+def test_counters(run: LoadedRun, trace: list[dict[str, Any]]) -> None:
+    """Accuracy over time, and each edge server's queue."""
+    accuracy = [
+        (one["ts"], one["args"]["accuracy"])
+        for one in trace
+        if one["ph"] == "C" and one["name"] == "accuracy"
+    ]
+    rounds = run.rounds.dropna(subset="accuracy")
+
+    assert [time_us for time_us, _ in accuracy] == pytest.approx((rounds["time_s"] * 1e6).tolist())
+    assert [value for _, value in accuracy] == rounds["accuracy"].tolist()
+    queues = [one for one in trace if one["name"] == "queue"]
+    assert {one["pid"] for one in queues} == {CLOUD_PROCESS + 1, CLOUD_PROCESS + 2}
+    logged = run.details("schedule")["queues"].dropna()
+    assert len(queues) == 2 * len(logged)
+
+
+def test_a_compressed_trace(run: LoadedRun, tmp_path: Path) -> None:
+    """The same, for large runs."""
+    plain = save_trace(run, tmp_path / "trace.json").read_bytes()
+
+    assert gzip.decompress(save_trace(run, tmp_path / "trace.json.gz").read_bytes()) == plain
+
+
+def test_a_flat_run_and_one_without_events(tmp_path: Path) -> None:
+    """A flat protocol's clients stand under their home edges; without events there is no trace."""
+    flat = simfl.run(small(stop={"versions": 1}), tmp_path / "flat")
+    silent = simfl.run(small(stop={"versions": 1}, log={"level": "rounds"}), tmp_path / "silent")
+
+    assert json.loads(save_trace(flat, tmp_path / "t.json").read_text())["traceEvents"]
+    with pytest.raises(RunFolderError, match="kept no events"):
+        save_trace(silent, tmp_path / "u.json")
