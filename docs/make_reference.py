@@ -69,6 +69,7 @@ def scenario_reference() -> str:
             lines += [*_table(_frame_rows(PopulationSection)), ""]
             lines += _parts("availability", "population.availability")
             lines += _parts("codecs", "population.uplink_codec or downlink_codec")
+            lines += _parts("sharing", "population.access_sharing or backhaul_sharing")
         lines += _parts(kind, key)
     lines += ["## decisions", "", _text(Decisions), "", *_table(_frame_rows(Decisions)), ""]
     for kind in Decisions.model_fields:

@@ -105,6 +105,7 @@ class Accounts:
         self._moves = np.isin(np.arange(len(self.kinds)), self._transfers)
         self._open: list[dict[str, Any]] = []
         self._ended_extra_j, self._ended_bytes = 0.0, 0
+        self._spending: list[Callable[[], float]] = []
 
     def expect(self, rows: Mapping[str, NDArray[Any]]) -> None:
         """Take note of rows that end now or later."""
@@ -135,6 +136,10 @@ class Accounts:
                 }
             )
 
+    def spending(self, spent_j: Callable[[], float]) -> None:
+        """`spent_j` tells what has been spent by now, beyond idle, on what no row is known of."""
+        self._spending.append(spent_j)
+
     def _settle(self, now_s: float) -> None:
         still_open = []
         for block in self._open:
@@ -146,9 +151,13 @@ class Accounts:
         self._open = still_open
 
     def energy_j(self, now_s: float) -> float:
-        """Joules of all devices from time 0 to `now_s`; a row under way counts pro rata."""
+        """Joules of all devices from time 0 to `now_s`; a row under way counts pro rata.
+
+        What is under way on shared media counts as of the clock's time, which `now_s` is then.
+        """
         self._settle(now_s)
         total = float(self.power_idle_w.sum()) * now_s + self._ended_extra_j
+        total += sum(spent_j() for spent_j in self._spending)
         for block in self._open:
             length = np.maximum(block["end"] - block["start"], 1e-300)
             share = np.clip((now_s - block["start"]) / length, 0.0, 1.0)

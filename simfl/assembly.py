@@ -25,6 +25,7 @@ from simfl.checks import (
     check_needs,
     check_pair,
     check_selection,
+    check_sharing,
     check_stop,
     check_trainer,
     check_updates,
@@ -78,6 +79,7 @@ def outlined(scenario: Scenario) -> Outline:
     world = _world(scenario, parts, streams)
     with blame(scenario.where("algorithm"), algorithm):
         algorithm.check_clients(world.num_clients)
+    check_sharing(scenario, algorithm, parts[("population", "access_sharing")])
     return Outline(scenario.with_parts(complete), parts, streams, world)
 
 
@@ -210,19 +212,11 @@ def _associate(
 
 
 def _check_costs(world: World, network: Network) -> None:
-    """Raise now for a device or server that cannot say what its work would cost.
-
-    Raises `MissingCost`, and `ValueError` for links that turns cannot be booked ahead on.
-    """
+    """Raise `MissingCost` now for a device or server that cannot say what its work would cost."""
     one_of_each = np.unique(world.device_index, return_index=True)[1]
     world.cycles(one_of_each, np.ones(one_of_each.size), network.forward_flops)
     for tier in ("edge", "cloud"):
         world.aggregate(tier, 1.0, 1.0)
-    if not world.predictable:
-        raise ValueError(
-            "a link's transfer times must be known when transfers start (`Link.predictable`);"
-            " links on which transfers slow one another down are not simulated yet"
-        )
 
 
 def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> World:
@@ -239,6 +233,8 @@ def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> W
             message_loss=population.message_loss,
             uplink_codec=parts[("population", "uplink_codec")],
             downlink_codec=parts[("population", "downlink_codec")],
+            access_sharing=parts[("population", "access_sharing")],
+            backhaul_sharing=parts[("population", "backhaul_sharing")],
             electricity=population.electricity(streams, catalogue),
         )
 

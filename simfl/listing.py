@@ -22,6 +22,7 @@ PARTS = (
     "populations",
     "availability",
     "codecs",
+    "sharing",
     "measures",
 )
 PROFILES = {"devices": "device", "servers": "server", "links": "link", "regions": "region"}

@@ -69,6 +69,7 @@ KINDS = {
         "simfl.system.availability", "simfl.system.availability.base:Availability"
     ),
     "codecs": Kind("simfl.system.codecs", "simfl.system.codecs.base:Codec"),
+    "sharing": Kind("simfl.system.sharing", "simfl.system.sharing.base:Sharing"),
     "measures": Kind("simfl.measures", "simfl.measures.base:Measure"),
     "processors": Kind("simfl.system", "simfl.system.cpu:Processor"),
     "links": Kind("simfl.system", "simfl.system.link:Link"),
@@ -213,6 +214,7 @@ def scenario_schema() -> dict[str, Any]:
     population = definitions["PopulationSection"]["properties"]
     population["availability"] = schema("availability")
     population["uplink_codec"] = population["downlink_codec"] = schema("codecs")
+    population["access_sharing"] = population["backhaul_sharing"] = schema("sharing")
     definitions["Evaluate"]["properties"]["measures"]["items"] = schema("measures")
     algorithm = definitions["AlgorithmSection"]["properties"]
     frame["algorithm"] = _beside(algorithm, "algorithms")

@@ -90,9 +90,7 @@ class DataSection(_Named):
         default=0.0, description="share of the training data that the server keeps, stratified"
     )
     noise_variance: tuple[NotNegative, ...] = Field(
-        default=(),
-        description="variance of the Gaussian noise on each client's inputs, one per client;"
-        " nothing is no noise",
+        default=(), description="of Gaussian noise on inputs, one per client; nothing is no noise"
     )
     root: Annotated[str, Field(strict=True)] | None = Field(
         default=None, description="folder of the data; null is --data-root or SIMFL_DATA"
@@ -108,6 +106,8 @@ class PopulationSection(_Named):
     availability: AnyPart = Field(default_factory=_part("always"))
     uplink_codec: AnyPart = Field(default_factory=_part("float32"))
     downlink_codec: AnyPart = Field(default_factory=_part("float32"))
+    access_sharing: AnyPart = Field(default_factory=_part("dedicated"))
+    backhaul_sharing: AnyPart = Field(default_factory=_part("dedicated"))
 
 
 class Contributions(_Section):
@@ -272,6 +272,8 @@ class Scenario(_Section):
             ("population", "availability"): ("availability", self.population.availability),
             ("population", "uplink_codec"): ("codecs", self.population.uplink_codec),
             ("population", "downlink_codec"): ("codecs", self.population.downlink_codec),
+            ("population", "access_sharing"): ("sharing", self.population.access_sharing),
+            ("population", "backhaul_sharing"): ("sharing", self.population.backhaul_sharing),
             ("algorithm",): ("algorithms", self.algorithm.part),
             ("protocol",): ("protocols", self.protocol),
             **decisions,

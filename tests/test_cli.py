@@ -351,6 +351,7 @@ def test_list(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "estimator": "nig",
         "availability": "periodic",
         "codecs": "top_k",
+        "sharing": "ofdma_equal",
         "measures": "participation",
         "scenarios": "quickstart",
         "traces": "fedscale-behaviour",

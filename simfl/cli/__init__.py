@@ -155,8 +155,8 @@ def list_names(
         str,
         typer.Argument(
             help="devices, servers, links, regions, algorithms, protocols, decisions, datasets,"
-            " partitions, models, populations, availability, codecs, measures, scenarios, traces or"
-            " events.",
+            " partitions, models, populations, availability, codecs, sharing, measures, scenarios,"
+            " traces or events.",
             autocompletion=_complete_kind,
         ),
     ],

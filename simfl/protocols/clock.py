@@ -15,6 +15,7 @@ Process = Generator[simpy.Event, Any, Any]
 
 
 # SimPy orders simultaneous events by priority; its own are 0 and 1.
+_GATHERED = EventPriority(500_000)
 _LAST = EventPriority(1_000_000)
 _END_OF_RUN = EventPriority(2_000_000)
 
@@ -57,6 +58,10 @@ class Clock:
     def settled(self) -> simpy.Event:
         """An event now, after everything else that happens at this moment."""
         return self._now(_LAST)
+
+    def gathered(self) -> simpy.Event:
+        """An event now, after messages that end at this moment have, and before `settled`."""
+        return self._now(_GATHERED)
 
     def _now(self, priority: EventPriority) -> simpy.Event:
         event = self.env.event()

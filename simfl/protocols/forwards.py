@@ -10,10 +10,10 @@ import simpy
 from numpy.typing import NDArray
 
 from simfl.protocols.clock import Clock, Stalled
+from simfl.protocols.departures import Departures
 from simfl.protocols.servers import MOST_FAILURES
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.turns import Turns
 from simfl.protocols.values import Values
 from simfl.system.world import World
 
@@ -27,11 +27,11 @@ class Forwards:
     """Sends what the algorithm wants clients to know of one another (`Algorithm.forwards`)."""
 
     def __init__(
-        self, world: World, values: Values | TimingOnly, turns: Turns, clock: Clock
+        self, world: World, values: Values | TimingOnly, departures: Departures, clock: Clock
     ) -> None:
         self._world = world
         self._values = values
-        self._turns = turns
+        self._departures = departures
         self._clock = clock
         self._sent: IntArray = np.zeros(world.num_clients, dtype=np.int64)
 
@@ -49,12 +49,12 @@ class Forwards:
         if raw_bytes is None:
             return
         now_s, receivers = self._clock.now_s, np.flatnonzero(raw_bytes)
-        under_way = self._turns.free_s(clients) > now_s
+        under_way = self._departures.free_s(clients) > now_s
         for _ in range(MOST_FAILURES):
             numbers = FIRST_NUMBER + self._sent[receivers]
             self._sent[receivers] += 1
             message = self._world.access_transfer(receivers, numbers, raw_bytes[receivers], False)
-            self._turns.receive(receivers, message, ref.version, round_number)
+            self._departures.receive(receivers, message, ref.version, round_number)
             receivers = receivers[message.failed]
             if not receivers.size:
                 break
@@ -64,5 +64,5 @@ class Forwards:
                 " time for good; what is the population's message_loss?"
             )
         players = self._values.players(ref, clients)
-        ready_s = self._turns.free_s(players[~under_way[players]])
+        ready_s = self._departures.free_s(players[~under_way[players]])
         yield self._clock.until(float(ready_s.max(initial=now_s)))

@@ -32,6 +32,11 @@ class Patience:
         Literal["drop", "carry_over"], "what becomes of updates that come after the close"
     ] = "drop"
 
+    def wanted(self, selected: int) -> int:
+        """How many of so many clients are waited for."""
+        # Not one client more for a rounding error.
+        return math.ceil(selected / self.over_selection * (1 - 1e-12))
+
     def closes_s(
         self, dispatched_s: float, arrives_s: FloatArray, ends_s: float, least: int
     ) -> float:
@@ -41,9 +46,7 @@ class Patience:
         reported or given up.
         """
         arrivals_s = np.minimum(np.sort(arrives_s), ends_s)
-        # Not one client more for a rounding error.
-        wanted = math.ceil(arrivals_s.size / self.over_selection * (1 - 1e-12))
-        closes_s = float(arrivals_s[wanted - 1])
+        closes_s = float(arrivals_s[self.wanted(arrivals_s.size) - 1])
         if self.deadline_s is not None:
             closes_s = min(closes_s, dispatched_s + self.deadline_s)
         return max(closes_s, float(arrivals_s[min(least, arrivals_s.size) - 1]))

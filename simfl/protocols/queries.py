@@ -19,17 +19,18 @@ from simfl.decisions.base import QueryingSelection, Selection
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock
+from simfl.protocols.departures import Departures, Orders
 from simfl.protocols.losses import reported_losses
 from simfl.protocols.observations import FLAT, Observations
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.turns import Turns
 from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
-from simfl.system.world import TurnPlan, World
+from simfl.system.world import World
 
 IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
 
 
 class Queries:
@@ -39,7 +40,7 @@ class Queries:
         self,
         world: World,
         values: Values | TimingOnly,
-        turns: Turns,
+        departures: Departures,
         observations: Observations,
         num_examples: IntArray,
         streams: Streams,
@@ -48,7 +49,7 @@ class Queries:
         # Draws of their own: a query shifts no turn's noise.
         self._world = replace(world, streams=Streams(streams.seed("queries")))
         self._values = values
-        self._turns = turns
+        self._departures = departures
         self._observations = observations
         self._num_examples = num_examples
         self._streams = streams
@@ -78,15 +79,15 @@ class Queries:
         rng = self._streams.generator("selection.candidates", tier + 1, count)
         memory, wanted = selection.candidates(memory, view, rng)
         clients = numbers_among(players, wanted, type(selection).__name__)
-        plan = self._plan(clients, ref, edge)
-        course = self._turns.book(clients, plan, ref.version, round_number, edge, query=True)
+        orders = self._orders(clients, ref, round_number, edge)
+        flight, plan = self._departures.depart(orders, computed=_no_job)
         reached = clients[~plan.download_failed]
         self._reached[tier] = ((ref.key, ref.version), reached)
         who = "the server" if edge is None else f"edge-{edge}"
         with self._clock.waiting(who, f"{clients.size} clients' losses"):
-            yield self._clock.until(float(course.ends_s.max()))
+            yield from flight.finished()
         if isinstance(self._values, Values):
-            answered = clients[np.isfinite(course.arrives_s)]
+            answered = clients[np.isfinite(flight.arrives_s)]
             loss = reported_losses(self._values, ref, answered, self._clock.now_s)
             self._observations.losses(answered, loss)
         return memory, int(clients.size)
@@ -108,10 +109,13 @@ class Queries:
         algorithm = self._values.algorithm
         return not (algorithm.personal or algorithm.learned_price)
 
-    def _plan(self, clients: IntArray, ref: StateRef, edge: int | None) -> TurnPlan:
+    def _orders(
+        self, clients: IntArray, ref: StateRef, round_number: int, edge: int | None
+    ) -> Orders:
         numbers = self._count[clients]
         self._count[clients] += 1
-        return self._world.plan_turns(
+        return Orders(
+            self._world,
             clients,
             numbers,
             self._num_examples[clients] / TRAINING_FLOPS_PER_FORWARD,
@@ -119,5 +123,12 @@ class Queries:
             self._values.tier_price(ref).down_bytes,
             BYTES_PER_VALUE,
             self._world.frequency_max_hz[clients],
+            ref.version,
+            round_number,
             edge,
+            query=True,
         )
+
+
+def _no_job(places: IntArray, times_s: FloatArray) -> None:
+    """A query is no job: nobody's memory changes."""

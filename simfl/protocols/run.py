@@ -21,6 +21,7 @@ from simfl.eventlog import Actors, EventLog
 from simfl.protocols.aggregation import Aggregation
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.deliveries import Delivered
+from simfl.protocols.departures import Departures
 from simfl.protocols.details import as_json, known
 from simfl.protocols.expectations import expectations
 from simfl.protocols.forwards import Forwards
@@ -96,22 +97,15 @@ class Run:
         self.aggregation = Aggregation(values, self._servers, deciders.staleness, examples)
         self.laws: dict[str, bool] = {}
         self._in_vain = 0
+        self._departures = Departures(world, log, clock)
+        seen, data, moves = self.observations, num_examples, self._departures
         self._turns = Turns(
-            world, values, deciders.allocation, self.observations, num_examples, streams, log, clock
+            world, moves, values, deciders.allocation, seen, data, streams, log, clock
         )
-        self.forwards = Forwards(world, values, self._turns, clock)
-        self._queries = Queries(
-            world, values, self._turns, self.observations, num_examples, streams, clock
-        )
+        self.forwards = Forwards(world, values, moves, clock)
+        self._queries = Queries(world, values, moves, seen, data, streams, clock)
         self._selecting = Selecting(
-            deciders.selection,
-            availability,
-            values,
-            self.observations,
-            self._turns,
-            self._queries,
-            streams,
-            clock,
+            deciders.selection, availability, values, seen, moves, self._queries, streams, clock
         )
 
     @property
@@ -328,6 +322,7 @@ class Run:
         """End the run now: book what every device waited, write the log, check the laws."""
         now_s = self.clock.now_s
         self._turns.close(now_s)
+        self._departures.close(now_s)
         self._servers.close()
         self.log.finish(now_s)
         self.laws = self.accounts.close(now_s)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock
+from simfl.protocols.departures import Departures
 from simfl.protocols.observations import Observations
 from simfl.protocols.queries import Queries
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.turns import Turns
 from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.availability.base import Availability
@@ -33,7 +33,7 @@ class Selecting:
         availability: Availability,
         values: Values | TimingOnly,
         observations: Observations,
-        turns: Turns,
+        departures: Departures,
         queries: Queries,
         streams: Streams,
         clock: Clock,
@@ -42,7 +42,7 @@ class Selecting:
         self._availability = availability
         self._values = values
         self._observations = observations
-        self._turns = turns
+        self._departures = departures
         self._queries = queries
         self._streams = streams
         self._clock = clock
@@ -76,14 +76,14 @@ class Selecting:
         who = "the server" if tier < 0 else f"edge-{tier}"
         while True:
             now_s = self._clock.now_s
-            free_s = self._turns.free_s(players)  # later than now for stragglers of closed rounds
+            free_s = self._departures.free_s(players)  # later: stragglers of closed rounds
             there = self._availability.available(players, now_s, self._streams) & (free_s <= now_s)
             if there.any():
                 return players[there]
             later_s = np.maximum(self._availability.next_s(players, now_s, self._streams), free_s)
             next_s = float(later_s.min(initial=np.inf))
             with self._clock.waiting(who, f"one of {players.size} clients to become available"):
-                if next_s == np.inf:
-                    yield self._clock.env.event()
                 # A model may round at its boundary: time moves on by at least the last bit.
-                yield self._clock.until(max(next_s, float(np.nextafter(now_s, np.inf))))
+                least_s = float(np.nextafter(now_s, np.inf))
+                alarm = [self._clock.until(max(next_s, least_s))] if next_s < np.inf else []
+                yield self._clock.env.any_of([self._departures.freed, *alarm])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from simfl.algorithms.base import Work
 from simfl.eventlog import EventLog
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.details import as_json
+from simfl.protocols.media import Media
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.world import World
 
@@ -31,6 +33,7 @@ class Servers:
         self._clock = clock
         self._free_s = {log.actors.edge(edge): 0.0 for edge in range(world.num_edges)}
         self._free_s[log.actors.cloud] = 0.0
+        self._media = Media(world.backhaul_sharing, log, clock)
         self._messages = {
             uplink: np.zeros(world.num_edges, dtype=np.int64) for uplink in (False, True)
         }
@@ -92,9 +95,17 @@ class Servers:
         """One message, over all its attempts; whether it arrived."""
         number = int(self._messages[uplink][edge])
         self._messages[uplink][edge] += 1
+        about = {"edge": edge, "version": version, "round": round_number}
+        if self._world.backhaul_sharing.contended:
+            message = self._world.messenger.shared_backhaul(edge, number, raw_bytes, uplink)
+            actor = self._log.actors.edge(edge)
+            self._idle_until_now(actor)
+            self._free_s[actor] = math.inf
+            yield from self._media.carry(actor, (), message, uplink, about)
+            self._free_s[actor] = self._clock.now_s
+            return not message.failed
         cost = self._world.backhaul_transfer(edge, number, raw_bytes, uplink)
         start_s, active_j = self._clock.now_s, float(cost.active_j)
-        about = {"edge": edge, "version": version, "round": round_number}
         end_s = self._busy(
             "upload" if uplink else "download",
             self._log.actors.edge(edge),
@@ -135,6 +146,8 @@ class Servers:
 
     def close(self) -> None:
         """Book what every server waited until now."""
+        for actor in self._media.senders:
+            self._media.cut(actor)
         for actor in self._free_s:
             self._idle_until_now(actor)
 

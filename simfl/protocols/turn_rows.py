@@ -12,7 +12,7 @@ from simfl.system.turn_plan import TurnPlan
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
-_QUERY = ', "query": true'
+QUERY = ', "query": true'
 
 
 def idle_rows(clients: IntArray, since_s: FloatArray, now_s: float, idle_w: FloatArray) -> Columns:
@@ -48,18 +48,17 @@ def turn_rows(
     """
     count, received = clients.size, ~plan.download_failed
     nothing = np.zeros(count)
-    compute_j = plan.dynamic_j + plan.static_j + plan.compute_tail_j
-    active_j = np.concatenate([plan.download_j, compute_j, plan.upload_j])
+    active_j = np.concatenate([plan.download_j, plan.compute_j, plan.upload_j])
     duration_s = np.concatenate([plan.download_s, plan.compute_s, plan.upload_s])
     arrived = np.concatenate(
         [plan.down_bytes * received, nothing, plan.up_bytes * ~plan.upload_failed]
     )
     detail: list[str | None] = [None] * (3 * count)
     if detailed:
-        mark = _QUERY if query else ""
+        mark = QUERY if query else ""
         down = (plan.download_j, plan.download_attempts, plan.down_lost_bytes)
         up = (plan.upload_j, plan.upload_attempts, plan.up_lost_bytes)
-        detail = [*_transfer_detail(*down, mark), *_compute_detail(plan, mark)]
+        detail = [*_transfer_detail(*down, mark), *compute_detail(plan, mark)]
         detail += _transfer_detail(*up, mark)
     rows = make_rows(
         3 * count,
@@ -125,7 +124,8 @@ def _transfer_detail(
     return [transfer_detail(*one, mark) for one in zip(*columns, strict=True)]
 
 
-def _compute_detail(plan: TurnPlan, mark: str) -> list[str]:
+def compute_detail(plan: TurnPlan, mark: str) -> list[str]:
+    """The details of computations, one per client; `mark` is `QUERY` or nothing."""
     columns = [plan.cycles, plan.dynamic_j, plan.static_j]
     tail = ""
     if plan.compute_tail_j.any():

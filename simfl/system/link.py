@@ -22,11 +22,9 @@ from simfl.system.radio_paths import RadioPaths
 class Link(ABC):
     """Base of every link: a frozen dataclass whose fields are the keys of `link:`.
 
-    `predictable` says that a transfer's duration is known when it starts, `needs_places` that the
-    rate depends on where the ends stand.
+    `needs_places` says that the rate depends on where the ends stand.
     """
 
-    predictable: ClassVar[bool] = True
     needs_places: ClassVar[bool] = False
 
     rtt_s: Annotated[float, ">= 0", "round-trip time; a message takes half of it"]
@@ -52,6 +50,13 @@ class Link(ABC):
         for state in ("promotion", "tail"):
             if getattr(self, f"{state}_s") > 0 and getattr(self, f"power_{state}_w") is None:
                 raise ValueError(f"power_{state}_w: missing, needed where {state}_s is given")
+
+    def band(self, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Signal to noise over the whole band, and bit/s/Hz at best, where `channel` gave `factor`.
+
+        An infinite one, the default, makes the rate proportional to the share of the band.
+        """
+        return np.full_like(factor, np.inf), np.ones_like(factor)
 
     @abstractmethod
     def rate_bps(self, uplink: bool) -> float:

@@ -19,7 +19,7 @@ def transmit_all(
     links: Sequence[Link],
     link_index: IntArray,
     paths: RadioPaths,
-    wire_bytes: IntArray,
+    wire_bytes: IntArray | FloatArray,
     rate_factor: FloatArray,
     jitter: FloatArray,
 ) -> TransferCost:

@@ -71,6 +71,11 @@ class ShannonLink(Link):
         bandwidth_hz = self.uplink_bandwidth_hz if uplink else self.downlink_bandwidth_hz
         return bandwidth_hz * self.bandwidth_efficiency * self.spectral_efficiency_max
 
+    def band(self, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The SNR at which the whole band carries `factor` of the best modulation's rate."""
+        snr: FloatArray = np.expm1(factor * self.spectral_efficiency_max * np.log(2.0))
+        return snr, np.full_like(factor, self.spectral_efficiency_max)
+
     def channel(self, paths: RadioPaths) -> FloatArray:
         """What the channel carries of the best modulation's rate, mean over the fading blocks."""
         efficiency = np.minimum(capacity_bps(1.0, self.snr(paths)), self.spectral_efficiency_max)

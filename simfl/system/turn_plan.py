@@ -56,8 +56,12 @@ class TurnPlan:
     @property
     def active_j(self) -> FloatArray:
         """Joules beyond idle power of a turn without failure, from download to upload."""
-        compute_j = self.dynamic_j + self.static_j + self.compute_tail_j
-        return self.download_j + compute_j + self.upload_j
+        return self.download_j + self.compute_j + self.upload_j
+
+    @property
+    def compute_j(self) -> FloatArray:
+        """Joules beyond idle power while the client computes."""
+        return self.dynamic_j + self.static_j + self.compute_tail_j
 
     @classmethod
     def of(

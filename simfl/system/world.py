@@ -8,7 +8,7 @@ who else takes part nor on what the other components drew.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Literal
 
@@ -22,14 +22,17 @@ from simfl.system.cost import ComputeCost, FloatArray, IntArray, MissingCost, Wi
 from simfl.system.device import Device, Server
 from simfl.system.grouping import by_value
 from simfl.system.link import Link
-from simfl.system.link_columns import LinkColumns
 from simfl.system.message_loss import MessageLoss
-from simfl.system.messages import send, transmit_all
-from simfl.system.radio_paths import RadioPaths
+from simfl.system.messenger import Messenger
+from simfl.system.noise import lognormal
 from simfl.system.region import Electricity
+from simfl.system.sharing.base import Sharing
+from simfl.system.sharing.dedicated import Dedicated
 from simfl.system.turn_plan import TurnPlan
 
 __all__ = ["TurnPlan", "World"]
+
+_OF_MESSENGERS = [field.name for field in fields(Messenger) if field.name != "backhaul_link"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +47,9 @@ class World:
     radio channels at their mean. Without `message_loss` every message arrives. A computation's
     duration has another factor, `straggler_shift` + `straggler_mean` * Exp(1), the shifted
     exponential of Lee et al., IEEE T-IT 2018. `example_bits` is the stored size of one example,
-    None where nobody has said it. `electricity` is that of the clients and, last, of the servers.
+    None where nobody has said it. `access_sharing` says how the clients of an access point that
+    have the same link share it, `band_share` who gets how much of a band, `backhaul_sharing` how
+    edge servers share the backhaul. `electricity` is that of the clients and, last, of the servers.
     """
 
     streams: Streams
@@ -75,6 +80,9 @@ class World:
     electricity: Electricity | None = None
     uplink_codec: Codec = field(default_factory=Float32)
     downlink_codec: Codec = field(default_factory=Float32)
+    access_sharing: Sharing = field(default_factory=Dedicated)
+    backhaul_sharing: Sharing = field(default_factory=Dedicated)
+    band_share: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.backhaul.needs_places:
@@ -90,11 +98,6 @@ class World:
         """How many edge servers there are."""
         return len(self.edge_position_m)
 
-    @property
-    def predictable(self) -> bool:
-        """Whether every transfer's duration is known when it starts."""
-        return self.backhaul.predictable and all(link.predictable for link in self.links)
-
     @cached_property
     def power_idle_w(self) -> FloatArray:
         """Each client's idle power: device and radio."""
@@ -104,9 +107,10 @@ class World:
         return total
 
     @cached_property
-    def _link_columns(self) -> LinkColumns:
-        """Figures of each access link."""
-        return LinkColumns.of(self.links)
+    def messenger(self) -> Messenger:
+        """The links of this world, and what is drawn for messages."""
+        own = {name: getattr(self, name) for name in _OF_MESSENGERS}
+        return Messenger(backhaul_link=self.backhaul, **own)
 
     @cached_property
     def power_law(self) -> tuple[FloatArray, FloatArray]:
@@ -220,9 +224,7 @@ class World:
 
         inf, no message so far, has no tail.
         """
-        columns = self._link_columns.take(self.link_index[_indices(clients)])
-        joules = columns.tail_j(end_s) - columns.tail_j(begin_s)
-        return np.where(np.isinf(end_s), 0.0, joules)
+        return self.messenger.tail_j(_indices(clients), begin_s, end_s)
 
     def access_transfer(
         self,
@@ -237,22 +239,9 @@ class World:
 
         `edges` and `radio_idle_s` as in `plan_turns`.
         """
-        asked = _indices(clients)
-        wire_bytes = self._encoded(np.broadcast_to(np.asarray(raw_bytes), asked.shape), uplink)
-        link_index = self.link_index[asked]
-        columns = self._link_columns.take(link_index)
-        component = "access.up" if uplink else "access.down"
-        sigma = self.jitter * columns.jitter_sigma
-        noise, jitter = self._transfer_noise(component, asked, turns, sigma)
-        edge = np.broadcast_to(self.home_edge[asked] if edges is None else edges, asked.shape)
-        turn, points_m = np.broadcast_to(turns, asked.shape), self.edge_position_m
-        paths = RadioPaths(
-            self.streams, uplink, asked, edge, turn, self.position_m, points_m, self.fades
+        return self.messenger.access(
+            _indices(clients), turns, raw_bytes, uplink, edges, radio_idle_s
         )
-        rate_factor = self.rate_factor[asked] / noise
-        once = transmit_all(self.links, link_index, paths, wire_bytes, rate_factor, jitter)
-        luck = self._luck(component, asked, turns)
-        return send(once, wire_bytes, columns, radio_idle_s, self.message_loss, luck)
 
     def backhaul_transfer(
         self, edge: ArrayLike, counter: ArrayLike, raw_bytes: ArrayLike, uplink: bool
@@ -261,14 +250,7 @@ class World:
 
         `counter` counts the edge's messages in this direction (it addresses the noise).
         """
-        wire_bytes = self._encoded(np.asarray(raw_bytes), uplink)
-        component = "backhaul.up" if uplink else "backhaul.down"
-        columns = LinkColumns.of([self.backhaul]).take(0)
-        sigma = self.jitter * columns.jitter_sigma
-        noise, jitter = self._transfer_noise(component, edge, counter, sigma)
-        once = self.backhaul.transmit(8.0 * wire_bytes, uplink, 1.0 / noise, jitter)
-        luck = self._luck(component, edge, counter)
-        return send(once, wire_bytes, columns, 0.0, self.message_loss, luck)
+        return self.messenger.backhaul(edge, counter, raw_bytes, uplink)
 
     def aggregate(
         self, tier: Literal["edge", "cloud"], flops: ArrayLike, bytes_moved: ArrayLike
@@ -290,7 +272,7 @@ class World:
         Noise and a slow device stretch a computation at unchanged power: more cycles are spent on
         the same work (stalls, other programs), so seconds and joules grow together.
         """
-        noise = self._lognormal(self.compute_noise, "compute", clients, turns)
+        noise = lognormal(self.streams, self.compute_noise, "compute", clients, turns)
         noise = noise * self._straggling(clients, turns)
         nominal = self.cycles(clients, examples, forward_flops)
         cycles = nominal * noise / self.speed_factor[clients]
@@ -301,37 +283,12 @@ class World:
             static_j[own] = cost.static_j
         return cycles, ComputeCost(duration_s, dynamic_j, static_j)
 
-    def _transfer_noise(
-        self, component: str, entity: ArrayLike, counter: ArrayLike, sigma: ArrayLike
-    ) -> tuple[FloatArray, FloatArray]:
-        """Factors on a transfer's whole duration, and on its latency (which includes the first)."""
-        noise = self._lognormal(self.transfer_noise, f"{component}.noise", entity, counter)
-        return noise, noise * self._lognormal(sigma, f"{component}.jitter", entity, counter)
-
     def _straggling(self, clients: IntArray, turns: ArrayLike) -> FloatArray | float:
         """Shifted exponential factors; without a mean they are the shift, and nothing is drawn."""
         if not self.straggler_mean:
             return self.straggler_shift
         draws = self.streams.exponential("compute.straggler", clients, turns)
         return self.straggler_shift + self.straggler_mean * draws
-
-    def _lognormal(
-        self, sigma: ArrayLike, component: str, entity: ArrayLike, counter: ArrayLike
-    ) -> FloatArray:
-        """Factors with mean 1; without spread they are 1, and nothing is drawn."""
-        if not np.any(sigma):
-            return np.ones(np.broadcast_shapes(np.shape(entity), np.shape(counter)))
-        return self.streams.lognormal(sigma, component, entity, counter)
-
-    def _luck(self, component: str, entity: ArrayLike, counter: ArrayLike) -> FloatArray:
-        """What decides how often messages are sent; nothing is drawn where none can be lost."""
-        if self.message_loss is None:
-            return np.ones(np.broadcast_shapes(np.shape(entity), np.shape(counter)))
-        return self.streams.uniform(f"{component}.loss", entity, counter)
-
-    def _encoded(self, raw_bytes: ArrayLike, uplink: bool) -> IntArray:
-        codec = self.uplink_codec if uplink else self.downlink_codec
-        return codec.encoded_bytes(raw_bytes)
 
     def _by_device(self, clients: IntArray) -> Iterator[tuple[Device, IntArray]]:
         for index, own in by_value(self.device_index[clients]):

@@ -11,7 +11,6 @@ import pytest
 
 from simfl.system.codecs.base import Codec
 from simfl.system.cost import IntArray, MissingCost
-from simfl.system.link import FixedRateLink
 from simfl.system.world import World
 
 MakeWorld = Callable[..., World]
@@ -56,27 +55,10 @@ def test_idle_power_is_device_and_radio(make_world: MakeWorld) -> None:
 
 
 def test_sizes(make_world: MakeWorld) -> None:
-    """The world counts its clients and edges and says whether transfers are predictable."""
-
-    class Queueing(FixedRateLink):
-        """Its duration depends on who else is sending."""
-
-        predictable = False
-
+    """The world counts its clients and edges."""
     world = make_world()
-    shared = Queueing(
-        uplink_bps=1e6,
-        downlink_bps=1e6,
-        rtt_s=0.0,
-        power_transmit_w=1.0,
-        power_receive_w=1.0,
-        power_idle_w=0.0,
-    )
 
     assert (world.num_clients, world.num_edges) == (4, 2)
-    assert world.predictable
-    assert not make_world(links=[world.links[0], shared]).predictable
-    assert not make_world(backhaul=shared).predictable
 
 
 def test_frequencies_are_rounded_per_device(make_world: MakeWorld) -> None:

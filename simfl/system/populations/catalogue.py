@@ -26,6 +26,9 @@ class Group:
     link: Annotated[str, "link profile"]
     share: Annotated[float | None, "> 0", "<= 1", "share of the clients"] = None
     count: Annotated[int | None, ">= 1", "number of clients, instead of a share"] = None
+    band_share: Annotated[
+        float, "> 0", "<= 1", "each client's part of a band shared by ofdma_weighted"
+    ] = 1.0
     region: Annotated[str | None, "region profile; null: that of the population"] = None
     mode: Annotated[str | None, "power mode of an accelerator; null: at its highest clock"] = None
 
@@ -123,6 +126,7 @@ class CatalogueMix(Population):
             backhaul=backhaul,
             compute_noise=self.compute_noise,
             transfer_noise=self.transfer_noise,
+            band_share=np.array([one.band_share for one in self.groups])[group],
             straggler_shift=self.straggler_shift,
             straggler_mean=self.straggler_mean,
         )

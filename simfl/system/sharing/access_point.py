@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ class ThroughputFair(Sharing):
     A slow sender slows all others down (Heusse et al., INFOCOM 2003).
     """
 
+    half_duplex: ClassVar[bool] = True
+
     def rates_bps(self, flows: Flows) -> FloatArray:
         """The same rate for all."""
         return np.full(len(flows), 1.0 / (1.0 / flows.rate_bps).sum())
@@ -25,6 +28,8 @@ class ThroughputFair(Sharing):
 @dataclass(frozen=True)
 class AirtimeFair(Sharing):
     """Everybody sends equally long: r / K."""
+
+    half_duplex: ClassVar[bool] = True
 
     def rates_bps(self, flows: Flows) -> FloatArray:
         """A K-th of the sender's own rate."""

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -97,8 +98,14 @@ class Flows:
 class Sharing(ABC):
     """Base of every way to share a medium: a frozen dataclass whose fields are its keys.
 
-    It has no memory: rates follow from who is there.
+    It has no memory: rates follow from who is there. `contended` says that transfers slow one
+    another down, `half_duplex` that both directions share one medium, `spans_points` that all
+    access points do.
     """
+
+    contended: ClassVar[bool] = True
+    half_duplex: ClassVar[bool] = False
+    spans_points: ClassVar[bool] = False
 
     @abstractmethod
     def rates_bps(self, flows: Flows) -> FloatArray:

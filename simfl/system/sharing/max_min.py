@@ -8,7 +8,7 @@ rise together, until a transfer's own rate or a link stops some of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -66,16 +66,21 @@ def _water_levels(own_bps: FloatArray, link: IntArray, left_bps: FloatArray) -> 
     return level
 
 
+BACKHAUL = 0
+"""The link behind all access points in the routes of `MaxMin`; n + 1 is access point n."""
+
+
 @dataclass(frozen=True)
 class MaxMin(Sharing):
-    """Access links of their own and shared links behind them, such as a backhaul, max-min fair."""
+    """Access points with a common link behind them, max-min fair: who is slow leaves the rest."""
 
-    capacity_bps: Annotated[tuple[float, ...], "> 0", "of the shared links that routes number"]
+    spans_points: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        if not self.capacity_bps or min(self.capacity_bps) <= 0:
-            raise ValueError(f"capacity_bps: found {self.capacity_bps}, accepted: rates > 0")
+    access_bps: Annotated[float, "> 0", "of each access point"]
+    backhaul_bps: Annotated[float, "> 0", "of the link behind all of them"]
 
     def rates_bps(self, flows: Flows) -> FloatArray:
         """What the links on the way leave of each sender's own rate."""
-        return max_min_rates(flows.rate_bps, flows.route, np.array(self.capacity_bps))
+        capacity_bps = np.full(int(flows.route.max(initial=BACKHAUL)) + 1, self.access_bps)
+        capacity_bps[BACKHAUL] = self.backhaul_bps
+        return max_min_rates(flows.rate_bps, flows.route, capacity_bps)

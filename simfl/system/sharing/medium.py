@@ -69,19 +69,31 @@ class Medium:
 
         Raises ValueError for an event of no transfer that is under way.
         """
+        carried = self.so_far(event)
+        waiting = [arrival for arrival in self._arrivals if arrival[-1] is not event]
+        if len(waiting) < len(self._arrivals):
+            self._arrivals = waiting
+        else:
+            self._advance(float(self._env.now))
+            self._remove([self._events.index(event)])
+            self._change()
+        return carried
+
+    def so_far(self, event: simpy.Event) -> Carried:
+        """What a transfer has carried by now; it goes on.
+
+        Raises ValueError for an event of no transfer that is under way.
+        """
         now_s = float(self._env.now)
-        for place, (_, _, waiting) in enumerate(self._arrivals):
-            if waiting is event:
-                del self._arrivals[place]
-                return Carried(now_s, now_s, 0.0, 0.0, 0.0)
+        if any(waiting is event for _, _, waiting in self._arrivals):
+            return Carried(now_s, now_s, 0.0, 0.0, 0.0)
         if event not in self._events:
             raise ValueError("no such transfer is under way")
-        self._advance(now_s)
-        place = self._events.index(event)
-        carried = self._carried(place, now_s)
-        self._remove([place])
-        self._change()
-        return carried
+        place, elapsed_s = self._events.index(event), now_s - self._since_s
+        power_w, bits, left, start_s, airtime_s = self._state[_POWER : _AIRTIME + 1, place].tolist()
+        left -= float(self._rates_bps[place]) * elapsed_s
+        airtime_s += float(self._duty[place]) * elapsed_s
+        return Carried(start_s, now_s, bits - max(left, 0.0), airtime_s, power_w * airtime_s)
 
     def _change(self) -> None:
         """Recompute everything at the end of this moment, once."""

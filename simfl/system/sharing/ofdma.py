@@ -29,7 +29,7 @@ class OfdmaEqual(_Ofdma):
 
 @dataclass(frozen=True)
 class OfdmaWeighted(_Ofdma):
-    """Each gets `weight` of the band; where these add up to more than 1, in proportion to it."""
+    """Each gets its group's `band_share`; where these add up to more than 1, in proportion."""
 
     def rates_bps(self, flows: Flows) -> FloatArray:
         """The rate in the sender's own share."""

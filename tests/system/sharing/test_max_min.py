@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from simfl.system.sharing.base import Flows, Sender
-from simfl.system.sharing.max_min import MaxMin, max_min_rates
+from simfl.system.sharing.max_min import BACKHAUL, MaxMin, max_min_rates
 
 Case = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -146,10 +148,16 @@ def test_many_transfers_over_many_links_at_once() -> None:
 
 
 def test_max_min_as_a_way_to_share() -> None:
-    """The part reads rates and routes off the senders; capacities are positive."""
-    two = Flows.of([Sender(0, 5e6, route=(0, 1)), Sender(1, 9e6, route=(1,))])
+    """Behind 9 Mbit/s: two of one access point of 6 have 3 each, one that can do 2 has its 2.
 
-    np.testing.assert_allclose(MaxMin((4e6, 10e6)).rates_bps(two), [4e6, 6e6])
-    for wrong in ((), (1.0, 0.0)):
-        with pytest.raises(ValueError, match=r"^capacity_bps"):
-            MaxMin(wrong)
+    Who has an access point to itself is stopped by that, or by the backhaul.
+    """
+    sharing = MaxMin(access_bps=6e6, backhaul_bps=9e6)
+    near = Sender(0, 50e6, route=(1, BACKHAUL))
+
+    two, far = replace(near, client=1), replace(near, client=2, rate_bps=2e6, route=(2, BACKHAUL))
+
+    np.testing.assert_allclose(sharing.rates_bps(Flows.of([near, two, far])), [3e6, 3e6, 2e6])
+    np.testing.assert_allclose(sharing.rates_bps(Flows.of([near])), [6e6])
+    crowd = [replace(near, client=point, route=(point, BACKHAUL)) for point in range(1, 5)]
+    np.testing.assert_allclose(sharing.rates_bps(Flows.of(crowd)), 9e6 / 4)

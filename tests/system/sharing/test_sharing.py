@@ -19,7 +19,7 @@ EVERY_WAY: list[Sharing] = [
     ThroughputFair(),
     AirtimeFair(),
     Fifo(),
-    MaxMin((8e6,)),
+    MaxMin(9e6, 8e6),
 ]
 
 

@@ -1,0 +1,187 @@
+"""Beginnings of turns: who is free, what is booked of a turn, and until when clients are busy.
+
+Where every message has a link of its own, the whole course of a turn is known at dispatch: the
+turns of a cohort are computed as arrays and booked at once (`Booked`), and a client that takes part
+costs rows and no process. Over shared media turns go from stage to stage (`Stages`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import simpy
+from numpy.typing import ArrayLike, NDArray
+
+from simfl.eventlog import EventLog
+from simfl.eventrows import Columns, join_rows
+from simfl.protocols.clock import Clock
+from simfl.protocols.course import Course
+from simfl.protocols.flight import Booked, Flight
+from simfl.protocols.media import Media
+from simfl.protocols.messages import message_rows
+from simfl.protocols.stages import Cohort, Stages
+from simfl.protocols.turn_rows import idle_rows, network_row, turn_rows
+from simfl.system.cost import WireTransfer
+from simfl.system.world import TurnPlan, World
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+Computed = Callable[[IntArray, FloatArray], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Orders:
+    """What clients are to do now, one entry each: see `World.plan_turns`.
+
+    `numbers` address the draws of `world`; `version`, `round_number` and `edge` (None: a flat
+    server) are what the rows say. With `query` this is no training turn.
+    """
+
+    world: World
+    clients: IntArray
+    numbers: IntArray
+    examples: FloatArray
+    forward_flops: float
+    down_bytes: ArrayLike
+    up_bytes: ArrayLike
+    frequency_hz: FloatArray
+    version: int
+    round_number: int
+    edge: int | None
+    query: bool = False
+
+    @property
+    def about(self) -> dict[str, int]:
+        """Columns of all rows."""
+        tier = -1 if self.edge is None else self.edge
+        return {"edge": tier, "version": self.version, "round": self.round_number}
+
+
+class Departures:
+    """Books what clients do and what they wait."""
+
+    def __init__(self, world: World, log: EventLog, clock: Clock) -> None:
+        self._world = world
+        self._log = log
+        self._clock = clock
+        self._free_s: FloatArray = np.zeros(world.num_clients)
+        self._shared = world.access_sharing.contended
+        self._media = Media(world.access_sharing, log, clock)
+        self._freed = clock.env.event()
+
+    def free_s(self, clients: IntArray) -> FloatArray:
+        """Since when clients have been free, or when they will be; inf: nobody knows yet."""
+        return self._free_s[clients]
+
+    @property
+    def freed(self) -> simpy.Event:
+        """Happens when the next client is free of which nobody knew when that would be."""
+        return self._freed
+
+    def depart(self, orders: Orders, computed: Computed) -> tuple[Flight, TurnPlan]:
+        """Clients begin now, by a plan that is true but for messages over shared media.
+
+        `computed(places, times_s)` learns when computations end (inf: they never begin), before
+        they do. Raises ValueError for a client that is still under way.
+        """
+        now_s, clients = self._clock.now_s, orders.clients
+        busy = clients[self._free_s[clients] > now_s]
+        if busy.size:
+            raise ValueError(f"client {busy[0]} is dispatched while an earlier turn is under way")
+        plan = orders.world.plan_turns(
+            clients,
+            orders.numbers,
+            orders.examples,
+            orders.forward_flops,
+            orders.down_bytes,
+            orders.up_bytes,
+            orders.frequency_hz,
+            orders.edge,
+        )
+        self._log.advance(now_s)
+        if self._shared:
+            return self._by_stages(orders, plan, computed), plan
+        return self._booked(orders, plan, computed), plan
+
+    def receive(
+        self, clients: IntArray, message: WireTransfer, version: int, round_number: int
+    ) -> None:
+        """Enter a message to each client beside its turns, as soon as it is free."""
+        now_s = self._clock.now_s
+        waited = self._idle_rows(clients, now_s)
+        start_s = np.maximum(self._free_s[clients], now_s)
+        end_s = start_s + message.duration_s
+        self._free_s[clients] = end_s
+        idle_w = self._world.power_idle_w[clients]
+        about = {"version": version, "round": round_number}
+        self._log.advance(now_s)
+        self._log.add(waited)
+        self._log.add(message_rows(self._log.actors, clients, start_s, message, idle_w, **about))
+        sent = message.attempts * message.wire_bytes
+        self._log.accounts.messages.send(clients, start_s, end_s, sent, now_s, uplink=False)
+
+    def close(self, now_s: float) -> None:
+        """The run ends: cut messages under way on shared media, and book who waits."""
+        for client in self._media.senders:
+            self._media.cut(client)
+        clients = np.flatnonzero(self._free_s < now_s)
+        self._log.add(self._idle_rows(clients, now_s))
+        self._free_s[clients] = now_s
+
+    def _booked(self, orders: Orders, plan: TurnPlan, computed: Computed) -> Flight:
+        now_s, clients = self._clock.now_s, orders.clients
+        course = Course.of(plan, now_s)
+        idle_w = self._world.power_idle_w[clients]
+        rows = turn_rows(
+            clients,
+            plan,
+            course.times_s,
+            idle_w,
+            edge=orders.about["edge"],
+            version=orders.version,
+            round_number=orders.round_number,
+            detailed=self._log.write_rows,
+            query=orders.query,
+        )
+        self._log.add(join_rows([self._idle_rows(clients, now_s), rows]))
+        network, ends_s = self._log.actors.network, float(course.ends_s.max())
+        spent = network_row(plan, network, now_s, ends_s, *orders.about.values())
+        if spent is not None:
+            self._log.add(spent)
+        course.send(self._log.accounts.messages, clients, plan)
+        self._free_s[clients] = course.ends_s
+        ended_s = np.where(plan.download_failed, np.inf, course.times_s[2])
+        computed(np.arange(clients.size), ended_s)
+        return Booked(clients, course, idle_w, plan.active_j, self._clock)
+
+    def _by_stages(self, orders: Orders, plan: TurnPlan, computed: Computed) -> Flight:
+        clients, world = orders.clients, orders.world
+        self._log.add(self._idle_rows(clients, self._clock.now_s))
+        self._free_s[clients] = np.inf
+        messenger, edge = world.messenger, orders.edge
+        points = world.home_edge[clients] if edge is None else np.full(clients.size, edge)
+        cohort = Cohort(
+            clients,
+            plan,
+            messenger.shared_access(clients, orders.numbers, orders.down_bytes, False, edge, 0.0),
+            messenger.shared_access(
+                clients, orders.numbers, orders.up_bytes, True, edge, plan.compute_s
+            ),
+            list(zip(points.tolist(), world.link_index[clients].tolist(), strict=True)),
+            world.power_idle_w[clients],
+            orders.about,
+            orders.query,
+        )
+        return Stages(cohort, self._media, self._log, self._clock, computed, self._free)
+
+    def _free(self, client: int) -> None:
+        """A client's turn is over."""
+        self._free_s[client] = self._clock.now_s
+        freed, self._freed = self._freed, self._clock.env.event()
+        freed.succeed()
+
+    def _idle_rows(self, clients: IntArray, now_s: float) -> Columns:
+        waited = clients[self._free_s[clients] < now_s]
+        return idle_rows(waited, self._free_s[waited], now_s, self._world.power_idle_w[waited])

@@ -1,0 +1,126 @@
+"""The shared media of a world, and what is under way on them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import simpy
+
+from simfl.eventlog import EventLog
+from simfl.eventrows import CUT_DETAIL
+from simfl.protocols.clock import Clock
+from simfl.protocols.crossing import Crossing
+from simfl.protocols.turn_rows import transfer_detail
+from simfl.system.sharing.base import Sharing
+from simfl.system.sharing.medium import Medium
+from simfl.system.sharing.message import SharedMessage
+
+
+class Media:
+    """Carries messages of actors of the log, and books each when it is there.
+
+    A medium is a place: an access point and a link profile, say. The accounts know at any moment
+    what messages under way have spent.
+    """
+
+    def __init__(self, sharing: Sharing, log: EventLog, clock: Clock) -> None:
+        self._sharing = sharing
+        self._log = log
+        self._clock = clock
+        self._media: dict[tuple[tuple[int, ...], bool], Medium] = {}
+        self._under_way: dict[int, tuple[Crossing, bool, dict[str, int], str]] = {}
+        log.accounts.spending(self._spent_j)
+
+    def carry(
+        self,
+        actor: int,
+        place: tuple[int, ...],
+        message: SharedMessage,
+        uplink: bool,
+        about: dict[str, int],
+        mark: str = "",
+    ) -> Generator[simpy.Event, Any, float]:
+        """A message of `actor` over the medium `place`; the joules beyond idle that it took.
+
+        `about` are columns of its rows, `mark` more of their detail. No message leaves no row.
+        """
+        if not message.attempts:
+            return 0.0
+        crossing = Crossing(self._clock, self._medium(place, uplink), message)
+        self._under_way[actor] = crossing, uplink, about, mark
+        yield from crossing.process()
+        del self._under_way[actor]
+        active_j, _ = crossing.spent()
+        detail = transfer_detail(active_j, message.attempts, message.lost_bytes, mark)
+        received, lost = message.arrived_bytes, message.lost_bytes
+        self._book(actor, crossing, uplink, about, detail, received, lost)
+        return active_j
+
+    def cut(self, actor: int) -> None:
+        """The run ends while a message of `actor` is under way: book what it has cost."""
+        if actor not in self._under_way:
+            return
+        crossing, uplink, about, _ = self._under_way.pop(actor)
+        if crossing.start_s < self._clock.now_s:
+            self._book(actor, crossing, uplink, about, CUT_DETAIL, 0, 0)
+
+    @property
+    def senders(self) -> list[int]:
+        """Whose messages are under way."""
+        return list(self._under_way)
+
+    def _book(
+        self,
+        actor: int,
+        crossing: Crossing,
+        uplink: bool,
+        about: dict[str, int],
+        detail: str,
+        received: int,
+        lost: int,
+    ) -> None:
+        now_s, start_s, message = self._clock.now_s, crossing.start_s, crossing.message
+        active_j, network_j = crossing.spent()
+        accounts = self._log.accounts
+        self._log.row(
+            "upload" if uplink else "download",
+            actor,
+            now_s,
+            start_s=start_s,
+            energy_j=float(accounts.power_idle_w[actor]) * (now_s - start_s) + active_j,
+            extra_j=active_j,
+            bytes=received,
+            lost_bytes=lost,
+            detail=detail,
+            **about,
+        )
+        there = received or lost
+        accounts.messages.send(
+            np.array([actor]),
+            np.array([start_s]),
+            np.array([now_s if there else np.inf]),
+            np.array([message.attempts * message.size_bytes]),
+            start_s,
+            uplink=uplink,
+        )
+        if network_j:
+            self._log.row(
+                "network",
+                self._log.actors.network,
+                now_s,
+                start_s=start_s,
+                energy_j=network_j,
+                extra_j=network_j,
+                **about,
+            )
+
+    def _medium(self, place: tuple[int, ...], uplink: bool) -> Medium:
+        key = () if self._sharing.spans_points else place, uplink or self._sharing.half_duplex
+        if key not in self._media:
+            self._media[key] = Medium(self._clock.env, self._sharing)
+        return self._media[key]
+
+    def _spent_j(self) -> float:
+        return sum(sum(crossing.spent()) for crossing, *_ in self._under_way.values())

@@ -1,0 +1,155 @@
+"""Turns over media that clients share: when a message is there depends on who else sends.
+
+Each client of a cohort is a process that goes from stage to stage, download, computation, upload.
+Clients that take part in nothing are no process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from simfl.eventlog import EventLog
+from simfl.protocols.clock import Clock
+from simfl.protocols.flight import Flight, Late
+from simfl.protocols.media import Media
+from simfl.protocols.patience import Patience
+from simfl.protocols.turn_rows import QUERY, compute_detail
+from simfl.system.sharing.message import SharedMessage
+from simfl.system.turn_plan import TurnPlan
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """Who begins a turn now, and what that takes: `plan`, but for the messages, which are shared.
+
+    `place` are the media of the clients' messages, `about` columns of all their rows, `idle_w`
+    their idle powers. `query` says that this is no training turn.
+    """
+
+    clients: IntArray
+    plan: TurnPlan
+    downloads: list[SharedMessage]
+    uploads: list[SharedMessage]
+    place: list[tuple[int, ...]]
+    idle_w: FloatArray
+    about: dict[str, int]
+    query: bool
+
+
+class Stages(Flight):
+    """The turns of a cohort as processes.
+
+    `computed(places, times_s)` is told when a computation begins, whose end is known then;
+    `free(client)` that a client's turn is over.
+    """
+
+    def __init__(
+        self,
+        cohort: Cohort,
+        media: Media,
+        log: EventLog,
+        clock: Clock,
+        computed: Callable[[IntArray, FloatArray], None],
+        free: Callable[[int], None],
+    ) -> None:
+        self.clients = cohort.clients
+        self.arrives_s = np.full(cohort.clients.size, np.inf)
+        self._cohort = cohort
+        self._media = media
+        self._log = log
+        self._clock = clock
+        self._computed = computed
+        self._free = free
+        self.begun_s, self.idle_w = clock.now_s, cohort.idle_w
+        self._active_j = np.zeros(cohort.clients.size)
+        self._under_way = cohort.clients.size
+        self._changed = clock.env.event()
+        self._tell: Late | None = None
+        self._mark = QUERY if cohort.query else ""
+        self._details = compute_detail(cohort.plan, self._mark)
+        for place in range(cohort.clients.size):
+            clock.env.process(self._turn(place))
+
+    def closed(self, patience: Patience, least: int) -> Generator[simpy.Event, Any, float]:
+        """From arrival to arrival, everything that happens at a moment counting together."""
+        wanted = patience.wanted(self.clients.size)
+        deadline_s = self.begun_s + (patience.deadline_s or np.inf)
+        while self._under_way:
+            now_s, arrived = self._clock.now_s, int(np.isfinite(self.arrives_s).sum())
+            if arrived >= least and (arrived >= wanted or now_s >= deadline_s):
+                break
+            ahead = np.isfinite(deadline_s) and now_s < deadline_s
+            alarm = [self._clock.until(deadline_s)] if ahead else []
+            yield self._clock.env.any_of([self._changed, *alarm])
+            yield self._clock.gathered()
+        return self._clock.now_s
+
+    def finished(self) -> Generator[simpy.Event, Any, None]:
+        """From end to end."""
+        while self._under_way:
+            yield self._changed
+            yield self._clock.gathered()
+
+    def spent_j(self) -> FloatArray:
+        """By the stages that are over."""
+        return self._active_j
+
+    def follow(self, closed_s: float, tell: Late) -> None:
+        """One by one, when they arrive."""
+        self._tell = tell
+
+    def _turn(self, place: int) -> Generator[simpy.Event, Any, None]:
+        cohort, plan = self._cohort, self._cohort.plan
+        client, index = int(self.clients[place]), np.array([place])
+        download, upload = cohort.downloads[place], cohort.uploads[place]
+        yield from self._message(place, download, uplink=False)
+        if not download.failed:
+            begun_s = self._clock.now_s
+            computed_s = begun_s + float(plan.compute_s[place])
+            self._compute(place, begun_s, computed_s)
+            self._computed(index, np.array([computed_s]))
+            yield self._clock.until(computed_s)
+            yield from self._message(place, upload, uplink=True)
+        if not (download.failed or upload.failed):
+            self.arrives_s[place] = self._clock.now_s
+        self._under_way -= 1
+        self._free(client)
+        changed, self._changed = self._changed, self._clock.env.event()
+        changed.succeed()
+        if self._tell is not None and np.isfinite(self.arrives_s[place]):
+            self._tell(np.arange(self.clients.size) == place)
+
+    def _compute(self, place: int, begun_s: float, computed_s: float) -> None:
+        """Book the computation, whose course is known."""
+        cohort, plan = self._cohort, self._cohort.plan
+        active_j = float(plan.compute_j[place])
+        self._active_j[place] += active_j
+        self._log.row(
+            "compute",
+            int(self.clients[place]),
+            computed_s,
+            start_s=begun_s,
+            energy_j=float(cohort.idle_w[place]) * (computed_s - begun_s) + active_j,
+            extra_j=active_j,
+            frequency_hz=float(plan.frequency_hz[place]),
+            detail=self._details[place],
+            **cohort.about,
+        )
+
+    def _message(
+        self, place: int, message: SharedMessage, *, uplink: bool
+    ) -> Generator[simpy.Event, Any, None]:
+        cohort, client = self._cohort, int(self.clients[place])
+        spent_j = yield from self._media.carry(
+            client, cohort.place[place], message, uplink, cohort.about, self._mark
+        )
+        self._active_j[place] += spent_j

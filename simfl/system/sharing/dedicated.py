@@ -1,0 +1,20 @@
+"""No sharing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from simfl.system.cost import FloatArray
+from simfl.system.sharing.base import Flows, Sharing
+
+
+@dataclass(frozen=True)
+class Dedicated(Sharing):
+    """Everybody sends at its own rate, whoever else does."""
+
+    contended: ClassVar[bool] = False
+
+    def rates_bps(self, flows: Flows) -> FloatArray:
+        """The sender's own rate."""
+        return flows.rate_bps

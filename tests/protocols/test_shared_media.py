@@ -1,0 +1,234 @@
+"""Whole runs over media that clients and edge servers share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import simfl
+from simfl.assembly import assemble
+from simfl.protocols.clock import Clock
+from simfl.system.catalogue import Catalogue
+from simfl.yaml_source import ScenarioError
+from tests.protocols.test_determinism import ShuffledEnvironment, log_bytes
+from tests.small import SEMI_ASYNCHRONOUS, simulated, small
+
+FREE = {"name": "fifo", "channels": 1000}
+"""A medium on which nobody waits for anybody, simulated stage by stage all the same."""
+TIGHT = {"name": "processor_sharing", "capacity_bps": 2e6}
+LOSS = {"probability": 0.25, "timeout_s": 0.05, "attempts_max": 2}
+NOISE = {"compute_noise": 0.1, "transfer_noise": 0.1}
+ASKING = {"selection": {"name": "power_of_choice", "count": 2, "factor": 2.0}}
+PATIENCE = {"deadline_s": 0.05, "over_selection": 1.5, "late": "carry_over"}
+PROTOCOLS = {
+    "synchronous": "synchronous",
+    "patient": {"name": "synchronous", "patience": PATIENCE},
+    "semi_asynchronous": {**SEMI_ASYNCHRONOUS, "concurrency": 2},
+    "hierarchical": {"name": "hierarchical", "edge_rounds": 2},
+    "asynchronous": "asynchronous",
+    "buffered": {"name": "buffered", "buffer": 3},
+}
+
+
+def scenario(protocol, sharing=None, population=(), **changes):
+    """Noisy links, shared by clients and by edge servers."""
+    media = {"access_sharing": sharing, "backhaul_sharing": sharing} if sharing else {}
+    changes = {"stop": {"versions": 6}, **changes}
+    return small(
+        protocol=PROTOCOLS[protocol],
+        population={**NOISE, **media, **dict(population)},
+        **changes,
+    )
+
+
+PLAIN = [(protocol, {}) for protocol in PROTOCOLS]
+WITH_ROUNDS = ("synchronous", "patient", "semi_asynchronous", "hierarchical")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "changes"), [*PLAIN, *((name, {"decisions": ASKING}) for name in WITH_ROUNDS)]
+)
+@pytest.mark.parametrize("loss", [None, LOSS], ids=["safe", "lossy"])
+def test_without_a_rival_it_is_a_link_of_ones_own(tmp_path, protocol, loss, changes):
+    """Stage by stage or booked ahead: the same events, to rounding, and the same rounds.
+
+    Rows that the end of the run cuts know more of their joules than their share of the time.
+    """
+    lossy = {"message_loss": loss}
+    booked = simfl.run(scenario(protocol, None, lossy, **changes), tmp_path / "booked")
+    staged = simfl.run(scenario(protocol, FREE, lossy, **changes), tmp_path / "staged")
+
+    columns = ["kind", "actor", "version", "round", "bytes", "start_s", "time_s", "energy_j"]
+    order = ["kind", "actor", "round", "start_s"]
+    tables = []
+    for run in (booked, staged):
+        rows = run.events[run.events["kind"] != "network"].copy()
+        rows.loc[rows["detail"] == '{"cut": true}', "energy_j"] = np.nan
+        tables.append(rows[columns].round(9).sort_values(order, ignore_index=True))
+    pd.testing.assert_frame_equal(*tables, rtol=1e-9, atol=2e-9)
+    rounds = ["time_s", "version", "bytes", "participants", "staleness", "accuracy"]
+    pd.testing.assert_frame_equal(booked.rounds[rounds], staged.rounds[rounds], rtol=1e-9)
+    assert staged.manifest["traffic"] == booked.manifest["traffic"]
+    for run in (booked, staged):
+        assert all(run.manifest["invariants"].values()), run.manifest["violations"]
+
+
+WAYS = [
+    TIGHT,
+    {"name": "ofdma_equal"},
+    {"name": "throughput_fair"},
+    {"name": "fifo"},
+    {"name": "max_min", "access_bps": 3e6, "backhaul_bps": 4e6},
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way["name"])
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+def test_under_contention_the_books_balance(tmp_path, protocol, way):
+    """Time, joules and bytes are conserved, and sharing makes nothing faster."""
+    alone = simfl.run(scenario(protocol, FREE), tmp_path / "alone")
+    shared = simfl.run(scenario(protocol, way), tmp_path / "shared")
+
+    assert all(shared.manifest["invariants"].values()), shared.manifest["violations"]
+    assert len(shared.rounds) == 6
+    assert shared.manifest["horizon_s"] >= alone.manifest["horizon_s"] * (1 - 1e-9)
+    events = shared.events
+    moves = events["kind"].isin(["download", "upload"])
+    assert events.loc[moves, "bytes"].sum() == shared.manifest["bytes"]
+
+
+def test_equal_shares_by_hand(tmp_path):
+    """Eight equal clients over one medium: messages take eight times as long as alone."""
+    population = {
+        "name": "paper",
+        "clients": 8,
+        "access_bps": [1e6, 1e6],
+        "cycles_per_example": [1e7, 1e7],
+        "frequency_max_hz": [1e9, 1e9],
+        "noise": 0.0,
+        "access_sharing": "ofdma_equal",
+    }
+    data = {"name": "synthetic", "examples": 80, "partition": "iid"}
+    run = simfl.run(small(population=population, data=data, stop={"versions": 1}), tmp_path / "run")
+
+    uploads = run.events.query("kind == 'upload'")
+    alone_s = 8 * uploads["bytes"] / 1e6
+    np.testing.assert_allclose(uploads["duration_s"], 8 * alone_s)
+    np.testing.assert_allclose(uploads["energy_j"], 0.5 * 8 * alone_s)
+
+
+def test_parts_of_a_band_by_group(tmp_path):
+    """An eighth and a 32nd of the band: bits take 8 and 32 times as long, latency does not.
+
+    The parts fit into the band, so that nobody's depends on who else sends.
+    """
+    shares = (0.125, 0.03125)
+    groups = [
+        {"device": "rpi_4b", "link": "wifi5_ac", "count": 4, "band_share": share}
+        for share in shares
+    ]
+    population = {"groups": groups, "transfer_noise": 0.0}
+    weighted = {"name": "ofdma_weighted"}
+    alone, shared = (
+        simfl.run(
+            scenario("synchronous", way, population, stop={"versions": 1}), tmp_path / way["name"]
+        )
+        .events.query("kind == 'upload'")
+        .set_index("client")
+        .sort_index()
+        for way in (FREE, weighted)
+    )
+
+    bits_s = 8 * alone["bytes"] / Catalogue().link("wifi5_ac").rate_bps(uplink=True)
+    factor = 1 / np.repeat(shares, 4)
+    longer_s = shared["duration_s"] - alone["duration_s"]
+    np.testing.assert_allclose(longer_s, (factor - 1) * bits_s)
+
+
+def test_a_cell_for_every_edge_server_and_link(tmp_path):
+    """Only clients of one access point that have the same link slow one another down."""
+    crowd = scenario("synchronous", TIGHT, {"transfer_noise": 0.0, "edges": 8})
+
+    apart = simfl.run(crowd, tmp_path / "apart").events.query("kind == 'upload'")
+
+    alone_s = 8 * apart["bytes"] / 2e6
+    assert (apart["duration_s"] >= alone_s).all()
+    assert (apart["duration_s"] < 1.5 * alone_s + 0.1).all()
+
+
+def test_edge_servers_share_the_backhaul(tmp_path):
+    """Two edge servers report at once over one pipe: it takes longer than over two."""
+    protocol = {"backhaul_sharing": {"name": "processor_sharing", "capacity_bps": 1e6}}
+    alone = simfl.run(scenario("hierarchical"), tmp_path / "alone")
+    shared = simfl.run(scenario("hierarchical", None, protocol), tmp_path / "shared")
+
+    took_s = [
+        run.events[run.events["actor"].str.startswith("edge") & (run.events["kind"] == "upload")]
+        for run in (alone, shared)
+    ]
+    assert (took_s[1]["duration_s"].to_numpy() > 1.5 * took_s[0]["duration_s"].to_numpy()).all()
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+def test_the_log_is_the_same_in_any_order_of_simultaneous_events(tmp_path, protocol):
+    """Byte for byte, with equal clients whose messages begin and end together."""
+    population = {
+        "name": "paper",
+        "clients": 8,
+        "edges": 2,
+        "access_bps": [1e6, 1e6],
+        "cycles_per_example": [1e7, 1e7],
+        "frequency_max_hz": [1e9, 1e9],
+        "noise": 0.0,
+        "access_sharing": "fifo",
+        "backhaul_sharing": "fifo",
+    }
+    data = {"name": "synthetic", "examples": 80, "partition": "iid"}
+    twins = small(
+        population=population,
+        data=data,
+        dtype="float32",
+        protocol=PROTOCOLS[protocol],
+        stop={"versions": 4},
+    )
+    found = set()
+    for order in range(3):
+        folder = tmp_path / str(order)
+        folder.mkdir()
+        simulated(twins, folder, clock=Clock(ShuffledEnvironment(order)))
+        found.add(log_bytes(folder))
+
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("limit_s", [0.003, 0.05, 0.2])
+def test_what_is_under_way_is_cut_at_the_horizon(tmp_path, limit_s):
+    """A message under way keeps its seconds and joules so far, and its bytes are in flight."""
+    stop = {"versions": None, "time_s": limit_s}
+    run = simfl.run(scenario("semi_asynchronous", TIGHT, stop=stop), tmp_path / "run")
+
+    assert all(run.manifest["invariants"].values()), run.manifest["violations"]
+    cut = run.events[run.events["detail"].fillna("").str.contains("cut")]
+    assert (cut["time_s"] == limit_s).all() and (cut["bytes"] == 0).all()
+    assert run.manifest["traffic"]["bytes_in_flight"] > 0
+
+
+def test_messages_beside_turns_are_refused():
+    """FL Games has the server send moves on, which nobody simulates over a shared medium yet."""
+    local = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}
+    games = {"name": "fl_games", "local": local}
+    with pytest.raises(ScenarioError, match=r"population\.access_sharing: .*accepted: dedicated"):
+        assemble(small(algorithm=games, population={"access_sharing": "fifo"}))
+
+
+def test_stragglers_of_a_closed_round_are_late_and_come_back(tmp_path):
+    """Uploads after the close are `late` rows, count in the next round, and the client is asked."""
+    population = {"access_sharing": {"name": "fifo"}}
+    run = simfl.run(scenario("patient", None, population), tmp_path / "run")
+
+    late = run.events.query("kind == 'late'")
+    assert len(late) and (late["value"] > 0).all()
+    assert (run.rounds["staleness"] > 0).any()
+    turns = run.events.query("kind == 'upload'").groupby("client").size()
+    assert turns.max() > 1
