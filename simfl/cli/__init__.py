@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from simfl.cli.common import DataRoot, exit_codes
-from simfl.cli.looking import compare, report, trace
+from simfl.cli.looking import compare, export, report, trace
 from simfl.cli.studies import study
 
 if TYPE_CHECKING:
+    from simfl.protocols.publication import Progress
     from simfl.runfolder import LoadedRun
 
 app = typer.Typer(
@@ -70,6 +72,9 @@ def run(
     workers: Annotated[
         int, typer.Option(help="Processes that train side by side; 0: in this one.")
     ] = 0,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Folder for TensorBoard's curves, live.")
+    ] = None,
     quiet: Annotated[bool, typer.Option(help="No progress, no summary.")] = False,
 ) -> None:
     """Run a scenario and leave a run folder."""
@@ -82,13 +87,23 @@ def run(
         from simfl.simulation import Options
 
         loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
-        with Watcher(loaded, quiet=quiet) as watcher:
+        with Watcher(loaded, quiet=quiet) as watcher, ExitStack() as stack:
+            watchers = [watcher.update]
+            if tensorboard is not None:
+                from simfl.exports.tensorboard import TensorBoardLog
+
+                watchers.append(stack.enter_context(TensorBoardLog(tensorboard)).update)
+
+            def tell(progress: Progress) -> None:
+                for watch in watchers:
+                    watch(progress)
+
             options = Options(
                 data_root=data_root,
                 device=device,
                 trainer=trainer,
                 workers=workers,
-                watch=watcher.update,
+                watch=tell,
                 any_platform=any_platform,
                 store=FolderStore(reuse) if reuse is not None else None,
             )
@@ -122,7 +137,7 @@ def validate(
             typer.echo(f"{scenario}: valid")
 
 
-for _command in (study, report, trace, compare):
+for _command in (study, report, trace, compare, export):
     app.command()(_command)
 
 

@@ -28,6 +28,8 @@ def exit_codes() -> Iterator[None]:
             "TraceError",
             "FolderInUse",
             "MissingPlotly",
+            "MissingRay",
+            "MissingTool",
             "RunFolderError",
             "UnknownListing",
         ),

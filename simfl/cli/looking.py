@@ -58,3 +58,17 @@ def compare(
 
     with exit_codes():
         print_comparison([load_run(folder) for folder in folders], accuracy or ())
+
+
+def export(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    mlflow: Annotated[str, typer.Option(metavar="URI", help="An MLflow tracking server or store.")],
+    experiment: Annotated[str, typer.Option(help="MLflow's experiment.")] = "simfl",
+) -> None:
+    """Send finished runs to MLflow: parameters, curves, final figures and the scenario."""
+    from simfl.exports.mlflow import export_to_mlflow
+    from simfl.runfolder import load_run
+
+    with exit_codes():
+        for folder in folders:
+            typer.echo(f"{folder}: {export_to_mlflow(load_run(folder), mlflow, experiment)}")

@@ -24,13 +24,25 @@ def study(
     collect: Annotated[
         bool, typer.Option("--collect", help="Run nothing: gather the runs that are there.")
     ] = False,
+    engine: Annotated[
+        str, typer.Option(help="local, or ray: a Ray cluster that this machine belongs to.")
+    ] = "local",
+    cpus: Annotated[
+        float, typer.Option("--cpus-per-point", min=0.0, help="With --engine ray: CPU cores.")
+    ] = 1.0,
+    gpus: Annotated[
+        float, typer.Option("--gpus-per-point", min=0.0, help="With --engine ray: GPUs.")
+    ] = 0.0,
     data_root: DataRoot = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     quiet: Annotated[bool, typer.Option(help="No progress, no tables.")] = False,
 ) -> None:
     """Run every point of a study that has not been run yet, and answer its questions."""
     from simfl.console.study import follow_study
+    from simfl.study.on_ray import Resources
 
+    if engine not in ("local", "ray"):
+        raise typer.BadParameter(f"found {engine!r}, accepted: local or ray", param_hint="--engine")
     with exit_codes():
         from simfl.console.answers import print_answers
         from simfl.listing import shipped_scenarios
@@ -43,7 +55,8 @@ def study(
         )
         if not collect:
             session.check()
-            follow_study(session, workers, shard, quiet=quiet)
+            resources = None if engine == "local" else Resources(cpus, gpus)
+            follow_study(session, workers, shard, resources, quiet=quiet)
         if collect or shard is None:
             loaded = session.collect()
             if len(loaded.completed):

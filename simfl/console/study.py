@@ -13,6 +13,7 @@ from rich.text import Text
 
 from simfl.console import quantity
 from simfl.protocols.publication import Progress
+from simfl.study.on_ray import Resources
 from simfl.study.plan import Point
 from simfl.study.session import StudySession
 from simfl.study.worker import Outcome
@@ -107,11 +108,16 @@ def _ending(outcome: Outcome) -> str:
 
 
 def follow_study(
-    session: StudySession, workers: int | None, share: str | None, *, quiet: bool
+    session: StudySession,
+    workers: int | None,
+    share: str | None,
+    resources: Resources | None,
+    *,
+    quiet: bool,
 ) -> None:
-    """Run what a study has to do and show how it goes."""
+    """Run what a study has to do, here or (with `resources`) on Ray, and show how it goes."""
     todo = session.todo(share)
     done = session.size(share) - len(todo)
     with StudyWatcher(session.study.name, todo, done, quiet=quiet) as watcher:
-        for outcome in session.run(todo, workers, watcher.progress):
+        for outcome in session.run(todo, workers, watcher.progress, resources):
             watcher.ended(outcome)

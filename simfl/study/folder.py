@@ -46,9 +46,13 @@ class StudyFolder:
             raise FolderInUse(f"{self.path}: a file; choose another --out")
         if self.path.is_dir() and any(self.path.iterdir()) and not is_study:
             raise FolderInUse(f"{self.path}: not empty and no study's folder; choose another --out")
+        self.make()
+        _write(self.path / STUDY, dump(study.content).encode())
+
+    def make(self) -> None:
+        """Make the folders that a run needs."""
         for folder in (self.runs, self.results, self.locks):
             folder.mkdir(parents=True, exist_ok=True)
-        _write(self.path / STUDY, dump(study.content).encode())
 
     def run_folder(self, point: Point) -> Path:
         """Where a point's run lies."""

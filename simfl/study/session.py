@@ -12,6 +12,7 @@ from simfl.simulation import Options
 from simfl.study.folder import StudyFolder
 from simfl.study.loaded import LoadedStudy, load_study
 from simfl.study.local import Watch, run_locally
+from simfl.study.on_ray import Resources, run_on_ray
 from simfl.study.plan import Point, points, shard
 from simfl.study.studyfile import Study
 from simfl.study.worker import Outcome, Task
@@ -62,9 +63,18 @@ class StudySession:
             assemble(point.scenario, Options(data_root=self._data_root, device=self._device))
 
     def run(
-        self, todo: list[Point], workers: int | None = None, watch: Watch | None = None
+        self,
+        todo: list[Point],
+        workers: int | None = None,
+        watch: Watch | None = None,
+        resources: Resources | None = None,
     ) -> Iterator[Outcome]:
-        """Run points in processes of this machine; each outcome as soon as it is there."""
+        """Run points in processes of this machine; each outcome as soon as it is there.
+
+        With `resources` the points are run on a Ray cluster, and each takes so much of it.
+        """
+        if resources is not None:
+            return run_on_ray(self.tasks(todo), resources)
         count = workers or min(DEFAULT_WORKERS, os.cpu_count() or 1)
         return run_locally(self.tasks(todo), count, watch)
 

@@ -88,11 +88,13 @@ ROOMS = {
         f"protocols.publication {_FRAME}",
         "pandas scipy ray numpy pydantic filelock",
     ),
+    "exports": _room("runfolder protocols.publication", "torch mlflow"),
     # The command line in three files: commands, what a run shows, what there is to name.
     "console": _room("runfolder scenario study protocols.publication", "rich pandas"),
     "listing": _room("registry system.catalogue system.traces eventlog suggestion", "rich"),
     "cli": _room(
-        f"{_BELOW_ASSEMBLY} assembly simulation execution console listing study", "typer rich"
+        f"{_BELOW_ASSEMBLY} assembly simulation execution console listing study exports",
+        "typer rich",
     ),
     "__init__": _room("scenario execution runfolder"),
     "__main__": _room("cli"),

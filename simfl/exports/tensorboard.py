@@ -1,0 +1,51 @@
+"""TensorBoard: a run's curves while it goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from simfl.exports import MissingTool
+from simfl.protocols.publication import Progress
+
+
+class TensorBoardLog:
+    """Writes accuracy, loss, joules and bytes of every version into a folder of event files.
+
+    Steps are global versions; TensorBoard's relative time is simulated time. Raises `MissingTool`
+    where TensorBoard is not installed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard.writer import SummaryWriter
+        except ImportError:
+            raise MissingTool(
+                "--tensorboard needs TensorBoard: pip install 'simfl[tensorboard]'"
+            ) from None
+        self._writer: Any = SummaryWriter(str(folder))
+
+    def __enter__(self) -> TensorBoardLog:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._writer.close()
+
+    def update(self, progress: Progress) -> None:
+        """A new version is out."""
+        figures = {
+            "test/accuracy": progress.accuracy,
+            "test/loss": progress.loss,
+            "cost/time_s": progress.time_s,
+            "cost/energy_j": progress.energy_j,
+            "cost/bytes": progress.bytes,
+        }
+        for name, value in figures.items():
+            if value is not None:
+                self._writer.add_scalar(name, value, progress.version, walltime=progress.time_s)

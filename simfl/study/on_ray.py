@@ -1,0 +1,119 @@
+"""The Ray engine: points as tasks of a Ray cluster that is there already.
+
+Where the workers see the study's folder, points are run in it as everywhere else, sharing results.
+Where they do not, a point is run in a folder of the worker's own and its run folder is sent back.
+A task whose node is lost is tried again on another one.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from simfl.study.folder import StudyFolder
+from simfl.study.local import MOST_DEATHS
+from simfl.study.worker import Outcome, Task, work
+
+LOCK_SECONDS = 60.0
+"""How long a lock may outlive the node that held it, on a file system with leases."""
+
+
+class MissingRay(RuntimeError):
+    """Ray is not installed, or no cluster answers."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one point occupies: CPU cores and GPUs (shares of one are fine)."""
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+
+def run_on_ray(
+    tasks: Sequence[Task], resources: Resources, address: str = "auto"
+) -> Iterator[Outcome]:
+    """Each task's outcome, as soon as it is there.
+
+    `address`: the cluster's, "auto" for the one that this machine belongs to. Raises `MissingRay`.
+    """
+    ray = _connect(address)
+    if not tasks:
+        return
+    study = StudyFolder(tasks[0].study)
+    token = study.locks / f"{uuid4().hex}.token"
+    token.touch()
+    remote = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=MOST_DEATHS)(
+        work_somewhere
+    )
+    waiting = {remote.remote(task, token): task for task in tasks}
+    try:
+        while waiting:
+            ready, _ = ray.wait(list(waiting), num_returns=1)
+            task = waiting.pop(ready[0])
+            try:
+                outcome, packed = ray.get(ready[0])
+            except ray.exceptions.RayError as error:
+                reason = str(error).partition("\n")[0]
+                yield Outcome(task.name, "failed", f"{type(error).__name__}: {reason}")
+                continue
+            if packed is not None:
+                unpack(packed, study.runs / task.name)
+            yield outcome
+    finally:
+        for left in waiting:
+            ray.cancel(left, force=True)
+        token.unlink(missing_ok=True)
+
+
+def _connect(address: str) -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise MissingRay("--engine ray needs Ray: pip install 'simfl[ray]'") from None
+    if not ray.is_initialized():
+        try:
+            ray.init(address=address, log_to_driver=False)
+        except ConnectionError as error:
+            raise MissingRay(f"no Ray cluster at {address!r}: {error}") from None
+    return ray
+
+
+def work_somewhere(task: Task, token: Path) -> tuple[Outcome, bytes | None]:
+    """Run a task on whatever node this is; with its run folder, packed, where no token is seen."""
+    if token.exists():
+        until = time.monotonic() + LOCK_SECONDS
+        outcome = work(task)
+        while outcome.status == "elsewhere" and time.monotonic() < until:
+            time.sleep(1.0)  # the node that was lost may still hold the lock
+            outcome = work(task)
+        return outcome, None
+    with tempfile.TemporaryDirectory() as name:
+        own = StudyFolder(Path(name))
+        own.make()
+        outcome = work(replace(task, study=own.path))
+        return outcome, pack(own.runs / task.name)
+
+
+def pack(folder: Path) -> bytes | None:
+    """A folder's files as one archive; None where there is no folder."""
+    if not folder.is_dir():
+        return None
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        archive.add(folder, arcname=".")
+    return buffer.getvalue()
+
+
+def unpack(packed: bytes, folder: Path) -> None:
+    """The files of `pack`, in a folder that is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
+        archive.extractall(folder, filter="data")
