@@ -9,7 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import simfl
 from paper.claims import metric, read_claims
+from simfl.learning.datasets.base import DataMissing
+from simfl.scenario import Scenario
+from simfl.yaml_source import ScenarioError
 
 TABLES = [name for name in corefed.PAPER.exhibits if name.startswith("table")]
 
@@ -59,6 +63,23 @@ def test_the_papers_scale_changes_no_length() -> None:
     assert corefed.LENGTHS["paper"] == ()
     assert "paper" not in corefed.REDUCED
     assert corefed.PAPER.scales["paper"].reduced == ""
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("data", [*corefed.PAPER.scales["paper"].data, "cifar10_subset"])
+def test_a_round_at_the_papers_size(data: str, tmp_path: Path) -> None:
+    """The scenario as shipped, one round of it, where its data are at hand."""
+    scenario = Scenario.from_yaml(corefed.SCENARIOS / f"{data}.yaml", ["stop.versions=1"])
+    try:
+        run = simfl.run(scenario, tmp_path / "run")
+    except ScenarioError as error:
+        if not isinstance(error.__cause__, DataMissing):
+            raise
+        pytest.skip(str(error.__cause__))
+
+    assert run.manifest["counts"]["versions"] == 1
+    assert np.isfinite(run.clients["global_loss"]).all()
 
 
 def test_every_claim_belongs_to_an_exhibit() -> None:
