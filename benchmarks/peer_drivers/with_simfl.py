@@ -1,0 +1,50 @@
+"""simfl: clock, energy, event log and an evaluation of every version included."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from common import A_ROUND, BATCH, CLIENTS, EPOCHS, HIDDEN, RATE, Job
+
+import simfl
+from simfl.scenario import Scenario
+from simfl.simulation import Options
+
+
+def main() -> None:
+    """Run it; a fourth argument is the number of worker processes."""
+    job = Job()
+    workers = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+    inputs = job.shards()[0][0]
+    scenario = Scenario.from_mapping(
+        {
+            "name": "peers",
+            "data": {
+                "name": "synthetic",
+                "examples": CLIENTS * len(inputs),
+                "test_examples": 500,
+                "features": inputs.shape[1],
+                "outputs": 10,
+                "partition": "iid",
+            },
+            "model": {"name": "mlp", "hidden": [HIDDEN, HIDDEN]},
+            "population": {"name": "paper", "clients": CLIENTS, "edges": 4},
+            "algorithm": {
+                "name": "fedavg",
+                "local": {"epochs": EPOCHS, "batch_size": BATCH, "learning_rate": RATE},
+            },
+            "protocol": "synchronous",
+            "decisions": {"selection": {"name": "random", "share": A_ROUND / CLIENTS}},
+            "stop": {"versions": job.rounds},
+        }
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        options = Options(device="cpu", workers=workers, watch=lambda _: job.round_ended())
+        simfl.run(scenario, Path(folder) / "run", options)
+    job.report()
+
+
+if __name__ == "__main__":
+    main()
