@@ -174,14 +174,15 @@ class Accounts:
         """Add ended rows, sorted by time, to the books and check them."""
         actors, kinds = self.power_idle_w.size, len(self.kinds)
         cell = rows["actor"].astype(np.int64) * kinds + rows["kind"]
-        for book, column in (
-            (self.seconds, "duration_s"),
-            (self.joules, "energy_j"),
-            (self.bytes, "bytes"),
-            (self.lost_bytes, "lost_bytes"),
+        moves = self._moves[rows["kind"]]
+        for book, column, which in (
+            (self.seconds, "duration_s", slice(None)),
+            (self.joules, "energy_j", slice(None)),
+            (self.bytes, "bytes", moves),
+            (self.lost_bytes, "lost_bytes", moves),
         ):
-            total = np.bincount(cell, weights=rows[column], minlength=actors * kinds)
-            np.add(book, total.reshape(actors, kinds), out=book)
+            # Row by row: of many actors few are in a segment.
+            np.add.at(book.reshape(-1), cell[which], rows[column][which])
         if self._counted is not None:
             actor, span = rows["actor"].astype(np.int64), (rows["start_s"], rows["time_s"])
             grams, money = self._counted(actor, *span, rows["energy_j"])

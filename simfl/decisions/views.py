@@ -6,7 +6,9 @@ figure that has not been observed yet is NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +62,38 @@ class ClientView:
     edge_latency_s: FloatArray
     kappa: FloatArray
     power_static_w: FloatArray
+
+    @classmethod
+    def deferred(
+        cls,
+        time_s: float,
+        round_number: int,
+        clients: IntArray,
+        columns: Mapping[str, Callable[[], NDArray[Any]]],
+    ) -> ClientView:
+        """A view whose other `columns` are made when they are first read.
+
+        Most rules read a few of them, and there may be a million clients.
+        """
+        view = object.__new__(cls)
+        vars(view).update(time_s=time_s, round=round_number, clients=clients)
+        vars(view)["_columns"] = dict(columns)
+        return view
+
+    def instead(self, name: str, column: Callable[[], NDArray[Any]]) -> ClientView:
+        """This view of a deferred kind with another column `name`."""
+        columns = {**vars(self)["_columns"], name: column}
+        return ClientView.deferred(self.time_s, self.round, self.clients, columns)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NDArray[Any]:
+            """A deferred column, made and kept."""
+            columns = vars(self).get("_columns", {})
+            if name not in columns:
+                raise AttributeError(f"a client view has no {name}")
+            vars(self)[name] = columns[name]()
+            return vars(self)[name]
 
 
 @dataclass(frozen=True)

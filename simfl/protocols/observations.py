@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +40,19 @@ class Reports:
         )
 
 
+_OWN = (
+    "num_examples",
+    "edge",
+    "participations",
+    "last_seen_s",
+    "last_duration_s",
+    "last_energy_j",
+    "past_seconds",
+    "past_energy_j",
+    "last_loss",
+)
+"""Columns of a view that are kept as they are."""
+
 FLAT = -1
 """The number under which a server that is no edge server keeps the latencies of its rounds."""
 
@@ -58,6 +74,7 @@ class Observations:
         self._last_duration_s = np.full(clients, np.nan)
         self._last_energy_j = np.full(clients, np.nan)
         self._last_loss = np.full(clients, np.nan)
+        self._changes = 0
         self._expected = unknown(clients, edges)
         self._oracle: Oracle | None = None
         self._turns = Latencies(estimator, clients)
@@ -81,10 +98,12 @@ class Observations:
 
     def expect(self, expected: Expectations) -> None:
         """Take in what can be expected before anything is observed."""
+        self._changes += 1
         self._expected = expected
 
     def consult(self, oracle: Oracle) -> None:
         """Expect from now on what the world itself expects."""
+        self._changes += 1
         self._oracle = oracle
 
     def allocated(self, server: int, clients: IntArray, frequency_hz: FloatArray) -> None:
@@ -94,6 +113,7 @@ class Observations:
 
     def turns(self, reports: Reports) -> None:
         """Uploads arrived."""
+        self._changes += 1
         clients, duration_s = reports.clients, reports.duration_s
         self._turns.observe(clients, duration_s, self._turn_prior_s(clients))
         self._participations[clients] += 1
@@ -105,16 +125,19 @@ class Observations:
 
     def losses(self, clients: IntArray, loss: FloatArray) -> None:
         """Clients reported the mean loss on their data of the model that they received."""
+        self._changes += 1
         self._last_loss[clients] = loss
 
     def dispatched(self, edge: int, round_number: int) -> None:
         """The cloud has dispatched an edge server."""
+        self._changes += 1
         self._dispatches[edge] += 1
         self._last_dispatch_round[edge] = round_number
 
     def arrived(self, edge: int, latency_s: float) -> None:
         """The model of an edge server (or `FLAT`) is there, so long after its dispatch."""
         which = np.array([edge])
+        self._changes += 1
         self._latencies.observe(which, np.array([latency_s]), self._latency_prior_s(which))
         self._last_latency_s[edge] = latency_s
 
@@ -122,36 +145,45 @@ class Observations:
         self, clients: IntArray, time_s: float, round_number: int, server: int
     ) -> ClientView:
         """The view of some clients, by the edge server (or `FLAT`) that would dispatch them."""
-        world, expected = self._world, self._expected
-        kappa, power_static_w = world.power_law
-        transfer_s = expected.edge_rounds * expected.transfer_s[clients]
-        which = np.array([server])
-        latency_s = self._latencies.estimate_s(which, self._latency_prior_s(which))
-        return ClientView(
-            time_s=time_s,
-            round=round_number,
-            clients=clients,
-            device_class=self._device_class[world.device_index[clients]],
-            num_examples=self._num_examples[clients],
-            edge=self._edge[clients],
-            position_m=world.position_m[clients],
-            frequency_min_hz=world.frequency_min_hz[clients],
-            frequency_max_hz=world.frequency_max_hz[clients],
-            battery_level=np.full(clients.size, np.nan),
-            participations=self._participations[clients],
-            last_seen_s=self._last_seen_s[clients],
-            last_duration_s=self._last_duration_s[clients],
-            last_energy_j=self._last_energy_j[clients],
-            past_seconds=self._past_seconds[clients],
-            past_energy_j=self._past_energy_j[clients],
-            last_loss=self._last_loss[clients],
-            estimated_duration_s=self._turns.estimate_s(clients, self._turn_prior_s(clients)),
-            cycles=expected.edge_rounds * expected.cycles[clients],
-            transfer_s=transfer_s + expected.backhaul_s[server],
-            edge_latency_s=np.repeat(latency_s, clients.size),
-            kappa=kappa[clients],
-            power_static_w=power_static_w[clients],
+        world, expected, turns = self._world, self._expected, self._turns
+        columns: dict[str, Callable[[], NDArray[Any]]] = {
+            "device_class": lambda: self._device_class[world.device_index[clients]],
+            "position_m": lambda: world.position_m[clients],
+            "frequency_min_hz": lambda: world.frequency_min_hz[clients],
+            "frequency_max_hz": lambda: world.frequency_max_hz[clients],
+            "battery_level": lambda: np.full(clients.size, np.nan),
+            "estimated_duration_s": lambda: turns.estimate_s(clients, self._turn_prior_s(clients)),
+            "cycles": lambda: expected.edge_rounds * expected.cycles[clients],
+            "transfer_s": lambda: (
+                expected.edge_rounds * expected.transfer_s[clients] + expected.backhaul_s[server]
+            ),
+            "edge_latency_s": lambda: np.repeat(self._latency_s(server), clients.size),
+            "kappa": lambda: world.power_law[0][clients],
+            "power_static_w": lambda: world.power_law[1][clients],
+        }
+        for name in _OWN:
+            columns[name] = partial(self._own, name, clients)
+        known = self._changes
+        return ClientView.deferred(
+            time_s,
+            round_number,
+            clients,
+            {name: partial(self._column, known, make) for name, make in columns.items()},
         )
+
+    def _own(self, name: str, clients: IntArray) -> NDArray[Any]:
+        column: NDArray[Any] = getattr(self, f"_{name}")[clients]
+        return column
+
+    def _column(self, known: int, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """What was known at the time of the view: nothing may have been observed since."""
+        if self._changes != known:
+            raise RuntimeError("a view's columns are read while deciding, not later")
+        return make()
+
+    def _latency_s(self, server: int) -> FloatArray:
+        which = np.array([server])
+        return self._latencies.estimate_s(which, self._latency_prior_s(which))
 
     def edges(self, time_s: float, round_number: int, idle: NDArray[np.bool_]) -> EdgeView:
         """The view of all edge servers."""
