@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from simfl import registry
 from simfl.checks import (
+    check_faults,
     check_measures,
     check_model,
     check_needs,
@@ -79,7 +80,9 @@ def outlined(scenario: Scenario) -> Outline:
     world = _world(scenario, parts, streams)
     with blame(scenario.where("algorithm"), algorithm):
         algorithm.check_clients(world.num_clients)
-    check_sharing(scenario, algorithm, parts[("population", "access_sharing")])
+    media = {key: parts[("population", key)] for key in ("access_sharing", "backhaul_sharing")}
+    check_sharing(scenario, algorithm, media["access_sharing"])
+    check_faults(scenario, parts[("population",)], media)
     return Outline(scenario.with_parts(complete), parts, streams, world)
 
 

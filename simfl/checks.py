@@ -95,6 +95,33 @@ def check_sharing(scenario: Scenario, algorithm: Algorithm, sharing: Any) -> Non
         )
 
 
+def check_faults(scenario: Scenario, population: Any, media: Mapping[str, Any]) -> None:
+    """Raises `ScenarioError` for faults over media that are shared: only messages get lost there.
+
+    `media` are the kinds of sharing by their keys.
+    """
+    faults = population.faults
+    on_access = {
+        "leaving": population.leaving != "ignore",
+        "batteries": population.batteries is not None,
+        "faults.clients": faults.clients is not None,
+        "faults.edge_servers": faults.edge_servers is not None,
+    }
+    on_backhaul = {
+        "faults.edge_servers": faults.edge_servers is not None,
+        "faults.cloud_link": faults.cloud_link is not None,
+    }
+    for key, given in (("access_sharing", on_access), ("backhaul_sharing", on_backhaul)):
+        found = [name for name, there in given.items() if there]
+        if media[key].contended and found:
+            raise scenario.where("population", key).error(
+                registry.part_name(type(media[key])),
+                "dedicated",
+                f"what fails on a shared medium is not simulated, and the population has"
+                f" {', '.join(found)}; accepted: dedicated",
+            )
+
+
 def check_updates(
     scenario: Scenario,
     algorithm: Algorithm,

@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "idle, estimated_latency_s, kn, an, bn (posterior), scores, queues, normaliser_s",
     ),
     "departure": ("the run departs from the algorithm's paper", "", "reason"),
-    "idle": ("a device waits", "", ""),
+    "idle": ("a device waits", "", "unmet_j (of idle power, by an empty battery)"),
     "feasibility": (
         "whether the scheduling rule can give every edge server what it owes",
         "edge servers that it cannot",
@@ -63,6 +63,17 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "the algorithm's figure; corefed: the smallest utility",
         "the algorithm's own; corefed: rule, clients, losses, offsets, utilities, coefficients",
     ),
+    "unavailable": (
+        "a client leaves in mid-turn",
+        "seconds until it is back",
+        "stage, then (goes_on or ends)",
+    ),
+    "crash": (
+        "a client in mid-turn, an edge server at work, or its link to the cloud fails",
+        "seconds until it is repaired",
+        "stage, then; what (edge_server or cloud_link)",
+    ),
+    "battery_empty": ("a client's battery runs empty in mid-turn", "", "stage, then"),
 }
 KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
 

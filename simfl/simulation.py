@@ -31,8 +31,9 @@ from simfl.plugins import load_file
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Clock
 from simfl.protocols.contributions import Contributions
+from simfl.protocols.deciders import Deciders
 from simfl.protocols.publication import Progress, Publications
-from simfl.protocols.run import Deciders, Run
+from simfl.protocols.run import Run
 from simfl.protocols.stopping import StopRule
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
@@ -41,6 +42,8 @@ from simfl.results import ResultStore
 from simfl.runfolder import LoadedRun
 from simfl.scenario import Keys, Scenario
 from simfl.streams import Streams
+from simfl.system.failures import Failures
+from simfl.system.presence import Presence
 from simfl.system.world import World
 
 IntArray = NDArray[np.int64]
@@ -184,9 +187,15 @@ class Simulation:
             staleness=self.parts[("decisions", "staleness")],
             estimator=self.parts[("decisions", "estimator")],
         )
+        population, streams = self.parts[("population",)], self.streams
+        faults = population.faults
         return Run(
             self.world,
-            self.parts[("population", "availability")],
+            self._presence(),
+            (
+                Failures(faults.edge_servers, streams, "faults.edge_server"),
+                Failures(faults.cloud_link, streams, "faults.cloud_link"),
+            ),
             self._values(journal, snapshot, self._contributions(journal, find_contributions)),
             deciders,
             self.shards.num_examples,
@@ -199,6 +208,19 @@ class Simulation:
             ),
             self.options.clock or Clock(),
             checkpoint,
+        )
+
+    def _presence(self) -> Presence:
+        """Who is there when, with batteries as they are at time 0."""
+        population, world = self.parts[("population",)], self.world
+        charging = population.batteries
+        return Presence(
+            self.parts[("population", "availability")],
+            population.leaving,
+            Failures(population.faults.clients, self.streams, "faults.client"),
+            charging and charging.build(world.devices, world.device_index, self.streams),
+            world.power_idle_w,
+            self.streams,
         )
 
     def _log(self, folder: Path | None, check: Callable[[Any, int], None] | None) -> EventLog:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.accounts import Messages
+from simfl.system.presence import Outcome
 from simfl.system.turn_plan import TurnPlan
 
 IntArray = NDArray[np.int64]
@@ -18,30 +19,39 @@ FloatArray = NDArray[np.float64]
 class Course:
     """Turns that begin together, one entry per client.
 
-    `times_s`: begin, download, computation and upload done, whatever would have followed a message
-    that failed. `ends_s`: when the client is free again; `arrives_s`: when its upload is there,
-    inf where it never is.
+    `plan`: what happens of them. `times_s`: begin, download, computation and upload done, whatever
+    would have followed a message that failed. `ends_s`: when the client is free again; `arrives_s`:
+    when its upload is there, and `computed_s` when its computation ends, inf where it never is.
+    `paused` clients go away in between.
     """
 
+    plan: TurnPlan
     times_s: tuple[FloatArray, FloatArray, FloatArray, FloatArray]
     ends_s: FloatArray
     arrives_s: FloatArray
+    computed_s: FloatArray
+    paused: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, plan: TurnPlan, now_s: float) -> Course:
-        """The course of a plan that begins now."""
-        downloaded_s = now_s + plan.download_s
-        computed_s = downloaded_s + plan.compute_s
-        uploaded_s = computed_s + plan.upload_s
+    def of(cls, outcome: Outcome, clients: IntArray, now_s: float) -> Course:
+        """The course of turns that begin now."""
+        plan = outcome.plan
+        times_s = plan.times_s(now_s)
+        _, downloaded_s, computed_s, uploaded_s = times_s
+        whole_s = np.where(plan.download_failed, downloaded_s, uploaded_s)
         failed = plan.download_failed | plan.upload_failed
         return cls(
-            (np.full_like(downloaded_s, now_s), downloaded_s, computed_s, uploaded_s),
-            np.where(plan.download_failed, downloaded_s, uploaded_s),
+            plan,
+            times_s,
+            np.where(np.isfinite(outcome.stops_s), outcome.stops_s, whole_s),
             np.where(failed, np.inf, uploaded_s),
+            np.where(outcome.computed, computed_s, np.inf),
+            np.isin(clients, [one.client for one in outcome.mishaps if one.goes_on]),
         )
 
-    def send(self, messages: Messages, clients: IntArray, plan: TurnPlan) -> None:
+    def send(self, messages: Messages, clients: IntArray) -> None:
         """The senders count every attempt of their messages."""
+        plan = self.plan
         begun_s, downloaded_s, computed_s, uploaded_s = self.times_s
         down = plan.download_attempts * plan.down_bytes
         up = plan.upload_attempts * plan.up_bytes * ~plan.download_failed

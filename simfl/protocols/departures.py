@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import simpy
@@ -21,9 +22,11 @@ from simfl.protocols.course import Course
 from simfl.protocols.flight import Booked, Flight
 from simfl.protocols.media import Media
 from simfl.protocols.messages import message_rows
+from simfl.protocols.servers import Servers
 from simfl.protocols.stages import Cohort, Stages
-from simfl.protocols.turn_rows import idle_rows, network_row, turn_rows
+from simfl.protocols.turn_rows import idle_rows, mishap_row, network_row, turn_rows
 from simfl.system.cost import WireTransfer
+from simfl.system.presence import Presence
 from simfl.system.world import TurnPlan, World
 
 IntArray = NDArray[np.int64]
@@ -62,10 +65,14 @@ class Orders:
 class Departures:
     """Books what clients do and what they wait."""
 
-    def __init__(self, world: World, log: EventLog, clock: Clock) -> None:
+    def __init__(
+        self, world: World, log: EventLog, clock: Clock, presence: Presence, servers: Servers
+    ) -> None:
         self._world = world
         self._log = log
         self._clock = clock
+        self._presence = presence
+        self._servers = servers
         self._free_s: FloatArray = np.zeros(world.num_clients)
         self._shared = world.access_sharing.contended
         self._media = Media(world.access_sharing, log, clock)
@@ -83,8 +90,8 @@ class Departures:
     def depart(self, orders: Orders, computed: Computed) -> tuple[Flight, TurnPlan]:
         """Clients begin now, by a plan that is true but for messages over shared media.
 
-        `computed(places, times_s)` learns when computations end (inf: they never begin), before
-        they do. Raises ValueError for a client that is still under way.
+        It is the plan as faults leave it. `computed(places, times_s)` learns when computations end
+        (inf: they never do), before they do. Raises ValueError for a client still under way.
         """
         now_s, clients = self._clock.now_s, orders.clients
         busy = clients[self._free_s[clients] > now_s]
@@ -103,7 +110,7 @@ class Departures:
         self._log.advance(now_s)
         if self._shared:
             return self._by_stages(orders, plan, computed), plan
-        return self._booked(orders, plan, computed), plan
+        return self._booked(orders, plan, computed)
 
     def receive(
         self, clients: IntArray, message: WireTransfer, version: int, round_number: int
@@ -113,6 +120,7 @@ class Departures:
         waited = self._idle_rows(clients, now_s)
         start_s = np.maximum(self._free_s[clients], now_s)
         end_s = start_s + message.duration_s
+        self._presence.spend(clients, start_s, end_s, message.active_j)
         self._free_s[clients] = end_s
         idle_w = self._world.power_idle_w[clients]
         about = {"version": version, "round": round_number}
@@ -130,9 +138,19 @@ class Departures:
         self._log.add(self._idle_rows(clients, now_s))
         self._free_s[clients] = now_s
 
-    def _booked(self, orders: Orders, plan: TurnPlan, computed: Computed) -> Flight:
-        now_s, clients = self._clock.now_s, orders.clients
-        course = Course.of(plan, now_s)
+    def settle(self) -> None:
+        """Book, until now, the waiting of clients whose batteries have been empty meanwhile."""
+        now_s = self._clock.now_s
+        clients = self._presence.settle(np.flatnonzero(self._free_s < now_s), now_s)
+        self._log.add(self._idle_rows(clients, now_s))
+        self._free_s[clients] = now_s
+
+    def _booked(
+        self, orders: Orders, plan: TurnPlan, computed: Computed
+    ) -> tuple[Flight, TurnPlan]:
+        now_s, clients, edge = self._clock.now_s, orders.clients, orders.edge
+        outcome = self._presence.turns(clients, plan, now_s, self._servers.fails_s(edge))
+        course, plan = Course.of(outcome, clients, now_s), outcome.plan
         idle_w = self._world.power_idle_w[clients]
         rows = turn_rows(
             clients,
@@ -150,11 +168,13 @@ class Departures:
         spent = network_row(plan, network, now_s, ends_s, *orders.about.values())
         if spent is not None:
             self._log.add(spent)
-        course.send(self._log.accounts.messages, clients, plan)
+        for mishap in outcome.mishaps:
+            self._log.row(**{**mishap_row(mishap), **orders.about})
+        course.send(self._log.accounts.messages, clients)
         self._free_s[clients] = course.ends_s
-        ended_s = np.where(plan.download_failed, np.inf, course.times_s[2])
-        computed(np.arange(clients.size), ended_s)
-        return Booked(clients, course, idle_w, plan.active_j, self._clock)
+        computed(np.arange(clients.size), course.computed_s)
+        wait = partial(self._servers.until, edge)
+        return Booked(clients, course, idle_w, plan.active_j, now_s, wait), plan
 
     def _by_stages(self, orders: Orders, plan: TurnPlan, computed: Computed) -> Flight:
         clients, world = orders.clients, orders.world
@@ -184,4 +204,7 @@ class Departures:
 
     def _idle_rows(self, clients: IntArray, now_s: float) -> Columns:
         waited = clients[self._free_s[clients] < now_s]
-        return idle_rows(waited, self._free_s[waited], now_s, self._world.power_idle_w[waited])
+        self._presence.settle(waited, now_s)
+        unmet_j = self._presence.take_unmet_j(waited)
+        idle_w = self._world.power_idle_w[waited]
+        return idle_rows(waited, self._free_s[waited], now_s, idle_w, unmet_j)

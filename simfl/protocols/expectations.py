@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.decisions.feasibility import attainable_share
+from simfl.protocols.details import known
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
@@ -74,3 +77,25 @@ def expectations(
     return Expectations(
         edge_rounds, plan.compute_s * plan.frequency_hz, turn_s, transfer_s, latency_s, backhaul_s
     )
+
+
+def attainability(
+    owed_share: FloatArray, latency_s: FloatArray, concurrency: int
+) -> tuple[dict[str, Any], list[str]]:
+    """Whether edge servers of these latencies can get the participation that they are owed.
+
+    Details for the log, and a warning where some cannot.
+    """
+    attainable = attainable_share(latency_s, concurrency)
+    short = np.flatnonzero(owed_share > attainable)
+    detail = {
+        "unattainable": short,
+        "owed_share": owed_share,
+        "attainable_share": known(attainable),
+        "latency_s": known(latency_s),
+    }
+    warning = (
+        f"edge servers {short.tolist()} may not get the participation that they are owed:"
+        f" {concurrency} in flight are too many, or they are too slow"
+    )
+    return detail, [warning] if short.size else []

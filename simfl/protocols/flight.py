@@ -10,7 +10,6 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from simfl.protocols.clock import Clock
 from simfl.protocols.course import Course
 from simfl.protocols.observations import Reports
 from simfl.protocols.patience import Patience
@@ -53,7 +52,7 @@ class Flight(ABC):
 
 
 class Booked(Flight):
-    """Turns whose whole course is known when they begin."""
+    """Turns whose whole course is known when they begin; `wait` is how their server waits."""
 
     def __init__(
         self,
@@ -61,25 +60,28 @@ class Booked(Flight):
         course: Course,
         idle_w: FloatArray,
         active_j: FloatArray,
-        clock: Clock,
+        begun_s: float,
+        wait: Callable[[float], Generator[simpy.Event, Any, None]],
     ) -> None:
         self.clients = clients
         self.course = course
         self.arrives_s = course.arrives_s
-        self.begun_s, self.idle_w = clock.now_s, idle_w
+        self.begun_s, self.idle_w = begun_s, idle_w
         self._active_j = active_j
-        self._clock = clock
+        self._wait = wait
 
     def closed(self, patience: Patience, least: int) -> Generator[simpy.Event, Any, float]:
         """One appointment."""
-        ends_s = float(self.course.ends_s.max())
-        closes_s = patience.closes_s(self.begun_s, self.arrives_s, ends_s, least)
-        yield self._clock.until(closes_s)
+        course = self.course
+        closes_s = patience.closes_s(
+            self.begun_s, self.arrives_s, course.ends_s, least, course.paused
+        )
+        yield from self._wait(closes_s)
         return closes_s
 
     def finished(self) -> Generator[simpy.Event, Any, None]:
         """One appointment."""
-        yield self._clock.until(float(self.course.ends_s.max()))
+        yield from self._wait(float(self.course.ends_s.max()))
 
     def spent_j(self) -> FloatArray:
         """By the end of each turn."""

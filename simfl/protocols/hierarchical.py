@@ -5,6 +5,7 @@
 
 Every edge server runs kappa_2 rounds of its clients, then the cloud averages the edge models,
 weighted by their members' data, and starts all of them again. With one edge round this is FedAvg.
+Edge servers that bring nothing new, for crashes or absent clients, are left out of the average.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import simpy
 
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Process
+from simfl.protocols.edge_dispatch import Report, dispatched
 from simfl.protocols.patience import Patience
 from simfl.protocols.run import Run
-from simfl.protocols.state_ref import StateRef
 
 
 @dataclass(frozen=True)
@@ -40,27 +41,23 @@ class Hierarchical(Protocol):
         cloud, round_number = run.begin("cloud"), 0
         run.expect(cloud, edge_rounds=self.edge_rounds)
         kept = {edge: run.begin_edge(edge) for edge in run.edges}
-        participants: dict[int, int] = {}
+        reports: dict[int, Report] = {}
 
         def edge_server(edge: int) -> Generator[simpy.Event, Any, None]:
-            began_s = run.clock.now_s
             run.observations.dispatched(edge, round_number)
-            yield from run.backhaul(edge, cloud, round_number, uplink=False)
-            state: StateRef = run.values.adopt(kept[edge], cloud)
-            for _ in range(self.edge_rounds):
-                chosen = yield from run.select(state, run.members(edge), round_number, edge)
-                delivered = yield from run.turns(chosen, state, round_number, edge, self.patience)
-                if run.arrived(delivered):
-                    state = yield from run.aggregate(state, delivered, round_number, edge)
-                participants[edge] = int(delivered.clients.size)
-            yield from run.backhaul(edge, cloud, round_number, uplink=True)
-            kept[edge] = state
-            run.observations.arrived(edge, run.clock.now_s - began_s)
+            reports[edge] = yield from dispatched(
+                run, edge, cloud, kept[edge], round_number, self.edge_rounds, self.patience
+            )
+            run.observations.arrived(edge, reports[edge].latency_s)
 
         while True:
             with run.clock.waiting("the cloud", "all edge servers' models"):
                 yield run.env.all_of([run.env.process(edge_server(edge)) for edge in run.edges])
-            cloud = yield from run.aggregation.merge_all(cloud, kept, round_number)
+            brought = {edge: one.state for edge, one in reports.items() if one.state is not None}
+            if brought:
+                kept.update(brought)
+                cloud = yield from run.aggregation.merge_all(cloud, brought, round_number)
             round_number += 1
-            if run.publish(cloud, round_number, sum(participants.values()), staleness=0):
+            participants = sum(report.participants for report in reports.values())
+            if brought and run.publish(cloud, round_number, participants, staleness=0):
                 return cloud

@@ -64,6 +64,10 @@ class Late:
                 waiting.append(reports.take(~there))
         self._reports = waiting
 
+    def forget(self, tier: int) -> None:
+        """The server `tier` has lost what it had received."""
+        self._carried.pop(tier, None)
+
     def carried(self, tier: int, now_s: float) -> list[Delivered]:
         """Updates for the server `tier` that have arrived since it last asked."""
         arrived, waiting = [], []

@@ -15,6 +15,7 @@ from simfl.decisions.latencies import Latencies
 from simfl.decisions.views import AssociationView, ClientView, EdgeView
 from simfl.protocols.expectations import Expectations, unknown
 from simfl.protocols.oracle import Oracle
+from simfl.system.presence import Presence
 from simfl.system.world import World
 
 IntArray = NDArray[np.int64]
@@ -61,12 +62,18 @@ class Observations:
     """Columns over clients and edge servers, filled as uploads arrive."""
 
     def __init__(
-        self, world: World, num_examples: IntArray, edge: IntArray, estimator: Estimator
+        self,
+        world: World,
+        num_examples: IntArray,
+        edge: IntArray,
+        estimator: Estimator,
+        presence: Presence,
     ) -> None:
         clients, edges = world.num_clients, world.num_edges
         self._world = world
         self._num_examples = num_examples
         self._edge = edge
+        self._presence = presence
         self._device_class = np.array([device.device_class for device in world.devices])
         self._participations = np.zeros(clients, dtype=np.int64)
         self._past_seconds, self._past_energy_j = np.zeros(clients), np.zeros(clients)
@@ -151,7 +158,7 @@ class Observations:
             "position_m": lambda: world.position_m[clients],
             "frequency_min_hz": lambda: world.frequency_min_hz[clients],
             "frequency_max_hz": lambda: world.frequency_max_hz[clients],
-            "battery_level": lambda: np.full(clients.size, np.nan),
+            "battery_level": lambda: self._presence.level(clients),
             "estimated_duration_s": lambda: turns.estimate_s(clients, self._turn_prior_s(clients)),
             "cycles": lambda: expected.edge_rounds * expected.cycles[clients],
             "transfer_s": lambda: (

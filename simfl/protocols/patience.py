@@ -23,7 +23,10 @@ class Patience:
     """
 
     deadline_s: Annotated[
-        float | None, "> 0", "seconds from dispatch to the close of a round; null waits"
+        float | None,
+        "> 0",
+        "seconds from dispatch to the close of a round, and for which an edge server waits for the"
+        " first of its clients to come; null waits",
     ] = None
     over_selection: Annotated[
         float, ">= 1", "how many times more clients are selected than are waited for"
@@ -38,18 +41,26 @@ class Patience:
         return math.ceil(selected / self.over_selection * (1 - 1e-12))
 
     def closes_s(
-        self, dispatched_s: float, arrives_s: FloatArray, ends_s: float, least: int
+        self,
+        dispatched_s: float,
+        arrives_s: FloatArray,
+        ends_s: FloatArray,
+        least: int,
+        away: NDArray[np.bool_],
     ) -> float:
         """When a round closes whose uploads arrive at `arrives_s` (inf: never).
 
-        It awaits `least` of them in any case, but nobody beyond `ends_s`, when the last client has
-        reported or given up.
+        It awaits `least` of them in any case, but nobody beyond the last of `ends_s`, when clients
+        have reported or given up, and beyond the deadline nobody that has gone `away` meanwhile.
         """
-        arrivals_s = np.minimum(np.sort(arrives_s), ends_s)
+        arrivals_s = np.minimum(np.sort(arrives_s), ends_s.max())
         closes_s = float(arrivals_s[self.wanted(arrivals_s.size) - 1])
         if self.deadline_s is not None:
             closes_s = min(closes_s, dispatched_s + self.deadline_s)
-        return max(closes_s, float(arrivals_s[min(least, arrivals_s.size) - 1]))
+        stayed_s = np.sort(np.minimum(arrives_s, ends_s.max(initial=0.0, where=~away))[~away])
+        if not stayed_s.size:
+            return closes_s
+        return max(closes_s, float(stayed_s[min(least, stayed_s.size) - 1]))
 
 
 UNLIMITED = Patience()

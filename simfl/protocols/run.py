@@ -7,7 +7,6 @@ that happens is booked as rows of the event log, to the device that spends the t
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,46 +14,36 @@ import simpy
 from numpy.typing import NDArray
 
 from simfl.accounts import Accounts
-from simfl.decisions.base import Allocation, Estimator, Scheduling, Selection, Staleness
-from simfl.decisions.feasibility import attainable_share
 from simfl.eventlog import Actors, EventLog
 from simfl.protocols.aggregation import Aggregation
-from simfl.protocols.clock import Clock, Stalled
+from simfl.protocols.clock import Clock
+from simfl.protocols.deciders import Deciders
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.departures import Departures
 from simfl.protocols.details import as_json, known
-from simfl.protocols.expectations import expectations
+from simfl.protocols.expectations import attainability, expectations
 from simfl.protocols.forwards import Forwards
 from simfl.protocols.losses import reported_losses
 from simfl.protocols.observations import Observations
 from simfl.protocols.oracle import Oracle
 from simfl.protocols.patience import UNLIMITED, Patience
+from simfl.protocols.progress import Progress
 from simfl.protocols.publication import Publications
 from simfl.protocols.queries import Queries
 from simfl.protocols.selecting import Selecting
-from simfl.protocols.servers import MOST_FAILURES, Servers
+from simfl.protocols.servers import Servers
 from simfl.protocols.standings import standing_of
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.turns import Turns
 from simfl.protocols.values import Values
 from simfl.streams import Streams
-from simfl.system.availability.base import Availability
+from simfl.system.failures import Failures
+from simfl.system.presence import Presence
 from simfl.system.world import World
 
 IntArray = NDArray[np.int64]
 Waiting = Generator[simpy.Event, Any, Any]
-
-
-@dataclass(frozen=True)
-class Deciders:
-    """The decision rules of a run; association has been decided when the run begins."""
-
-    selection: Selection
-    scheduling: Scheduling
-    allocation: Allocation
-    staleness: Staleness
-    estimator: Estimator
 
 
 class Run:
@@ -63,7 +52,8 @@ class Run:
     def __init__(
         self,
         world: World,
-        availability: Availability,
+        presence: Presence,
+        server_failures: tuple[Failures, Failures],
         values: Values | TimingOnly,
         deciders: Deciders,
         num_examples: IntArray,
@@ -83,7 +73,7 @@ class Run:
         self.publications = publications
         self.edge = edge
         self._association = association
-        self.observations = Observations(world, num_examples, edge, deciders.estimator)
+        self.observations = Observations(world, num_examples, edge, deciders.estimator, presence)
         self._num_examples = num_examples
         self.warnings: list[str] = []
         self.all_clients: IntArray = np.arange(world.num_clients)
@@ -92,12 +82,12 @@ class Run:
         self._deciders = deciders
         self._streams = streams
         self._scheduling_memory = deciders.scheduling.initial()
-        self._servers = Servers(world, log, clock)
+        self._servers = Servers(world, log, clock, server_failures)
         examples = np.bincount(edge, num_examples, minlength=world.num_edges).astype(float)
         self.aggregation = Aggregation(values, self._servers, deciders.staleness, examples)
         self.laws: dict[str, bool] = {}
-        self._in_vain = 0
-        self._departures = Departures(world, log, clock)
+        self._progress = Progress()
+        self._departures = Departures(world, log, clock, presence, self._servers)
         seen, data, moves = self.observations, num_examples, self._departures
         self._turns = Turns(
             world, moves, values, deciders.allocation, seen, data, streams, log, clock
@@ -105,7 +95,15 @@ class Run:
         self.forwards = Forwards(world, values, moves, clock)
         self._queries = Queries(world, values, moves, seen, data, streams, clock)
         self._selecting = Selecting(
-            deciders.selection, availability, values, seen, moves, self._queries, streams, clock
+            deciders.selection,
+            presence,
+            self._servers,
+            values,
+            seen,
+            moves,
+            self._queries,
+            streams,
+            clock,
         )
 
     @property
@@ -152,36 +150,27 @@ class Run:
                 Oracle(self.world, self.values, self._num_examples, self.edge, ref, edge_rounds)
             )
         owed = self._deciders.scheduling.owed_share(self.observations.data_share)
-        if concurrency is None or not owed.any():
-            return
-        attainable = attainable_share(expected.latency_s[:-1], concurrency)
-        short = np.flatnonzero(owed > attainable)
-        if short.size:
-            self.warnings.append(
-                f"edge servers {short.tolist()} may not get the participation that they are owed:"
-                f" {concurrency} in flight are too many, or they are too slow"
-            )
-        self._note(
-            "feasibility",
-            -1,
-            value=float(short.size),
-            detail={
-                "unattainable": short,
-                "owed_share": owed,
-                "attainable_share": known(attainable),
-                "latency_s": known(expected.latency_s[:-1]),
-            },
-        )
+        if concurrency is not None and owed.any():
+            detail, warning = attainability(owed, expected.latency_s[:-1], concurrency)
+            self.warnings += warning
+            self._note("feasibility", -1, value=float(len(detail["unattainable"])), detail=detail)
 
     def select(
-        self, ref: StateRef, clients: IntArray, round_number: int, edge: int | None = None
+        self,
+        ref: StateRef,
+        clients: IntArray,
+        round_number: int,
+        edge: int | None = None,
+        wait_s: float | None = None,
     ) -> Generator[simpy.Event, Any, IntArray]:
         """Which of `clients` take part in this round; waits until one of them is available.
 
-        A selection that asks clients first waits for their answers; who answered is still there.
+        After `wait_s` it gives up: nobody takes part. A selection that asks clients first waits for
+        their answers; who answered is still there. Raises `Stalled` where it gave up and no client
+        of anybody's will ever come.
         """
         tier = -1 if edge is None else edge
-        chosen, detail = yield from self._selecting.choose(ref, clients, round_number, edge)
+        chosen, detail = yield from self._selecting.choose(ref, clients, round_number, edge, wait_s)
         self._note(
             "select",
             tier,
@@ -200,11 +189,16 @@ class Run:
         edge: int | None = None,
         patience: Patience = UNLIMITED,
     ) -> Generator[simpy.Event, Any, Delivered]:
-        """Clients download, train and upload side by side; what is there when `patience` ends."""
+        """Clients download, train and upload side by side; what is there when `patience` ends.
+
+        Nothing, if it is less than the algorithm aggregates, though enough were dispatched.
+        """
         held_bytes = self._queries.brought(clients, ref, edge)
         delivered = yield from self._turns.together(
             clients, ref, round_number, edge, held_bytes, patience
         )
+        if delivered.clients.size < self.values.min_updates <= clients.size:
+            delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
         if self._deciders.selection.needs_losses and isinstance(self.values, Values):
             fresh = delivered.clients[delivered.versions == ref.version]
             loss = reported_losses(self.values, ref, fresh, self.clock.now_s)
@@ -213,16 +207,17 @@ class Run:
 
     def arrived(self, delivered: Delivered) -> bool:
         """Whether anything arrived; raises `Stalled` if nothing ever does."""
-        if delivered.clients.size:
-            self._in_vain = 0
-            return True
-        self._in_vain += 1
-        if self._in_vain >= MOST_FAILURES:
-            raise Stalled(
-                f"{MOST_FAILURES} rounds in a row brought no update: messages of clients are lost;"
-                " what is the population's message_loss?"
-            )
-        return False
+        self._progress.round(delivered.clients.size)
+        return delivered.clients.size > 0
+
+    def working(self, edge: int) -> Waiting:
+        """Wait until an edge server works."""
+        return self._servers.working(edge)
+
+    def crashed(self, edge: int) -> None:
+        """An edge server has lost what it had not sent; raises `Stalled` if that never ends."""
+        self._turns.forget(edge)
+        self._progress.crash()
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, round_number: int, edge: int | None = None
@@ -279,6 +274,7 @@ class Run:
     ) -> bool:
         """A new global version is out; whether the run ends with it."""
         now_s, evaluation = self.clock.now_s, None
+        self._progress.version()
         standing = standing_of(self.values, ref) if isinstance(self.values, Values) else None
         if self.publications.due(ref.version) or (standing and standing.over):
             evaluation = self.values.evaluate(ref, now_s)
@@ -293,6 +289,7 @@ class Run:
                 value=evaluation["accuracy"],
                 detail={"loss": evaluation["loss"]},
             )
+        self._departures.settle()
         self.log.advance(now_s)
         if self._checkpoint is not None and isinstance(self.values, Values):
             self._checkpoint(self.values)

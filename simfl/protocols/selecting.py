@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.protocols.choice import numbers_among
-from simfl.protocols.clock import Clock
+from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.departures import Departures
 from simfl.protocols.observations import Observations
 from simfl.protocols.queries import Queries
+from simfl.protocols.servers import Servers
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
 from simfl.streams import Streams
-from simfl.system.availability.base import Availability
+from simfl.system.presence import Presence
 
 IntArray = NDArray[np.int64]
 
@@ -30,7 +31,8 @@ class Selecting:
     def __init__(
         self,
         selection: Selection,
-        availability: Availability,
+        presence: Presence,
+        servers: Servers,
         values: Values | TimingOnly,
         observations: Observations,
         departures: Departures,
@@ -39,7 +41,8 @@ class Selecting:
         clock: Clock,
     ) -> None:
         self._selection = selection
-        self._availability = availability
+        self._presence = presence
+        self._servers = servers
         self._values = values
         self._observations = observations
         self._departures = departures
@@ -50,11 +53,22 @@ class Selecting:
         self._count: dict[int, int] = {}
 
     def choose(
-        self, ref: StateRef, clients: IntArray, round_number: int, edge: int | None
+        self,
+        ref: StateRef,
+        clients: IntArray,
+        round_number: int,
+        edge: int | None,
+        wait_s: float | None,
     ) -> Generator[simpy.Event, Any, tuple[IntArray, dict[str, Any]]]:
-        """Which of `clients` take part, and what the log says of the choice."""
+        """Which of `clients` take part, and what the log says of the choice.
+
+        Nobody, if none of them comes within `wait_s` (None: for ever). Raises `Stalled` where no
+        client of anybody's will ever come.
+        """
         tier, selection = -1 if edge is None else edge, self._selection
-        players = yield from self._available(self._values.players(ref, clients), tier)
+        players = yield from self._available(self._values.players(ref, clients), edge, wait_s)
+        if not players.size:
+            return players, {"eligible": 0, "selected": []}
         memory = self._memory[tier] if tier in self._memory else selection.initial()
         count = self._count.get(tier, 0)
         self._count[tier] = count + 1
@@ -71,19 +85,27 @@ class Selecting:
         detail = {"eligible": int(players.size), "selected": chosen[:50].tolist(), **asked}
         return chosen, detail
 
-    def _available(self, players: IntArray, tier: int) -> Generator[simpy.Event, Any, IntArray]:
-        """Those of `players` that are there, as soon as there are any."""
-        who = "the server" if tier < 0 else f"edge-{tier}"
+    def _available(
+        self, players: IntArray, edge: int | None, wait_s: float | None
+    ) -> Generator[simpy.Event, Any, IntArray]:
+        """Those of `players` that are there, as soon as there are any; none after `wait_s`."""
+        who = "the server" if edge is None else f"edge-{edge}"
+        gives_up_s = np.inf if wait_s is None else self._clock.now_s + wait_s
         while True:
             now_s = self._clock.now_s
             free_s = self._departures.free_s(players)  # later: stragglers of closed rounds
-            there = self._availability.available(players, now_s, self._streams) & (free_s <= now_s)
+            there = self._presence.there(players, now_s) & (free_s <= now_s)
             if there.any():
                 return players[there]
-            later_s = np.maximum(self._availability.next_s(players, now_s, self._streams), free_s)
-            next_s = float(later_s.min(initial=np.inf))
+            if now_s >= gives_up_s:
+                if not self._presence.anybody(now_s):
+                    raise Stalled(f"stalled at {now_s:g} s: no client will ever be available")
+                return players[:0]
+            later_s = np.maximum(self._presence.next_s(players, now_s), free_s)
+            # A model may round at its boundary: time moves on by at least the last bit.
+            next_s = max(float(later_s.min(initial=np.inf)), float(np.nextafter(now_s, np.inf)))
             with self._clock.waiting(who, f"one of {players.size} clients to become available"):
-                # A model may round at its boundary: time moves on by at least the last bit.
-                least_s = float(np.nextafter(now_s, np.inf))
-                alarm = [self._clock.until(max(next_s, least_s))] if next_s < np.inf else []
+                alarm_s = min(next_s, gives_up_s, self._servers.fails_s(edge))
+                alarm = [self._clock.until(alarm_s)] if alarm_s < np.inf else []
                 yield self._clock.env.any_of([self._departures.freed, *alarm])
+            self._servers.check(edge)

@@ -16,6 +16,7 @@ from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.details import as_json
 from simfl.protocols.media import Media
 from simfl.protocols.turn_rows import transfer_detail
+from simfl.system.failures import Failures
 from simfl.system.world import World
 
 Waiting = Generator[simpy.Event, Any, None]
@@ -24,13 +25,28 @@ MOST_FAILURES = 1000
 """Failures in a row after which nothing more is hoped for."""
 
 
-class Servers:
-    """Books what servers do; what they do not do is booked as waiting."""
+class Crashed(Exception):
+    """An edge server has failed; it works again at `works_s`."""
 
-    def __init__(self, world: World, log: EventLog, clock: Clock) -> None:
+    def __init__(self, edge: int, works_s: float) -> None:
+        super().__init__(f"edge-{edge} has crashed")
+        self.works_s = works_s
+
+
+class Servers:
+    """Books what servers do; what they do not do is booked as waiting.
+
+    `failures` are those of edge servers, and of their links to the cloud. Whatever an edge server
+    does raises `Crashed` at the moment when it fails.
+    """
+
+    def __init__(
+        self, world: World, log: EventLog, clock: Clock, failures: tuple[Failures, Failures]
+    ) -> None:
         self._world = world
         self._log = log
         self._clock = clock
+        self._failures, self._link_failures = failures
         self._free_s = {log.actors.edge(edge): 0.0 for edge in range(world.num_edges)}
         self._free_s[log.actors.cloud] = 0.0
         self._media = Media(world.backhaul_sharing, log, clock)
@@ -60,16 +76,18 @@ class Servers:
         else:
             actor, kind, edge = self._log.actors.edge(tier), "edge_aggregate", tier
             cost = self._world.aggregate("edge", work.flops, work.bytes_moved)
+        duration_s = float(cost.duration_s)
+        share = self._share_until(self.fails_s(tier), duration_s)
         end_s = self._busy(
             kind,
             actor,
-            float(cost.duration_s),
-            float(cost.active_j),
+            share * duration_s,
+            share * float(cost.active_j),
             edge=edge,
             detail=json.dumps(detail),
             **columns,
         )
-        yield self._clock.until(end_s)
+        yield from self.until(tier, end_s if share == 1.0 else self.fails_s(tier))
 
     def send(
         self, edge: int, raw_bytes: int, version: int, round_number: int, *, uplink: bool
@@ -86,13 +104,14 @@ class Servers:
                 return
         raise Stalled(
             f"edge-{edge}'s message was lost {MOST_FAILURES} times in a row, each time for good;"
-            " what is the population's message_loss?"
+            " what are the population's message_loss and faults.cloud_link?"
         )
 
     def _send(
         self, edge: int, raw_bytes: int, version: int, round_number: int, uplink: bool
     ) -> Generator[simpy.Event, Any, bool]:
         """One message, over all its attempts; whether it arrived."""
+        yield from self._connected(edge, version, round_number)
         number = int(self._messages[uplink][edge])
         self._messages[uplink][edge] += 1
         about = {"edge": edge, "version": version, "round": round_number}
@@ -105,26 +124,33 @@ class Servers:
             self._free_s[actor] = self._clock.now_s
             return not message.failed
         cost = self._world.backhaul_transfer(edge, number, raw_bytes, uplink)
-        start_s, active_j = self._clock.now_s, float(cost.active_j)
+        start_s, duration_s = self._clock.now_s, float(cost.duration_s)
+        cut_s = self._link_failures.fails_s(edge, start_s)
+        share = self._share_until(min(cut_s, self.fails_s(edge)), duration_s)
+        active_j, network_j = share * float(cost.active_j), share * float(cost.network_j)
+        failed = bool(cost.failed) or share < 1.0
+        # Of a message that is cut off every attempt begun so far is lost.
+        attempts = math.ceil(share * int(cost.attempts))
+        sent_bytes = attempts * int(cost.wire_bytes)
+        lost_bytes = sent_bytes if failed else int(cost.lost_bytes)
         end_s = self._busy(
             "upload" if uplink else "download",
             self._log.actors.edge(edge),
-            float(cost.duration_s),
+            share * duration_s,
             active_j,
-            bytes=0 if cost.failed else int(cost.wire_bytes),
-            lost_bytes=int(cost.lost_bytes),
-            detail=transfer_detail(active_j, int(cost.attempts), int(cost.lost_bytes)),
+            bytes=0 if failed else int(cost.wire_bytes),
+            lost_bytes=lost_bytes,
+            detail=transfer_detail(active_j, attempts, lost_bytes),
             **about,
         )
         self._log.accounts.messages.send(
             np.array([self._log.actors.edge(edge)]),
             np.array([start_s]),
             np.array([end_s]),
-            np.array([int(cost.attempts * cost.wire_bytes)]),
+            np.array([sent_bytes]),
             start_s,
             uplink=uplink,
         )
-        network_j = float(cost.network_j)
         if network_j:
             self._log.row(
                 "network",
@@ -135,8 +161,55 @@ class Servers:
                 extra_j=network_j,
                 **about,
             )
-        yield self._clock.until(end_s)
-        return not cost.failed
+        yield from self.until(edge, end_s if share == 1.0 else cut_s)
+        return not failed
+
+    def fails_s(self, edge: int | None) -> float:
+        """When an edge server that is at work fails next; inf: never, as the cloud."""
+        return np.inf if edge is None else self._failures.fails_s(edge, self._clock.now_s)
+
+    def until(self, edge: int | None, time_s: float) -> Waiting:
+        """An edge server (None: the cloud) waits, works or sends until `time_s`.
+
+        Raises `Crashed` if it fails before.
+        """
+        fails_s = self.fails_s(edge)
+        if edge is None or time_s < fails_s:
+            yield self._clock.until(time_s)
+            return
+        yield self._clock.until(fails_s)
+        self.check(edge)
+
+    def check(self, edge: int | None) -> None:
+        """Raises `Crashed` if an edge server has just failed."""
+        now_s = self._clock.now_s
+        if edge is not None and self.fails_s(edge) <= now_s:
+            works_s = self._failures.works_s(edge, now_s)
+            self._note_crash("edge_server", edge, works_s)
+            raise Crashed(edge, works_s)
+
+    def working(self, edge: int) -> Waiting:
+        """Wait until an edge server works."""
+        works_s = self._failures.works_s(edge, self._clock.now_s)
+        if works_s > self._clock.now_s:
+            with self._clock.waiting(f"edge-{edge}", "its repair"):
+                yield self._clock.until(works_s)
+
+    def _connected(self, edge: int, version: int, round_number: int) -> Waiting:
+        """Wait until an edge server's link to the cloud works."""
+        works_s = self._link_failures.works_s(edge, self._clock.now_s)
+        if works_s > self._clock.now_s:
+            self._note_crash("cloud_link", edge, works_s, version=version, round=round_number)
+            yield from self.until(edge, works_s)
+
+    def _note_crash(self, what: str, edge: int, works_s: float, **columns: Any) -> None:
+        away_s = works_s - self._clock.now_s
+        self.note(edge, "crash", {"what": what}, value=away_s, **columns)
+
+    def _share_until(self, stops_s: float, duration_s: float) -> float:
+        """How much of an activity that begins now is done before something fails."""
+        left_s = stops_s - self._clock.now_s
+        return 1.0 if left_s >= duration_s else max(left_s, 0.0) / duration_s
 
     def note(self, tier: int | None, kind: str, detail: Mapping[str, Any], **columns: Any) -> None:
         """A row that takes no time, by edge server `tier` or the cloud (None)."""

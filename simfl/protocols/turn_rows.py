@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.eventlog import KIND_INDEX
 from simfl.eventrows import Columns, make_rows, take_rows
+from simfl.protocols.details import as_json
+from simfl.system.presence import Mishap
 from simfl.system.turn_plan import TurnPlan
 
 IntArray = NDArray[np.int64]
@@ -15,9 +19,14 @@ FloatArray = NDArray[np.float64]
 QUERY = ', "query": true'
 
 
-def idle_rows(clients: IntArray, since_s: FloatArray, now_s: float, idle_w: FloatArray) -> Columns:
-    """Clients that waited until now."""
+def idle_rows(
+    clients: IntArray, since_s: FloatArray, now_s: float, idle_w: FloatArray, unmet_j: FloatArray
+) -> Columns:
+    """Clients that waited until now; their batteries did not give `unmet_j` of their idle power."""
     duration_s = now_s - since_s
+    detail: list[str | None] = [None] * clients.size
+    for place in np.flatnonzero(unmet_j).tolist():
+        detail[place] = f'{{"unmet_j": {float(unmet_j[place])!r}}}'
     return make_rows(
         clients.size,
         kind=KIND_INDEX["idle"],
@@ -25,8 +34,22 @@ def idle_rows(clients: IntArray, since_s: FloatArray, now_s: float, idle_w: Floa
         start_s=since_s,
         time_s=now_s,
         duration_s=duration_s,
-        energy_j=idle_w * duration_s,
+        energy_j=idle_w * duration_s - unmet_j,
+        extra_j=-unmet_j,
+        detail=detail,
     )
+
+
+def mishap_row(mishap: Mishap) -> dict[str, Any]:
+    """What befalls a client in mid-turn, as a row that takes no time."""
+    detail = {"stage": mishap.stage, "then": "goes_on" if mishap.goes_on else "ends"}
+    return {
+        "kind": mishap.cause,
+        "actor": mishap.client,
+        "time_s": mishap.time_s,
+        "value": mishap.lasts_s,
+        "detail": as_json(detail),
+    }
 
 
 def turn_rows(

@@ -19,6 +19,7 @@ from simfl.protocols.flight import Flight
 from simfl.protocols.late import Late
 from simfl.protocols.observations import FLAT, Observations
 from simfl.protocols.patience import UNLIMITED, Patience
+from simfl.protocols.servers import Crashed
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
@@ -72,7 +73,7 @@ class Turns:
 
         What is delivered are the updates that are there by then: none, if all messages were lost.
         `held_bytes` of what each is sent it has already. Raises ValueError for a client that is
-        still under way.
+        still under way, and `Crashed` when the edge server fails meanwhile.
         """
         now_s = self._clock.now_s
         self._late.observe(now_s)
@@ -106,7 +107,12 @@ class Turns:
         self._under_way[cohort] = flight
         who = "the server" if edge is None else f"edge-{edge}"
         with self._clock.waiting(who, f"{clients.size} clients' uploads"):
-            closed_s = yield from flight.closed(patience, self._values.min_updates)
+            try:
+                closed_s = yield from flight.closed(patience, self._values.min_updates)
+            except Crashed:
+                del self._under_way[cohort]
+                self._observations.turns(flight.reports(flight.arrives_s <= self._clock.now_s))
+                raise
         del self._under_way[cohort]
         if edge is None:
             self._observations.arrived(FLAT, self._clock.now_s - now_s)
@@ -130,6 +136,10 @@ class Turns:
         for flight in self._under_way.values():
             self._observations.turns(flight.reports(flight.arrives_s <= now_s))
         self._under_way.clear()
+
+    def forget(self, edge: int) -> None:
+        """An edge server has lost the updates that it was to carry over."""
+        self._late.forget(edge)
 
     def _frequency_hz(
         self, clients: IntArray, work: FloatArray, round_number: int, tier: int

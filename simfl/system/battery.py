@@ -6,7 +6,8 @@ spilled, what it cannot give is unmet, and over any interval
 
     change of charge = charged - drawn,  charged = supply - spilled,  drawn = load - unmet.
 
-A system model for protocols to use; the turns of today's protocols are not cut short by it.
+A client takes part that is charged to `lowest` or is being charged. One whose battery has run empty
+is off, and stays so until it is charged to `lowest`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from simfl.system.cost import FloatArray, IntArray
 from simfl.system.series import StepSeries
+
+BoolArray = NDArray[np.bool_]
+
+_ROUNDING = 1e-9
+"""Of a capacity: a level reached up to this is reached."""
+_MOST_STEPS = 1000
+"""Steps of the supplies for which a client's return is looked for: a year of days and nights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +65,17 @@ class Flow:
 class Batteries:
     """The charge of every client's battery, each known at a time of its own.
 
-    Columns over clients: `capacity_j`, inf for mains power; `charge_j` at `time_s`. A client costs
-    work when it is asked about, for the steps of its supplies since it last was.
+    Columns over clients: `capacity_j`, inf for mains power; `charge_j` at `time_s`, and whether it
+    is `off`. A client costs work when it is asked about, for the steps of its supplies since it
+    last was.
     """
 
     def __init__(
-        self, capacity_j: ArrayLike, charge_j: ArrayLike, supplies: Sequence[Supply] = ()
+        self,
+        capacity_j: ArrayLike,
+        charge_j: ArrayLike,
+        supplies: Sequence[Supply] = (),
+        lowest: float = 0.2,
     ) -> None:
         self.capacity_j = np.asarray(capacity_j, dtype=float)
         charge = np.broadcast_to(np.asarray(charge_j, dtype=float), self.capacity_j.shape)
@@ -70,7 +83,9 @@ class Batteries:
             raise ValueError("charge_j: must lie between 0 and capacity_j, which is above 0")
         self.charge_j = np.where(np.isinf(self.capacity_j), np.inf, charge)
         self.time_s = np.zeros(self.capacity_j.shape)
+        self.off = self.charge_j == 0
         self._supplies = tuple(supplies)
+        self._lowest = lowest
 
     def advance(self, clients: IntArray, until_s: ArrayLike, load_w: ArrayLike) -> Flow:
         """Let clients (each once) draw `load_w` from their own time to `until_s`; what flowed.
@@ -81,15 +96,19 @@ class Batteries:
         load = np.broadcast_to(np.asarray(load_w, dtype=float), clients.shape)
         if (end_s < self.time_s[clients]).any():
             raise ValueError("a battery is advanced into its past")
-        charge_j, flow = self._walk(clients, end_s, load)
-        self.charge_j[clients], self.time_s[clients] = charge_j, end_s
+        charge_j, off, flow = self._walk(clients, end_s, load)
+        self.charge_j[clients], self.off[clients], self.time_s[clients] = charge_j, off, end_s
         return flow
+
+    def switch_off(self, clients: IntArray) -> None:
+        """These have run empty, but for a rounding error."""
+        self.charge_j[clients], self.off[clients] = 0.0, True
 
     def foresee(self, clients: IntArray, until_s: ArrayLike, load_w: ArrayLike) -> Flow:
         """What `advance` would say, without doing it: does the battery last for this turn?"""
         end_s = np.broadcast_to(np.asarray(until_s, dtype=float), clients.shape)
         load = np.broadcast_to(np.asarray(load_w, dtype=float), clients.shape)
-        return self._walk(clients, end_s, load)[1]
+        return self._walk(clients, end_s, load)[2]
 
     def level(self, clients: IntArray) -> FloatArray:
         """Charge over capacity at each client's own time; NaN for mains power."""
@@ -104,34 +123,76 @@ class Batteries:
             (supply.power_w(clients, at_s) for supply in self._supplies), np.zeros(clients.shape)
         )
 
-    def can_take_part(self, clients: IntArray, lowest: float) -> NDArray[np.bool_]:
-        """Whether each is charged to `lowest` or more, is being charged, or has mains power."""
+    def can_take_part(self, clients: IntArray) -> BoolArray:
+        """Whether each is on, at its own time, and charged enough or being charged."""
         charging = self.supply_w(clients, self.time_s[clients]) > 0
-        level = self.level(clients)
-        return charging | np.isnan(level) | (level >= lowest)
+        enough = self._charged(clients, self.charge_j[clients])
+        able: BoolArray = ~self.off[clients] & (charging | enough)
+        return able
+
+    def ready_s(self, clients: IntArray, load_w: FloatArray) -> FloatArray:
+        """When each could take part if it drew `load_w` until then; inf: not for a year."""
+        at_s, charge_j = self.time_s[clients], self.charge_j[clients]
+        off, until_s = self.off[clients], np.full(clients.size, np.inf)
+        peak_w = sum(
+            (one.scale[clients] * one.series.values.max() for one in self._supplies),
+            np.zeros(clients.size),
+        )
+        ever = np.where(off, peak_w > load_w, peak_w > 0) | self._charged(clients, charge_j)
+        open_ = np.flatnonzero(ever)
+        for _ in range(_MOST_STEPS if open_.size else 0):
+            who, now_s, before = clients[open_], at_s[open_], charge_j[open_]
+            in_w, stop_s = self.supply_w(who, now_s), self._next_change_s(who, now_s)
+            gain_w = in_w - load_w[open_]
+            missing_j = np.maximum(self._lowest * self.capacity_j[who] - before, 0.0)
+            wait_s = np.divide(missing_j, gain_w, out=np.full(open_.size, np.inf), where=gain_w > 0)
+            wait_s[~off[open_] & ((in_w > 0) | (missing_j == 0))] = 0.0
+            ready = now_s + wait_s <= stop_s
+            until_s[open_[ready]] = (now_s + wait_s)[ready]
+            goes_on = ~ready & np.isfinite(stop_s)
+            open_ = open_[goes_on]
+            if not open_.size:
+                break
+            lasts_s = (stop_s - now_s)[goes_on]
+            after = before[goes_on] + gain_w[goes_on] * lasts_s
+            charge_j[open_] = np.clip(after, 0.0, self.capacity_j[clients[open_]])
+            off[open_] |= after < 0
+            at_s[open_] = stop_s[goes_on]
+        return until_s
+
+    def _charged(self, clients: IntArray, charge_j: FloatArray) -> BoolArray:
+        """Whether a charge is enough to take part with."""
+        enough: BoolArray = charge_j >= (self._lowest - _ROUNDING) * self.capacity_j[clients]
+        return enough
+
+    def _next_change_s(self, clients: IntArray, time_s: FloatArray) -> FloatArray:
+        """When one of the supplies changes next; inf: never."""
+        stop_s = np.full(clients.size, np.inf)
+        for supply in self._supplies:
+            stop_s = np.minimum(stop_s, supply.next_change_s(clients, time_s))
+        return stop_s
 
     def _walk(
         self, clients: IntArray, end_s: FloatArray, load_w: FloatArray
-    ) -> tuple[FloatArray, Flow]:
-        """Charges at the end, and the flows on the way, from one step of a supply to the next."""
-        at_s, charge_j = self.time_s[clients], self.charge_j[clients]
+    ) -> tuple[FloatArray, BoolArray, Flow]:
+        """Charges at the end, who is off then, and the flows, step by step of the supplies."""
+        at_s, charge_j, off = self.time_s[clients], self.charge_j[clients], self.off[clients]
         supplied, spilled, unmet = np.zeros((3, clients.size))
         empty_s = np.full(clients.size, np.inf)
         under_way = np.flatnonzero(at_s < end_s)
         while under_way.size:
             who, now_s = clients[under_way], at_s[under_way]
-            stop_s = end_s[under_way]
-            for supply in self._supplies:
-                stop_s = np.minimum(stop_s, supply.next_change_s(who, now_s))
+            stop_s = np.minimum(end_s[under_way], self._next_change_s(who, now_s))
             lasts_s = stop_s - now_s
             in_w, out_w = self.supply_w(who, now_s), load_w[under_way]
             before = charge_j[under_way]
             after = before + (in_w - out_w) * lasts_s
-            runs_dry = (after < 0) & np.isinf(empty_s[under_way])
-            drain_w = np.where(runs_dry, out_w - in_w, 1.0)
+            first = (after < 0) & np.isinf(empty_s[under_way])
+            drain_w = np.where(first, out_w - in_w, 1.0)
             dry_s = now_s + before / drain_w
-            empty_s[under_way] = np.where(runs_dry, dry_s, empty_s[under_way])
+            empty_s[under_way] = np.where(first, dry_s, empty_s[under_way])
             kept = np.clip(after, 0.0, self.capacity_j[who])
+            off[under_way] = (off[under_way] | (after < 0)) & ~self._charged(who, kept)
             mains = np.isinf(before)
             supplied[under_way] += np.where(mains, 0.0, in_w * lasts_s)
             with np.errstate(invalid="ignore"):
@@ -140,4 +201,4 @@ class Batteries:
             charge_j[under_way], at_s[under_way] = kept, stop_s
             under_way = under_way[stop_s < end_s[under_way]]
         total_j = load_w * (end_s - self.time_s[clients])
-        return charge_j, Flow(supplied - spilled, total_j - unmet, spilled, unmet, empty_s)
+        return charge_j, off, Flow(supplied - spilled, total_j - unmet, spilled, unmet, empty_s)

@@ -36,6 +36,9 @@ class Charging:
         0.5,
         1.0,
     )
+    lowest: Annotated[
+        float, "> 0", "<= 1", "level to take part with unless charging, and to restart at"
+    ] = 0.2
 
     def __post_init__(self) -> None:
         if self.plug_in_s == self.unplug_s:
@@ -63,7 +66,7 @@ class Charging:
             supplies.append(Supply(self._harvest(), scale, np.zeros(client.size)))
         mains = np.isinf(capacity_j)
         charge_j = np.where(mains, 0.0, level * np.where(mains, 0.0, capacity_j))
-        return Batteries(capacity_j, charge_j, supplies)
+        return Batteries(capacity_j, charge_j, supplies, self.lowest)
 
     def _charger(self) -> StepSeries:
         plug_in, unplug = self.plug_in_s, self.unplug_s

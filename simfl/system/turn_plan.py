@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,69 @@ class TurnPlan:
     def compute_j(self) -> FloatArray:
         """Joules beyond idle power while the client computes."""
         return self.dynamic_j + self.static_j + self.compute_tail_j
+
+    def times_s(self, now_s: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Begin, and download, computation and upload done, of turns that begin now.
+
+        Of a turn whose download failed: what would have followed.
+        """
+        downloaded_s = now_s + self.download_s
+        computed_s = downloaded_s + self.compute_s
+        begun_s = np.full_like(downloaded_s, now_s)
+        return begun_s, downloaded_s, computed_s, computed_s + self.upload_s
+
+    def unheard_after(self, fails_s: float, now_s: float) -> TurnPlan:
+        """The turns where their server fails at `fails_s`: later messages are lost, all of them."""
+        _, downloaded_s, _, uploaded_s = self.times_s(now_s)
+        down, up = downloaded_s > fails_s, uploaded_s > fails_s
+        return replace(
+            self,
+            down_lost_bytes=np.where(
+                down, self.download_attempts * self.down_bytes, self.down_lost_bytes
+            ),
+            download_failed=self.download_failed | (down & (self.down_bytes > 0)),
+            up_lost_bytes=np.where(up, self.upload_attempts * self.up_bytes, self.up_lost_bytes),
+            upload_failed=self.upload_failed | up,
+        )
+
+    def cut(self, stage: IntArray, share: FloatArray) -> TurnPlan:
+        """The turns where each ends after `share` of a stage, 0, 1, 2 in their order (3: whole).
+
+        Seconds and joules of that stage are pro rata. A message that is cut off is lost, as often
+        as it had been sent; of what would have followed nothing happens.
+        """
+        down, compute, up = (np.where(stage == one, share, 1.0) for one in range(3))
+        download_attempts = np.ceil(self.download_attempts * down).astype(np.int64)
+        goes_up = stage >= 2
+        up = np.where(goes_up, up, 0.0)
+        upload_attempts = np.ceil(self.upload_attempts * up).astype(np.int64)
+        return replace(
+            self,
+            download_s=self.download_s * down,
+            download_j=self.download_j * down,
+            download_network_j=self.download_network_j * down,
+            download_promotion_j=self.download_promotion_j * down,
+            download_attempts=download_attempts,
+            down_lost_bytes=np.where(
+                stage == 0, download_attempts * self.down_bytes, self.down_lost_bytes
+            ),
+            download_failed=self.download_failed | (stage == 0),
+            cycles=self.cycles * compute,
+            compute_s=self.compute_s * compute,
+            dynamic_j=self.dynamic_j * compute,
+            static_j=self.static_j * compute,
+            compute_tail_j=self.compute_tail_j * compute,
+            up_bytes=self.up_bytes * goes_up,
+            upload_s=self.upload_s * up,
+            upload_j=self.upload_j * up,
+            upload_network_j=self.upload_network_j * up,
+            upload_promotion_j=self.upload_promotion_j * up,
+            upload_attempts=upload_attempts,
+            up_lost_bytes=np.where(
+                stage == 2, upload_attempts * self.up_bytes, self.up_lost_bytes * goes_up
+            ),
+            upload_failed=self.upload_failed | (stage <= 2),
+        )
 
     @classmethod
     def of(

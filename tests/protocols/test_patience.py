@@ -48,9 +48,9 @@ def events(folder):
 )
 def test_a_round_closes_when_enough_are_there_or_at_the_deadline(patience, least, closes_s):
     """Dispatched at 10 s, uploads at 11, 12, 14, 17 and 19 s; `least` are awaited in any case."""
-    uploaded_s = np.array([14.0, 11.0, 19.0, 12.0, 17.0])
+    uploaded_s, stay = np.array([14.0, 11.0, 19.0, 12.0, 17.0]), np.zeros(5, dtype=bool)
 
-    assert patience.closes_s(10.0, uploaded_s, 19.0, least) == closes_s
+    assert patience.closes_s(10.0, uploaded_s, uploaded_s, least, stay) == closes_s
 
 
 @pytest.mark.parametrize("factor", [1.1, 1.3, 1.7])
@@ -59,11 +59,21 @@ def test_over_selection_is_not_rounded_up(factor, tens):
     """13 selected at 1.3 times too many are 10 waited for, whatever 13 / 1.3 rounds to."""
     selected = round(10 * tens * factor)
 
-    closes_s = Patience(over_selection=factor).closes_s(
-        0.0, np.arange(1.0, selected + 1), np.inf, 1
-    )
+    uploaded_s, stay = np.arange(1.0, selected + 1), np.zeros(selected, dtype=bool)
+
+    closes_s = Patience(over_selection=factor).closes_s(0.0, uploaded_s, uploaded_s, 1, stay)
 
     assert closes_s == 10 * tens
+
+
+@pytest.mark.parametrize(("away", "closes_s"), [([0, 0], 7.0), ([1, 0], 9.0), ([1, 1], 3.0)])
+def test_beyond_the_deadline_nobody_who_went_away_is_awaited(away, closes_s):
+    """Uploads at 7 and 9 s, a deadline at 3 s: the first of those that stayed is awaited."""
+    uploaded_s = np.array([7.0, 9.0])
+
+    one = Patience(deadline_s=3.0).closes_s(0.0, uploaded_s, uploaded_s, 1, np.array(away) > 0)
+
+    assert one == closes_s
 
 
 @pytest.mark.parametrize("late", ["drop", "carry_over"])

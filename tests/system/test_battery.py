@@ -14,10 +14,10 @@ ONE = np.array([0])
 NIGHT = StepSeries([0.0, 100.0, 200.0], [4.0, 0.0, 2.0], period_s=300.0)
 
 
-def charged_at_night(charge_j: float, capacity_j: float = 1000.0) -> Batteries:
+def charged_at_night(charge_j: float, capacity_j: float = 1000.0, lowest: float = 0.2) -> Batteries:
     """One battery with 4 W for 100 s, nothing for 100 s, 2 W for 100 s, and again."""
     supply = Supply(NIGHT, np.ones(1), np.zeros(1))
-    return Batteries(np.array([capacity_j]), charge_j, [supply])
+    return Batteries(np.array([capacity_j]), charge_j, [supply], lowest)
 
 
 def test_a_constant_load_drains_linearly() -> None:
@@ -71,17 +71,48 @@ def test_mains_power_never_ends() -> None:
     assert (flow.drawn_j[0], flow.unmet_j[0], flow.charged_j[0]) == (150e6, 0.0, 0.0)
     assert (flow.empty_s[0], flow.spilled_j[0]) == (np.inf, 0.0)
     assert np.isnan(battery.level(ONE)[0])
-    assert battery.can_take_part(np.array([0, 1]), 0.5).tolist() == [True, False]
+    assert battery.can_take_part(np.array([0, 1])).tolist() == [True, False]
 
 
-def test_charging_clients_take_part() -> None:
+@pytest.mark.parametrize(("lowest", "enough"), [(0.9, False), (0.3, True)])
+def test_charging_clients_take_part(lowest: float, enough: bool) -> None:
     """A level below the lowest is excused while the charger is plugged in."""
-    battery = charged_at_night(100.0)
+    battery = charged_at_night(100.0, lowest=lowest)
 
-    assert battery.can_take_part(ONE, 0.5)[0]
+    assert battery.can_take_part(ONE)[0]
     battery.advance(ONE, 150.0, 1.0)
-    assert not battery.can_take_part(ONE, 0.9)[0]
-    assert battery.can_take_part(ONE, 0.3)[0]
+    assert battery.can_take_part(ONE)[0] == enough
+
+
+def test_an_empty_battery_is_off_until_it_is_charged() -> None:
+    """50 J at 1 W are gone 50 s into the dark; 2 W less 1 W make 60 J, the lowest, after 60 s.
+
+    Somebody with 10 J that was never empty comes back when the charger does.
+    """
+    empty = charged_at_night(0.0, capacity_j=300.0)
+    empty.advance(ONE, 100.0, 3.5)
+    empty.advance(ONE, 160.0, 1.0)
+    low = charged_at_night(10.0, capacity_j=300.0)
+    low.advance(ONE, 100.0, 4.0)
+
+    assert empty.off[0]
+    assert not empty.can_take_part(ONE)[0]
+    assert empty.ready_s(ONE, np.ones(1))[0] == pytest.approx(260.0)
+    empty.advance(ONE, 255.0, 1.0)
+    assert not empty.can_take_part(ONE)[0]
+    empty.advance(ONE, empty.ready_s(ONE, np.ones(1)), 1.0)
+    assert empty.can_take_part(ONE)[0]
+    assert not low.can_take_part(ONE)[0]
+    assert low.ready_s(ONE, np.zeros(1))[0] == 200.0
+
+
+def test_what_never_charges_never_comes_back() -> None:
+    """No supply, or one that the client itself uses up."""
+    dark = Batteries(np.array([100.0]), 10.0)
+    weak = Batteries(np.array([100.0]), 0.0, [Supply(NIGHT, np.ones(1), np.zeros(1))])
+
+    assert dark.ready_s(ONE, np.ones(1))[0] == np.inf
+    assert weak.ready_s(ONE, np.full(1, 4.0))[0] == np.inf
 
 
 def test_foreseeing_changes_nothing() -> None:

@@ -13,7 +13,7 @@ IntArray = NDArray[np.int64]
 
 
 class Availability(ABC):
-    """Says which clients can be dispatched at a moment; a turn once begun is finished.
+    """Says which clients are there at a moment, and for how long.
 
     Vectorised over clients and without state: what it says of a client at a time depends on
     neither who asks nor how often. Randomness comes from `streams`. What is computed on the way may

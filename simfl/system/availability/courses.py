@@ -16,7 +16,8 @@ BoolArray = NDArray[np.bool_]
 class Courses:
     """Per client the sojourn that was last asked about: a cache of what the seed determines.
 
-    Columns have a row per client asked so far; `_row_of` leads from client numbers to rows.
+    Columns have a row per client asked so far; `_row_of` leads from client numbers to rows. Draws
+    are addressed by `component`: processes of different names have nothing to do with one another.
     """
 
     def __init__(
@@ -26,8 +27,9 @@ class Courses:
         absent: Sojourn,
         share_beta: tuple[float, float] | None,
         diurnal: Diurnal | None,
+        component: str = "availability",
     ) -> None:
-        self._streams = streams
+        self._streams, self._component = streams, component
         self._present, self._absent = present, absent
         self._share_beta, self._diurnal = share_beta, diurnal
         self._row_of: IntArray = np.full(0, -1, dtype=np.int64)
@@ -72,18 +74,19 @@ class Courses:
         """As told, or so long that a client's own availability is what was drawn for it."""
         if self._share_beta is None:
             return np.full(clients.size, self._absent.mean_s)
-        share = self._streams.beta(*self._share_beta, "availability.share", clients)
+        share = self._streams.beta(*self._share_beta, f"{self._component}.share", clients)
         return self._present.mean_s * (1.0 - share) / share
 
     def _begin(self, rows: IntArray) -> None:
         """The state at time 0, as of a process that has always been going on."""
         clients, present_s, absent_s = self._client[rows], self._present.mean_s, self._absent_mean_s
         share = present_s / (present_s + absent_s[rows])
-        there = self._streams.uniform("availability.start", clients) < share
+        there = self._streams.uniform(f"{self._component}.start", clients) < share
         left = np.where(
             there,
-            present_s * self._present.residuals(self._streams, "availability.first", clients),
-            absent_s[rows] * self._absent.residuals(self._streams, "availability.gone", clients),
+            present_s * self._present.residuals(self._streams, f"{self._component}.first", clients),
+            absent_s[rows]
+            * self._absent.residuals(self._streams, f"{self._component}.gone", clients),
         )
         self._number[rows] = 0
         self._is_present[rows] = there
@@ -97,8 +100,13 @@ class Courses:
         clients, number = self._client[rows], self._number[rows]
         lasts = np.empty(rows.size)
         for state, law, mean_s, component in (
-            (there, self._present, np.full(rows.size, self._present.mean_s), "availability.stay"),
-            (~there, self._absent, self._absent_mean_s[rows], "availability.away"),
+            (
+                there,
+                self._present,
+                np.full(rows.size, self._present.mean_s),
+                f"{self._component}.stay",
+            ),
+            (~there, self._absent, self._absent_mean_s[rows], f"{self._component}.away"),
         ):
             own = np.flatnonzero(state)
             drawn = law.durations(self._streams, component, clients[own], number[own])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +13,11 @@ import numpy as np
 
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue, CatalogueError
+from simfl.system.charging import Charging
 from simfl.system.device import Server
+from simfl.system.failures import Faults
 from simfl.system.message_loss import MessageLoss
+from simfl.system.presence import Leaving
 from simfl.system.region import Electricity
 from simfl.system.world import World
 
@@ -41,6 +44,14 @@ class Population(ABC):
     ] = None
     message_loss: Annotated[
         MessageLoss | None, "lost messages are sent again; null: every message arrives"
+    ] = None
+
+    leaving: Annotated[
+        Leaving, "a client that goes away in mid-turn: goes on, goes on when it is back, or stops"
+    ] = "ignore"
+    faults: Annotated[Faults, "what crashes and is repaired"] = field(default_factory=Faults)
+    batteries: Annotated[
+        Charging | None, "devices with a battery run on it; null: everybody has mains power"
     ] = None
 
     def __post_init__(self) -> None:

@@ -1,0 +1,81 @@
+"""One dispatch of an edge server: download, rounds with its clients, upload to the cloud.
+
+The cloud always hears of it again: an edge server that crashes comes back when it is repaired, with
+nothing but what it had when it last reported; one without clients gives each round up after the
+deadline. Either has nothing new then, and nothing is merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from simfl.protocols.patience import Patience
+from simfl.protocols.run import Run
+from simfl.protocols.servers import Crashed
+from simfl.protocols.state_ref import StateRef
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Report:
+    """An edge server's state at the cloud (None: nothing new), and where that started from."""
+
+    edge: int
+    state: StateRef | None
+    downloaded_version: int
+    round_number: int
+    latency_s: float
+    participants: int
+
+
+def dispatched(
+    run: Run,
+    edge: int,
+    cloud: StateRef,
+    kept: StateRef,
+    round_number: int,
+    edge_rounds: int,
+    patience: Patience,
+) -> Generator[simpy.Event, Any, Report]:
+    """What an edge server with the state `kept` brings back from the cloud's state."""
+    began_s, participants = run.clock.now_s, np.zeros(0, dtype=np.int64)
+    yield from run.working(edge)
+    state: StateRef | None = None
+    try:
+        yield from run.backhaul(edge, cloud, round_number, uplink=False)
+        state = run.values.adopt(kept, cloud)
+        for _ in range(edge_rounds):
+            state, clients = yield from _round(run, edge, state, round_number, patience)
+            participants = np.union1d(participants, clients)
+        if participants.size:
+            yield from run.backhaul(edge, cloud, round_number, uplink=True)
+        else:
+            state = None
+    except Crashed as crash:
+        state, participants = None, participants[:0]
+        run.crashed(edge)
+        with run.clock.waiting(f"edge-{edge}", "its repair"):
+            yield run.clock.until(crash.works_s)
+    latency_s = run.clock.now_s - began_s
+    return Report(edge, state, cloud.version, round_number, latency_s, participants.size)
+
+
+def _round(
+    run: Run, edge: int, state: StateRef, round_number: int, patience: Patience
+) -> Generator[simpy.Event, Any, tuple[StateRef, IntArray]]:
+    """One round of an edge server; its next state, and whose updates are in it."""
+    members, wait_s = run.members(edge), patience.deadline_s
+    chosen = yield from run.select(state, members, round_number, edge, wait_s)
+    if not chosen.size:
+        return state, chosen
+    delivered = yield from run.turns(chosen, state, round_number, edge, patience)
+    if run.arrived(delivered):
+        state = yield from run.aggregate(state, delivered, round_number, edge)
+    return state, delivered.clients

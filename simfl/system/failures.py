@@ -1,0 +1,71 @@
+"""What breaks and is repaired: clients, edge servers, links between edge servers and the cloud.
+
+Each of them works and fails in turn, an alternating renewal process from draws of its own: how
+often edge servers crash changes nothing about who is present, fades or computes how fast. With
+exponential times between failures of mean MTBF a task of t seconds is hit with probability
+1 - exp(-t / MTBF).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from simfl.streams import Streams
+from simfl.system.availability.courses import BoolArray, Courses
+from simfl.system.availability.sojourn import Sojourn
+from simfl.system.cost import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Outages:
+    """How long something works until it fails, and how long until it is repaired."""
+
+    works: Annotated[Sojourn, "from repair to failure"]
+    broken: Annotated[Sojourn, "from failure to repair"]
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What fails; null: never. The state of a run at time 0 is that of one long under way."""
+
+    clients: Annotated[Outages | None, "a client that crashes loses its turn"] = None
+    edge_servers: Annotated[
+        Outages | None, "an edge server that crashes loses what it has not sent to the cloud"
+    ] = None
+    cloud_link: Annotated[
+        Outages | None, "between an edge server and the cloud; a message cut off is sent again"
+    ] = None
+
+
+class Failures:
+    """When machines of one kind fail and work again; `outages` None: they never fail."""
+
+    def __init__(self, outages: Outages | None, streams: Streams, component: str) -> None:
+        self._courses: Courses | None = None
+        if outages is not None:
+            works, broken = outages.works, outages.broken
+            self._courses = Courses(streams, works, broken, None, None, component)
+
+    @property
+    def never(self) -> bool:
+        """Whether they never fail."""
+        return self._courses is None
+
+    def at(self, machines: IntArray, time_s: float) -> tuple[BoolArray, FloatArray]:
+        """Whether each works at `time_s`, and when that changes next; inf: never."""
+        if self._courses is None:
+            return np.ones(machines.size, dtype=bool), np.full(machines.size, np.inf)
+        return self._courses.at(machines, time_s)
+
+    def fails_s(self, machine: int, time_s: float) -> float:
+        """When a machine fails next: `time_s`, if it does not work then; inf: never."""
+        working, until_s = self.at(np.array([machine]), time_s)
+        return float(until_s[0]) if working[0] else time_s
+
+    def works_s(self, machine: int, time_s: float) -> float:
+        """When a machine works again: `time_s`, if it does."""
+        working, until_s = self.at(np.array([machine]), time_s)
+        return time_s if working[0] else float(until_s[0])

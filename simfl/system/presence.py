@@ -1,0 +1,279 @@
+"""Which clients are there, and which turns are cut short: absences, crashes, empty batteries.
+
+All that can befall a turn is known when it begins: absences and crashes are fixed by the seed, and
+a battery's course by the turn's own load. A turn is therefore cut when it is planned.
+
+Choices
+1. A client that leaves in mid-turn goes on (`ignore`), goes on when it is back (`pause`: work
+   continues only while it is there, as in FLASH, WWW 2021), or drops its turn (`abort`).
+2. A crash ends the turn, and so does a battery that runs empty. The server notices at once.
+3. A message that is cut off is lost, every attempt begun so far; a paused one goes on where it was.
+4. The joules of a paused stage are spread evenly over its time.
+5. A client whose battery is empty is off; its idle power is not drawn then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability
+from simfl.system.battery import Batteries, BoolArray
+from simfl.system.cost import FloatArray, IntArray
+from simfl.system.failures import Failures
+from simfl.system.turn_plan import TurnPlan
+
+Leaving = Literal["ignore", "pause", "abort"]
+STAGES = ("download", "compute", "upload")
+CAUSES = ("unavailable", "crash", "battery_empty")
+
+
+@dataclass(frozen=True)
+class Mishap:
+    """What befalls a client in mid-turn: one of `CAUSES`, when, in which stage.
+
+    `lasts_s` is how long it is away, NaN for an empty battery. Unless the turn `goes_on`, it ends
+    there.
+    """
+
+    client: int
+    cause: str
+    time_s: float
+    stage: str
+    lasts_s: float
+    goes_on: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What becomes of planned turns: the plan, cut where it is, and when each is cut (inf: never).
+
+    `computed` says whose computation comes to its end.
+    """
+
+    plan: TurnPlan
+    stops_s: FloatArray
+    computed: BoolArray
+    mishaps: list[Mishap]
+
+
+class Presence:
+    """Availability, crashes and batteries of clients, as one; `batteries` None is mains power.
+
+    `idle_w` is what each client draws while it does nothing.
+    """
+
+    def __init__(
+        self,
+        availability: Availability,
+        leaving: Leaving,
+        failures: Failures,
+        batteries: Batteries | None,
+        idle_w: FloatArray,
+        streams: Streams,
+    ) -> None:
+        self._availability = availability
+        self._leaving = leaving
+        self._failures = failures
+        self._batteries = batteries
+        self._idle_w = idle_w
+        self._streams = streams
+        self._untroubled = leaving == "ignore" and failures.never and batteries is None
+        self._unmet_j: FloatArray = np.zeros(0 if batteries is None else idle_w.size)
+        # What is known of a client that cannot take part stays true until it can.
+        self._ready_s = np.zeros_like(self._unmet_j)
+
+    def there(self, clients: IntArray, now_s: float) -> BoolArray:
+        """Which clients could begin a turn now, were they free."""
+        there = self._availability.available(clients, now_s, self._streams)
+        there = there & self._failures.at(clients, now_s)[0]
+        if self._batteries is not None:
+            self.settle(clients, now_s)
+            there &= self._batteries.can_take_part(clients)
+        return there
+
+    def next_s(self, clients: IntArray, now_s: float) -> FloatArray:
+        """Before when none of `clients`, not there now, will be; inf: never.
+
+        What keeps it away may change then for another reason: ask again.
+        """
+        next_s = np.full(clients.size, now_s)
+        away = ~self._availability.available(clients, now_s, self._streams)
+        if away.any():
+            next_s[away] = self._availability.next_s(clients[away], now_s, self._streams)
+        working, until_s = self._failures.at(clients, now_s)
+        next_s = np.where(working, next_s, np.maximum(next_s, until_s))
+        if self._batteries is not None:
+            low = ~self._batteries.can_take_part(clients)
+            unknown = clients[low & (self._ready_s[clients] <= now_s)]
+            self._ready_s[unknown] = self._batteries.ready_s(unknown, self._idle_w[unknown])
+            next_s[low] = np.maximum(next_s[low], self._ready_s[clients[low]])
+        return next_s
+
+    def anybody(self, now_s: float) -> bool:
+        """Whether any client at all is there, or ever will be."""
+        clients = np.arange(self._idle_w.size)
+        there, next_s = self.there(clients, now_s), self.next_s(clients, now_s)
+        return bool((there | np.isfinite(next_s)).any())
+
+    def level(self, clients: IntArray) -> FloatArray:
+        """Charge over capacity when each was last looked at; NaN for mains power."""
+        if self._batteries is None:
+            return np.full(clients.size, np.nan)
+        return self._batteries.level(clients)
+
+    def settle(self, clients: IntArray, now_s: float) -> IntArray:
+        """Let those that are free idle until now; who of them has been off meanwhile."""
+        if self._batteries is None:
+            return clients[:0]
+        free = clients[self._batteries.time_s[clients] < now_s]
+        flow = self._batteries.advance(free, now_s, self._idle_w[free])
+        self._unmet_j[free] += flow.unmet_j
+        return clients[self._unmet_j[clients] > 0]
+
+    def spend(
+        self, clients: IntArray, start_s: FloatArray, end_s: FloatArray, joules: FloatArray
+    ) -> None:
+        """Draw what a message beside their turns takes; a battery that is empty gives nothing."""
+        if self._batteries is None:
+            return
+        lasts_s = end_s - start_s
+        active_w = np.divide(joules, lasts_s, out=np.zeros(clients.size), where=lasts_s > 0)
+        for until_s, load_w in ((start_s, 0.0), (end_s, active_w)):
+            flow = self._batteries.advance(clients, until_s, self._idle_w[clients] + load_w)
+            self._unmet_j[clients] += flow.unmet_j
+
+    def take_unmet_j(self, clients: IntArray) -> FloatArray:
+        """Joules of idle power that empty batteries did not give; each is told once."""
+        if self._batteries is None:
+            return np.zeros(clients.size)
+        unmet_j = self._unmet_j[clients]
+        self._unmet_j[clients] = 0.0
+        return unmet_j
+
+    def turns(
+        self, clients: IntArray, plan: TurnPlan, now_s: float, server_fails_s: float
+    ) -> Outcome:
+        """What becomes of turns that begin now; batteries are discharged by them.
+
+        Messages under way when their server fails, at `server_fails_s`, are lost.
+        """
+        never = np.full(clients.size, np.inf)
+        if self._untroubled and server_fails_s == np.inf:
+            return Outcome(plan, never, ~plan.download_failed, [])
+        plan, leaves_s, mishaps = self._with_absences(clients, plan, now_s)
+        if np.isfinite(server_fails_s):
+            plan = plan.unheard_after(server_fails_s, now_s)
+        times_s = np.stack(plan.times_s(now_s))
+        # After a failed download nothing follows, and takes no time.
+        times_s[2:] = np.where(plan.download_failed, times_s[1], times_s[2:])
+        # A model may round at its boundary: every turn lasts for the last bit at least.
+        soon_s = np.nextafter(now_s, np.inf)
+        fails_s = np.maximum(self._failures.at(clients, now_s)[1], soon_s)
+        stops_s = np.minimum(leaves_s, fails_s)
+        empty_s = self._discharge(clients, plan, times_s, stops_s)
+        causes_s = np.stack([leaves_s, fails_s, empty_s])
+        stops_s, cause = causes_s.min(axis=0), causes_s.argmin(axis=0)
+        stage = (times_s[1:] <= stops_s).sum(axis=0)
+        cut = np.flatnonzero(stage < len(STAGES))
+        if not cut.size:
+            return Outcome(plan, never, ~plan.download_failed, mishaps)
+        share = np.ones(clients.size)
+        begun_s, done_s = times_s[stage[cut], cut], times_s[stage[cut] + 1, cut]
+        share[cut] = (stops_s[cut] - begun_s) / (done_s - begun_s)
+        stops_s = np.where(stage < len(STAGES), stops_s, np.inf)
+        until_s = dict(zip(clients.tolist(), stops_s.tolist(), strict=True))
+        mishaps = [one for one in mishaps if one.time_s < until_s[one.client]]
+        for place in cut.tolist():
+            client, stop_s = int(clients[place]), float(stops_s[place])
+            name = CAUSES[cause[place]]
+            away_s = self._away_s(client, name, stop_s)
+            mishaps.append(Mishap(client, name, stop_s, STAGES[stage[place]], away_s, False))
+        computed = ~plan.download_failed & (stage >= 2)
+        return Outcome(plan.cut(stage, share), stops_s, computed, mishaps)
+
+    def _with_absences(
+        self, clients: IntArray, plan: TurnPlan, now_s: float
+    ) -> tuple[TurnPlan, FloatArray, list[Mishap]]:
+        """The plan with its pauses, when clients leave for good, and every pause."""
+        leaves_s, pauses = np.full(clients.size, np.inf), list[Mishap]()
+        if self._leaving == "ignore":
+            return plan, leaves_s, pauses
+        until_s = self._availability.until_s(clients, now_s, self._streams)
+        until_s = np.maximum(until_s, np.nextafter(now_s, np.inf))
+        if self._leaving == "abort":
+            return plan, until_s, pauses
+        stages_s = np.stack([plan.download_s, plan.compute_s, plan.upload_s])
+        stages_s[1:] *= ~plan.download_failed
+        for place in np.flatnonzero(now_s + stages_s.sum(axis=0) > until_s).tolist():
+            client = int(clients[place])
+            leaves_s[place] = self._stretch(client, stages_s[:, place], now_s, pauses)
+        download_s, compute_s, upload_s = stages_s
+        failed = plan.download_failed
+        paused = replace(
+            plan,
+            download_s=download_s,
+            compute_s=np.where(failed, plan.compute_s, compute_s),
+            upload_s=np.where(failed, plan.upload_s, upload_s),
+        )
+        return paused, leaves_s, pauses
+
+    def _stretch(
+        self, client: int, stages_s: FloatArray, now_s: float, pauses: list[Mishap]
+    ) -> float:
+        """Add a client's absences to its stages; when it leaves never to come back (inf: never)."""
+        at_s = now_s
+        for stage, lasts_s in enumerate(stages_s.tolist()):
+            begun_s, left_s = at_s, lasts_s
+            while True:
+                who = np.array([client])
+                leaves_s = float(self._availability.until_s(who, at_s, self._streams)[0])
+                leaves_s = max(leaves_s, float(np.nextafter(at_s, np.inf)))
+                if at_s + left_s <= leaves_s:
+                    break
+                left_s -= leaves_s - at_s
+                away_s = self._away_s(client, "unavailable", leaves_s)
+                if away_s == np.inf:
+                    stages_s[stage] = leaves_s + left_s - begun_s
+                    return leaves_s
+                if away_s > 0:
+                    pause = Mishap(client, "unavailable", leaves_s, STAGES[stage], away_s, True)
+                    pauses.append(pause)
+                at_s = leaves_s + away_s
+            at_s += left_s
+            stages_s[stage] = at_s - begun_s
+        return np.inf
+
+    def _away_s(self, client: int, cause: str, time_s: float) -> float:
+        """How long a client that is stopped at `time_s` is away."""
+        if cause == "crash":
+            return self._failures.works_s(client, time_s) - time_s
+        if cause == "battery_empty":
+            return float(np.nan)
+        who = np.array([client])
+        if self._availability.available(who, time_s, self._streams)[0]:
+            return 0.0
+        return float(self._availability.next_s(who, time_s, self._streams)[0]) - time_s
+
+    def _discharge(
+        self, clients: IntArray, plan: TurnPlan, times_s: FloatArray, stops_s: FloatArray
+    ) -> FloatArray:
+        """Draw what turns take until they end or stop; when a battery ran empty before (or inf)."""
+        batteries, empty_s = self._batteries, np.full(clients.size, np.inf)
+        if batteries is None:
+            return empty_s
+        self.settle(clients, float(times_s[0, 0]))
+        for stage, joules in enumerate((plan.download_j, plan.compute_j, plan.upload_j)):
+            lasts_s = times_s[stage + 1] - times_s[stage]
+            active_w = np.divide(joules, lasts_s, out=np.zeros(clients.size), where=lasts_s > 0)
+            load_w = self._idle_w[clients] + active_w
+            end_s = np.maximum(np.minimum(times_s[stage + 1], stops_s), batteries.time_s[clients])
+            end_s = np.where(np.isfinite(empty_s), batteries.time_s[clients], end_s)
+            dry_s = batteries.foresee(clients, end_s, load_w).empty_s
+            batteries.advance(clients, np.minimum(end_s, dry_s), load_w)
+            empty_s = np.minimum(empty_s, dry_s)
+        batteries.switch_off(clients[np.isfinite(empty_s)])
+        return empty_s
