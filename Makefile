@@ -20,7 +20,7 @@ INSTALLED_DEV := $(VENV)/.simfl-installed-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint test-slow test-gpu clean
+.PHONY: help demo test lint test-slow test-gpu docs clean
 
 help:
 	@echo "make demo       set up $(VENV) and run the quick start"
@@ -28,6 +28,7 @@ help:
 	@echo "make lint       the style and type checks alone"
 	@echo "make test-slow  the tests that take longer"
 	@echo "make test-gpu   the tests that need a CUDA device (skipped with a reason elsewhere)"
+	@echo "make docs       build the documentation into site/"
 	@echo "make clean      remove caches and build output; keeps $(VENV) and runs/"
 
 demo: $(INSTALLED)
@@ -49,6 +50,9 @@ test-slow: $(INSTALLED_DEV)
 
 test-gpu: $(INSTALLED_DEV)
 	$(PYTEST) -m cuda
+
+docs: $(INSTALLED_DEV)
+	$(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
