@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV ?= .venv
 OUT ?= runs/quickstart
 PIP_ARGS ?=
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n auto --maxprocesses 8
 
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(PIP_ARGS)
