@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from simfl.decisions.base import Association
 from simfl.decisions.coalition_game import require_labels
@@ -70,6 +69,8 @@ def merged(cluster: IntArray, features: FloatArray, most: int) -> IntArray:
 
 def at_home(cluster: IntArray, home: IntArray, edges: int) -> IntArray:
     """An edge server for each cluster such that as many clients as possible stay at `home`."""
+    from scipy.optimize import linear_sum_assignment  # slow to load, and not always needed
+
     overlap = np.zeros((int(cluster.max()) + 1, edges))
     np.add.at(overlap, (cluster, home), 1.0)
     _, edge_of = linear_sum_assignment(overlap, maximize=True)

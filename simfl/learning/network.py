@@ -6,7 +6,6 @@ in it, they are passed in and handed back, so that one network serves every clie
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -16,8 +15,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils.flop_counter import FlopCounterMode
 
+from simfl.learning.flops import forward_flops
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters, size_bytes
 from simfl.learning.stacked import NotStackable, StackedForward
@@ -142,23 +141,9 @@ class Network:
     def forward_flops(self) -> float:
         """Floating-point operations of one example's forward pass (a multiply-add counts two).
 
-        Counted without computing: on the meta device, or, for a module that cannot run there, on
-        one example of zeros.
+        See `flops.py`.
         """
-        try:
-            return self._count_flops(copy.deepcopy(self._module).to("meta"), torch.device("meta"))
-        except (RuntimeError, NotImplementedError):
-            return self._count_flops(self._module, self.device)
-
-    def _count_flops(self, module: nn.Module, device: torch.device) -> float:
-        example = torch.zeros(1, *self.input_shape, dtype=self.dtype, device=device)
-        counter = FlopCounterMode(display=False)
-        was_training = module.training
-        module.eval()
-        with counter, torch.no_grad():
-            module(example)
-        module.train(was_training)
-        return float(counter.get_total_flops())
+        return forward_flops(self._module, self.input_shape, self.dtype, self.stackable)
 
     def call(
         self, parameters: Mapping[str, Tensor], inputs: Tensor, training: bool

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from sklearn.cluster import KMeans as Lloyd
 
 from simfl.decisions.clusters import ClusteredAssociation
 from simfl.decisions.views import FloatArray, IntArray
@@ -26,6 +25,8 @@ class KMeans(ClusteredAssociation):
 
     def clusters(self, features: FloatArray, edges: int, rng: np.random.Generator) -> IntArray:
         """No more clusters than there are different features."""
+        from sklearn.cluster import KMeans as Lloyd  # takes a second, and only this needs it
+
         count = min(edges, np.unique(features, axis=0).shape[0])
         seed = int(rng.integers(2**31))
         found = Lloyd(count, n_init=self.restarts, random_state=seed).fit_predict(features)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from scipy.spatial.distance import pdist
-from sklearn.cluster import MeanShift as FlatKernel
 
 from simfl.decisions.clusters import ClusteredAssociation
 from simfl.decisions.views import FloatArray, IntArray
@@ -26,6 +24,9 @@ class MeanShift(ClusteredAssociation):
 
     def clusters(self, features: FloatArray, edges: int, rng: np.random.Generator) -> IntArray:
         """Nothing is drawn: every client's own feature is a start."""
+        from scipy.spatial.distance import pdist
+        from sklearn.cluster import MeanShift as FlatKernel  # takes a second; only this needs it
+
         distance = pdist(features)
         apart = distance[distance > 0]
         if not apart.size:

@@ -1,0 +1,67 @@
+"""Counting a model's floating-point operations."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from simfl.learning.flops import forward_flops
+from tests.learning.training import IMAGE, MODELS
+
+ROOT = Path(__file__).parents[2]
+
+
+class Twice(nn.Module):
+    """One layer, used twice; and a convolution with everything that changes its size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(1, 6, (3, 2), stride=2, padding=1, dilation=2, bias=False)
+        self.grouped = nn.Conv2d(6, 4, 2, groups=2)
+        self.layer = nn.Linear(12, 12)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Images to numbers."""
+        features = self.grouped(self.first(inputs)).flatten(1)
+        return self.layer(self.layer(nn.functional.pad(features, (0, 12))[:, :12]))
+
+
+@pytest.mark.parametrize("model", [*MODELS, "twice"])
+def test_layers_count_what_operations_count(model: str) -> None:
+    """Where products are those of layers, both counts are the same."""
+    module = (Twice if model == "twice" else MODELS[model])()
+
+    counts = [forward_flops(module, IMAGE, torch.float32, by_layers) for by_layers in (True, False)]
+
+    assert counts[0] == counts[1] > 0
+
+
+def test_products_outside_of_layers_are_counted() -> None:
+    """A module that multiplies by itself is looked at operation by operation."""
+
+    class Gram(nn.Module):
+        def forward(self, inputs: Tensor) -> Tensor:
+            rows = inputs.flatten(2)
+            return rows @ rows.transpose(1, 2)
+
+    assert forward_flops(Gram(), (3, 5), torch.float32, by_layers=False) == 2 * 3 * 5 * 3
+
+
+def test_a_run_loads_nothing_that_it_does_not_need() -> None:
+    """A second each at the start of every run: a compiler, clustering."""
+    code = """
+import sys
+from simfl.assembly import assemble
+from tests.small import small
+assemble(small(data={"name": "synthetic", "examples": 160, "partition": "iid"}))
+print([name for name in ("torch._dynamo", "sklearn", "scipy.optimize") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
