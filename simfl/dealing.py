@@ -48,14 +48,14 @@ class Shards:
         data = replace(
             self.data,
             train=self.data.train.take(np.arange(0)),  # dealt out by now
-            test=self.data.test.cast(dtype, device),
-            flipped=self.data.flipped and self.data.flipped.cast(dtype, device),
+            test=self.data.test.placed(dtype, device),
+            flipped=self.data.flipped and self.data.flipped.placed(dtype, device),
         )
         return replace(
             self,
             data=data,
-            clients=[own.cast(dtype, device) for own in self.clients],
-            validation=self.validation and self.validation.cast(dtype, device),
+            clients=[own.placed(dtype, device) for own in self.clients],
+            validation=self.validation and self.validation.placed(dtype, device),
         )
 
 

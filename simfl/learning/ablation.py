@@ -26,11 +26,12 @@ def ablation_losses(
 ) -> Tensor:
     """Mean loss with each hidden unit silenced, everything else as it is: (units,), float64."""
     sums = torch.zeros(units.count, dtype=torch.float64, device=examples.inputs.device)
+    dtype = next(iter(parameters.values())).dtype
     with torch.no_grad():
         for _, module in units.chain:
             module.eval()
         for rows in torch.split(torch.arange(len(examples)), ROWS_PER_PASS):
-            activation, targets = examples.inputs[rows], examples.targets[rows]
+            activation, targets = examples.inputs[rows].to(dtype), examples.targets[rows]
             place = 0
             for layer in units.layers:
                 activation = run_chain(

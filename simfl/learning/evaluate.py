@@ -41,7 +41,7 @@ def outputs_of(network: Network, parameters: Mapping[str, Tensor], inputs: Tenso
     """One model's outputs (rows, outputs) in evaluation mode, without gradients."""
     with torch.no_grad():
         chunks = [
-            network.call(parameters, chunk, training=False)[0]
+            network.call(parameters, chunk.to(network.dtype), training=False)[0]
             for chunk in torch.split(inputs, ROWS_PER_PASS)
         ]
     return torch.cat(chunks)
@@ -89,7 +89,7 @@ class Evaluator:
         self.seconds = 0.0
         self._samples: dict[tuple[str, int], Examples] = {}
         self._sets = {
-            name: examples.cast(network.dtype, network.device) for name, examples in sets.items()
+            name: examples.placed(network.dtype, network.device) for name, examples in sets.items()
         }
 
     def metrics(

@@ -52,7 +52,7 @@ class ParallelTrainer(BatchedTrainer):
         if network.device.type != "cpu":
             raise ValueError("worker processes share a CPU's cores; on an accelerator use none")
         super().__init__(network, shards, loss, augmentation=augmentation, **settings)
-        cast = [shard.cast(network.dtype, network.device) for shard in shards]
+        cast = [shard.placed(network.dtype, network.device) for shard in shards]
         jobs = self.cohort_cap or self.largest_cohort() or 1
         values = network.size_bytes // 4 + ROUNDING * len(network.tensor_names)
         self.pool = WorkerPool(

@@ -109,7 +109,7 @@ class _LocalRun:
         seed = step_seed(self.task.seed, step)
         with seeded(seed, self.network.device) if self.draws else nullcontext():
             examples = self.task.examples.take(rows)
-            inputs = augmented(examples.inputs, self.augmentation)
+            inputs = augmented(examples.inputs.to(self.network.dtype), self.augmentation)
             batch = Minibatch(
                 inputs=inputs[None],
                 targets=examples.targets[None],

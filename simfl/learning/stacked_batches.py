@@ -35,17 +35,22 @@ class StackedBatches:
         self.steps = [len(sizes) for _, sizes in plans]
         longest = max(self.steps)
         self.live = [sum(count > step for count in self.steps) for step in range(longest)]
+        orders, examples = [order for order, _ in plans], [task.examples for task in tasks]
+        if sum(map(len, orders)) < sum(map(len, examples)):
+            examples = [own.take(order) for own, order in zip(examples, orders, strict=True)]
+            orders = [torch.arange(len(order)) for order in orders]
         rows = padded_rows(len(tasks[0].examples), tasks[0].brief.recipe.local.batch_size)
         sizes = torch.tensor([one + [0] * (longest - len(one)) for _, one in plans])
         present = torch.arange(rows) < sizes.unsqueeze(2)
-        lengths = torch.tensor([len(task.examples) for task in tasks])
+        lengths = torch.tensor([len(own) for own in examples])
         offsets = (lengths.cumsum(0) - lengths).view(-1, 1, 1)
-        # Places in the concatenated data; padding points at the job's own first row.
+        # Places in the concatenated data, of which only what the steps take is held where that is
+        # less; padding points at the job's own first row.
         places = torch.zeros(present.shape, dtype=torch.int64)
-        places.masked_scatter_(present, torch.cat([order for order, _ in plans])).add_(offsets)
+        places.masked_scatter_(present, torch.cat(orders)).add_(offsets)
         self._places = places.transpose(0, 1).contiguous().to(network.device)
-        self._inputs = torch.cat([task.examples.inputs for task in tasks])
-        targets = torch.cat([task.examples.targets for task in tasks])
+        self._inputs = torch.cat([own.inputs for own in examples])
+        targets = torch.cat([own.targets for own in examples])
         self.targets = targets.index_select(0, self._places.flatten()).view(
             *self._places.shape, *targets.shape[1:]
         )
@@ -58,6 +63,7 @@ class StackedBatches:
         inputs = self._inputs.index_select(0, places.flatten()).view(
             *places.shape, *self._inputs.shape[1:]
         )
+        inputs = inputs.to(self._network.dtype)
         if self._augmentation is None:
             return inputs
         sizes = self.valid[step].sum(1).int().tolist()

@@ -138,7 +138,7 @@ class Trainer(ABC):
         forget_non_finite: bool = False,
     ) -> None:
         self.network = network
-        self.shards = [shard.cast(network.dtype, network.device) for shard in shards]
+        self.shards = [shard.placed(network.dtype, network.device) for shard in shards]
         self.loss = loss
         self.augmentation = augmentation
         self.store = store

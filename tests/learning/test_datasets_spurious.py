@@ -21,7 +21,7 @@ from simfl.learning.datasets.digits import Digits
 from simfl.learning.datasets.spurious import Spurious
 from simfl.learning.datasets.spurious_cifar10 import SpuriousCifar10
 from simfl.yaml_source import ScenarioError
-from tests.small import small
+from tests.small import final_weights, largest_difference, simulated, small
 
 ROOT = Path(os.environ.get("SIMFL_DATA", "."))
 
@@ -263,3 +263,22 @@ def test_colored_mnist_at_the_papers_size() -> None:
         (of_client(data, 0), 0.8), (of_client(data, 1), 0.9), (data.test, 0.1),
     ):  # fmt: skip
         assert within(agreement(data, part), expected, len(part))
+
+
+def test_bytes_stay_bytes_until_a_batch_is_taken() -> None:
+    """A quarter of float32, an eighth of float64; trained on alike by every trainer."""
+    data = {"name": "colored_dsprites", "examples_per_client": 40, "test_examples": 20}
+    scenario = small(
+        data={**data, "partition": "natural"},
+        model={"name": "mlp", "hidden": [8]},
+        population={"clients": 2},
+        algorithm={"name": "fedavg", "local": {"steps": 2, "batch_size": 8, "learning_rate": 0.1}},
+    )
+
+    simulation, batched = simulated(scenario)
+    _, alone = simulated(scenario, cohort_cap=1)
+    _, reference = simulated(scenario, trainer="sequential")
+
+    assert {shard.inputs.dtype for shard in simulation.shards.clients} == {torch.uint8}
+    assert largest_difference(final_weights(batched), final_weights(alone)) == 0.0
+    assert largest_difference(final_weights(batched), final_weights(reference)) < 1e-9

@@ -22,7 +22,7 @@ class Examples:
     """Inputs and their targets, row by row.
 
     inputs: float32, (rows, features) or images (rows, channels, height, width) in [0, 1]; or uint8
-    of 0 and 1, a quarter of the size until they are cast.
+    of 0 and 1, a quarter of the size as long as they are not cast.
     targets: int64 class indices (rows,), or float32 values (rows, outputs) of a regression.
     Raises ValueError where the two differ in length.
     """
@@ -43,6 +43,12 @@ class Examples:
         """The examples of `rows` (integer indices), in that order, as a copy."""
         index = torch.as_tensor(rows, dtype=torch.int64, device=self.targets.device)
         return Examples(self.inputs[index], self.targets[index])
+
+    def placed(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Examples:
+        """As `cast`, but bytes stay bytes: whoever takes a batch of them makes it real numbers."""
+        if self.inputs.is_floating_point():
+            return self.cast(dtype, device)
+        return Examples(self.inputs.to(device), self.targets.to(device))
 
     def cast(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Examples:
         """These examples on `device`, real numbers as `dtype` (class indices stay integers)."""
