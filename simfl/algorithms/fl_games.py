@@ -53,6 +53,7 @@ from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Upda
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add, weighted_sum
+from simfl.learning.players import action_name, action_of, model_of, models_of
 from simfl.learning.server_adam import NO_MOMENTS, adam_step
 from simfl.streams import Streams
 
@@ -175,7 +176,7 @@ class FLGames(Algorithm):
         weights = {name: one for name, one in common.items() if name not in predictor}
         for client in clients:
             own = network.initial(streams.seed("predictor", client))
-            weights.update({_action(client, name): own[name] for name in predictor})
+            weights.update({action_name(client, name): own[name] for name in predictor})
         sizes = {client: facts.num_examples for client, facts in clients.items()}
         history: dict[int, list[Parameters]] = {client: [] for client in clients}
         memory = {"sizes": sizes, "history": history, "moments": NO_MOMENTS}
@@ -185,7 +186,7 @@ class FLGames(Algorithm):
         """The client's own model; the others' lie in `common`."""
         player = sorted(state.memory["sizes"]).index(client)
         return Brief(
-            start=_model(state, client),
+            start=model_of(state.weights, client),
             recipe=self.recipe(network, state.version),
             price=self._price(network, state, client),
             own={"player": torch.tensor(player, device=network.device)},
@@ -195,7 +196,7 @@ class FLGames(Algorithm):
         """All players' current predictors and, for smooth best responses, their history."""
         players = sorted(state.memory["sizes"])
         if not self.smooth or self.moves_representation(state.version):
-            actions = [[Member(_actions(state, one), 1.0)] for one in players]
+            actions = [[Member(action_of(state.weights, one), 1.0)] for one in players]
             return Ensemble(actions, float(len(players)))
         divisor = None if self.buffer_norm == "normalized" else float(len(players))
         return Ensemble([self._members(state, one) for one in players], divisor)
@@ -204,7 +205,7 @@ class FLGames(Algorithm):
         """A player's current action and history; the newest of which is the current one."""
         past: Sequence[Parameters] = state.memory["history"][player]
         if not past:
-            return [Member(_actions(state, player), 1.0)]
+            return [Member(action_of(state.weights, player), 1.0)]
         current = 0.0 if self.buffer_norm == "replace" else 1.0
         older = [Member(one, 1.0 / len(past)) for one in past[:-1]]
         return [*older, Member(past[-1], current + 1.0 / len(past))]
@@ -256,7 +257,7 @@ class FLGames(Algorithm):
             action = update.payload
             if self.bound is not None:
                 action = {n: one.clamp(-self.bound, self.bound) for n, one in action.items()}
-            weights.update({_action(update.client, name): one for name, one in action.items()})
+            weights.update({action_name(update.client, name): one for name, one in action.items()})
             if self.smooth:
                 history[update.client] = [*history[update.client], action][-self.buffer :]
         return replace(state, weights=weights, memory={**state.memory, "history": history})
@@ -273,7 +274,7 @@ class FLGames(Algorithm):
 
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
         """All players' models: predictions are those of the mean of their logits, w_av o phi."""
-        return [_model(state, player) for player in sorted(state.memory["sizes"])]
+        return models_of(state.weights)
 
     def standing(self, state: ServerState, evaluator: Evaluator) -> Standing:
         """Accuracy of w_av o phi on all clients' data, and whether the game is settled."""
@@ -321,24 +322,3 @@ class FLGames(Algorithm):
         """Bytes of phi, and of one predictor."""
         own = network.size_of(self._predictor_names(network))
         return network.size_bytes - own, own
-
-
-def _action(player: int, name: str) -> str:
-    """The name, among the server's weights, of a parameter of a player's predictor."""
-    return f"player-{player}/{name}"
-
-
-def _actions(state: ServerState, player: int) -> Parameters:
-    """A player's predictor."""
-    prefix = _action(player, "")
-    return {
-        name.removeprefix(prefix): one
-        for name, one in state.weights.items()
-        if name.startswith(prefix)
-    }
-
-
-def _model(state: ServerState, player: int) -> Parameters:
-    """phi and a player's predictor: a whole model."""
-    phi = {name: one for name, one in state.weights.items() if not name.startswith("player-")}
-    return {**phi, **_actions(state, player)}

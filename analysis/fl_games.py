@@ -1,0 +1,306 @@
+"""FL Games' tables and figures (arXiv 2211.00184), ours beside the paper's.
+
+    python analysis/fl_games.py table1 --scale quick --data-root DIR
+    python analysis/fl_games.py table1|table2|table3|table4|fig1|...|fig20|all
+
+docs/papers/fl_games.md says what is compared, and what came out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+from fl_games_methods import (
+    CIFAR,
+    CLASSES,
+    CLIENTS,
+    DIGITS,
+    DSPRITES,
+    FASHION,
+    GAMES,
+    LOCAL_WORK,
+    METHODS,
+    MNIST,
+    NEVER,
+    SCENARIOS,
+    about,
+    game,
+    method,
+    with_clients,
+)
+from fl_games_pictures import draw_bars, draw_curves, draw_masks, draw_samples
+
+from paper import (
+    Exhibit,
+    Paper,
+    Scale,
+    Study,
+    final_accuracy,
+    gather,
+    main,
+    print_figures,
+    print_table,
+)
+from simfl.measures.equilibrium_reached import EquilibriumReached
+from simfl.measures.oscillation import Oscillation
+from simfl.measures.spurious_reliance import SpuriousReliance
+from simfl.runfolder import LoadedRun
+from simfl.scenario import Scenario
+
+ROOT = Path(__file__).parents[1]
+ACCURACIES = ("train_accuracy", "test_accuracy")
+COSTS = ("reached", "rounds", "time_s", "energy_j", "bytes")
+
+PUBLISHED = pd.read_csv(ROOT / "analysis" / "published" / "fl_games.csv", dtype=str)
+
+
+def published(table: str, figure: str, study: Study) -> dict[tuple[str, str], str]:
+    """What the paper prints in one of its tables, by data set (as at this scale) and name."""
+    rows = PUBLISHED[(PUBLISHED["table"] == table) & (PUBLISHED["figure"] == figure)]
+    return {
+        (about(study, data), name): value
+        for data, name, value in zip(rows["data"], rows["name"], rows["value"], strict=True)
+        if about(study, data) == data
+    }
+
+
+def accuracies(run: LoadedRun) -> dict[str, float]:
+    """On all training data (what each client is served, on its own), on the test set, reliance."""
+    held = run.clients["num_examples"]
+    train = (run.clients["served_accuracy"] * held).sum() / held.sum()
+    return {
+        "train_accuracy": float(train),
+        "test_accuracy": final_accuracy(run),
+        "reliance": SpuriousReliance().compute(run).get("reliance", float("nan")),
+    }
+
+
+def of_a_game(run: LoadedRun) -> dict[str, float]:
+    """Accuracies, what the equilibrium took, and the oscillation."""
+    costs = EquilibriumReached().compute(run)
+    return {
+        **accuracies(run),
+        **{key: costs[key] for key in COSTS if key in costs},
+        **Oscillation().compute(run),
+    }
+
+
+def table1(study: Study) -> pd.DataFrame:
+    """Accuracies of the baselines and of the eight variants; what the equilibria took."""
+    planned = [method(study, data, name) for data in study.data for name in METHODS]
+    values = gather(study.run(planned), of_a_game)
+    _print_accuracies(study, values, "table1")
+    _print_costs(values)
+    return values
+
+
+def table4(study: Study) -> pd.DataFrame:
+    """Rounds to equilibrium, and simulated seconds, joules and bytes, on the other data sets."""
+    named = dict.fromkeys(about(study, data) for data in (FASHION, CIFAR, DSPRITES))
+    trials = study.run([game(study, data, name, name) for data in named for name in GAMES])
+    values = gather(trials, of_a_game)
+    if not values.empty:
+        print_table(values, "rounds", published("table4", "rounds", study), digits=1)
+    _print_costs(values)
+    return values
+
+
+def classes(data: str, name: str) -> Callable[[Study], pd.DataFrame]:
+    """Table 2 or 3: sequential and parallel fixed games with 2, 5 and 10 classes."""
+
+    def show(study: Study) -> pd.DataFrame:
+        """As the paper's table."""
+        on = about(study, data)
+        planned = [
+            game(study, on, f"{variant}_{count}", variant, (f"data.classes={count}",))
+            for variant in ("f_seq", "f_par")
+            for count in CLASSES
+        ]
+        values = gather(study.run(planned), of_a_game)
+        _print_accuracies(study, values, name)
+        return values
+
+    return show
+
+
+def clients(data: str, name: str) -> Callable[[Study], pd.DataFrame]:
+    """Figures 1b, 8, 9, 10: rounds and accuracies of fixed games by the number of clients."""
+
+    def show(study: Study) -> pd.DataFrame:
+        """Both orders of play."""
+        on = about(study, data)
+        planned = [
+            game(study, on, f"{variant}_{number}", variant, with_clients(number))
+            for variant in ("f_seq", "f_par")
+            for number in CLIENTS
+        ]
+        values = gather(study.run(planned), of_a_game)
+        _print_accuracies(study, values, name)
+        _print_costs(values)
+        draw_bars(study, values, ("rounds", "test_accuracy", "bytes"), name)
+        return values
+
+    return show
+
+
+def curves(data: str, name: str, variants: tuple[str, ...]) -> Callable[[Study], pd.DataFrame]:
+    """Accuracies by round of games that are not ended; amplitude and frequency."""
+
+    def show(study: Study) -> pd.DataFrame:
+        """A line per variant."""
+        on = about(study, data)
+        trials = study.run([game(study, on, one, one, (NEVER,)) for one in variants])
+        values = gather(trials, lambda run: {**accuracies(run), **Oscillation().compute(run)})
+        print_figures(values)
+        draw_curves(study, trials, name)
+        return values
+
+    return show
+
+
+def whole_data(data: str, name: str) -> Callable[[Study], pd.DataFrame]:
+    """Figures 17i, 18, 19, 20: responses along the gradient of all local data, or of a batch."""
+
+    def show(study: Study) -> pd.DataFrame:
+        """Both, without an end."""
+        on = about(study, data)
+        descent = (NEVER, "algorithm.local.batch_size=null")
+        planned = [
+            game(study, on, "f_seq", "f_seq", (NEVER,)),
+            game(study, on, "f_seq_gd", "f_seq", descent),
+        ]
+        trials = study.run(planned)
+        values = gather(trials, lambda run: {**accuracies(run), **Oscillation().compute(run)})
+        print_figures(values)
+        draw_curves(study, trials, name)
+        return values
+
+    return show
+
+
+def fig1(study: Study) -> pd.DataFrame:
+    """(a) LIME masks of V-FL Games (smooth, fast) and FedAvg; (b) by the number of clients."""
+    on = about(study, MNIST)
+    by_number = clients(MNIST, "fig1b")(study)
+    trials = study.run([method(study, on, name) for name in ("v_par_smooth_fast", "fedavg")])
+    try:
+        masks = draw_masks(study, [one for one in trials if one.seed == 0], "fig1a")
+    except ImportError as error:
+        print(f"SKIPPED Figure 1a: {error}\n", flush=True)
+        return by_number
+    print_figures(masks)
+    return pd.concat([by_number, masks], ignore_index=True)
+
+
+def fig2(study: Study) -> pd.DataFrame:
+    """(a) rounds to equilibrium of all variants; (b), (c) training accuracy by round."""
+    on = about(study, MNIST)
+    ended = gather(study.run([game(study, on, name, name) for name in GAMES]), of_a_game)
+    _print_costs(ended)
+    draw_bars(study, ended, ("rounds", "time_s", "bytes"), "fig2a")
+    fixed = curves(MNIST, "fig2b", ("f_seq", "f_seq_smooth"))(study)
+    variable = curves(MNIST, "fig2c", ("v_seq", "v_seq_smooth_fast"))(study)
+    unended = pd.concat([fixed, variable], ignore_index=True)
+    return pd.concat(
+        [ended, unended.assign(figure="unended_" + unended["figure"])], ignore_index=True
+    )
+
+
+def fig17(study: Study) -> pd.DataFrame:
+    """(i) a gradient step over all local data; (ii) C % of the local batches per response."""
+    on = about(study, MNIST)
+    descent = whole_data(MNIST, "fig17i")(study)
+    planned = [game(study, on, f"c_{share}", "f_seq", _share(share)) for share in LOCAL_WORK]
+    values = gather(study.run(planned), of_a_game)
+    _print_accuracies(study, values, "fig17")
+    draw_bars(study, values, ACCURACIES, "fig17ii")
+    return pd.concat([descent, values], ignore_index=True)
+
+
+def samples(data: str, name: str, more: tuple[str, ...] = ()) -> Callable[[Study], pd.DataFrame]:
+    """Figures 3 to 7: images as the generator makes them."""
+
+    def show(study: Study) -> pd.DataFrame:
+        """Training and test."""
+        on = about(study, data)
+        return draw_samples(study, Scenario.from_yaml(SCENARIOS / f"{on}.yaml", more), on, name)
+
+    return show
+
+
+def _share(percent: int) -> tuple[str, ...]:
+    return ("algorithm.local.steps=null", f"algorithm.local.share={percent / 100}")
+
+
+def _print_accuracies(study: Study, values: pd.DataFrame, table: str) -> None:
+    if values.empty:
+        return
+    for figure in ACCURACIES:
+        print_table(values, figure, published(table, figure, study), scale=100, digits=2)
+    print_table(values, "reliance", scale=100, digits=2)
+
+
+def _print_costs(values: pd.DataFrame) -> None:
+    """Rounds, simulated seconds, joules and bytes to equilibrium in one table."""
+    print_figures(values[values["figure"].isin(COSTS)], digits=1)
+
+
+def _scale(name: str, seeds: int, data: tuple[str, ...], reduced: str) -> Scale:
+    return Scale(name, seeds, data, reduced, estimate=name == "paper")
+
+
+SCALES = {
+    "quick": _scale(
+        "quick", 3, (MNIST,),
+        "games of at most 300 rounds, training accuracy on 1,000 examples per client; 3 epochs of"
+        " FedAvg, FedProx and FedBN, 300 rounds of FedSGD; a fifth of CIFAR-10",
+    ),
+    "smoke": _scale(
+        "smoke", 1, (DIGITS,), "colored digits instead; perceptrons of 32 units, 12 rounds of games, 2 epochs of baselines"
+    ),
+    "paper": _scale("paper", 5, (MNIST, FASHION, CIFAR, DSPRITES), ""),
+}  # fmt: skip
+
+EXHIBITS = {
+    "table1": Exhibit("Table 1: accuracies, %", table1),
+    "table2": Exhibit("Table 2: more classes of Colored MNIST", classes(MNIST, "table2")),
+    "table3": Exhibit("Table 3: more classes of Colored Fashion-MNIST", classes(FASHION, "table3")),
+    "table4": Exhibit("Table 4: what equilibria take", table4),
+    "fig1": Exhibit("Figure 1: LIME masks; more clients", fig1),
+    "fig2": Exhibit("Figure 2: rounds, smooth history, fast representation", fig2),
+    "fig3": Exhibit("Figure 3: Colored MNIST", samples(MNIST, "fig3")),
+    "fig4": Exhibit("Figure 4: Colored Fashion-MNIST", samples(FASHION, "fig4")),
+    "fig5": Exhibit("Figure 5: Spurious CIFAR-10", samples(CIFAR, "fig5")),
+    "fig6": Exhibit("Figure 6: Colored dSprites", samples(DSPRITES, "fig6")),
+    "fig7": Exhibit("Figure 7: ten classes", samples(MNIST, "fig7", ("data.classes=10",))),
+    **{
+        f"fig{8 + place}": Exhibit(f"Figure {8 + place}: clients", clients(data, f"fig{8 + place}"))
+        for place, data in enumerate((FASHION, CIFAR, DSPRITES))
+    },
+    **{
+        f"fig{first + place}": Exhibit(
+            f"Figure {first + place}: accuracies by round",
+            curves(data, f"fig{first + place}", variants),
+        )
+        for first, variants in (
+            (11, ("f_seq", "f_seq_smooth", "f_par_smooth")),
+            (14, ("v_seq", "v_seq_smooth_fast", "v_par_smooth_fast")),
+        )
+        for place, data in enumerate((FASHION, CIFAR, DSPRITES))
+    },
+    "fig17": Exhibit("Figure 17: more local work", fig17),
+    **{
+        f"fig{18 + place}": Exhibit(
+            f"Figure {18 + place}: all local data", whole_data(data, f"fig{18 + place}")
+        )
+        for place, data in enumerate((FASHION, CIFAR, DSPRITES))
+    },
+}
+PAPER = Paper(
+    "FL Games (arXiv 2211.00184)", ROOT / "analysis" / "claims" / "fl_games.yaml", SCALES, EXHIBITS
+)
+
+if __name__ == "__main__":
+    main(PAPER)

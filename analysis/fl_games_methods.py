@@ -1,0 +1,146 @@
+"""What is run for the FL Games paper: its variants, the baselines, and what the scales reduce."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from paper import Experiment, Study
+
+SCENARIOS = Path(__file__).parents[1] / "scenarios" / "papers" / "fl_games"
+
+DIGITS = "colored_digits"
+MNIST, FASHION = "colored_mnist", "colored_fashion_mnist"
+CIFAR, CIFAR_PART, DSPRITES = "spurious_cifar10", "spurious_cifar10_subset", "colored_dsprites"
+
+SEQUENTIAL = "algorithm.order=sequential"
+SMOOTH = "algorithm.smooth=true"
+FAST = "algorithm.fast=true"
+VARIABLE = ("algorithm.representation=variable", "model.hidden=[390, 390, 390]")
+FIXED_GAMES: Mapping[str, tuple[str, ...]] = {
+    "f_seq": (SEQUENTIAL,),
+    "f_seq_smooth": (SEQUENTIAL, SMOOTH),
+    "f_par": (),
+    "f_par_smooth": (SMOOTH,),
+}
+VARIABLE_GAMES: Mapping[str, tuple[str, ...]] = {
+    "v_seq": (*VARIABLE, SEQUENTIAL),
+    "v_seq_smooth_fast": (*VARIABLE, SEQUENTIAL, SMOOTH, FAST),
+    "v_par": VARIABLE,
+    "v_par_smooth_fast": (*VARIABLE, SMOOTH, FAST),
+}
+GAMES = {**FIXED_GAMES, **VARIABLE_GAMES}
+
+# Learning rates of section D.2: Adam of fixed games, of phi, of predictors beside phi; and the
+# training accuracies below which a game counts as settled, fixed and variable.
+RATES = {
+    MNIST: (2.5e-4, 2.5e-5, 2.5e-4),
+    FASHION: (2.5e-4, 2.5e-5, 2.5e-4),
+    CIFAR: (1.0e-4, 9.0e-4, 1.0e-4),
+    DSPRITES: (9.5e-4, 2.5e-4, 9.0e-4),
+    DIGITS: (2.5e-3, 2.5e-4, 2.5e-3),
+}
+RATES[CIFAR_PART] = RATES[CIFAR]
+VARIABLE_THRESHOLD = {MNIST: 0.55, FASHION: 0.60}
+FEWER_EXAMPLES = {DIGITS: 64}
+
+# FedSGD, FedAvg, FedProx, FedBN: the fixed games' model and learning rate (card: [R]).
+EPOCH, BATCH = "epochs: 1", "steps: 1"
+BASELINES = {
+    "fedsgd": ("name: fedsgd, server_optimizer: adam", BATCH, "sgd", ()),
+    "fedavg": ("name: fedavg", EPOCH, "adam", ()),
+    "fedbn": ("name: fedbn", EPOCH, "adam", ("model.batch_norm=true",)),
+    "fedprox": ("name: fedprox, mu: 0.01", EPOCH, "adam", ()),
+}
+METHODS = (*BASELINES, *GAMES)
+
+CLIENTS: Mapping[str, tuple[float, ...]] = {
+    "2": (0.3, 0.1),
+    "3": (0.3, 0.2, 0.1),
+    "5": (0.3, 0.25, 0.2, 0.15, 0.1),
+    "5_uneven": (0.3, 0.2, 0.19, 0.12, 0.1),
+    "10": tuple(round(0.3 - 0.2 * client / 9, 6) for client in range(10)),
+}
+CLASSES = (2, 5, 10)
+LOCAL_WORK = (25, 50, 75, 100)
+NEVER = "algorithm.equilibrium.threshold=null"
+
+ROUNDS = {"smoke": 12, "quick": 300, "paper": 1000}
+EPOCHS = {"smoke": 2, "quick": 3, "paper": 100}
+MEASURED = {"smoke": 200, "quick": 1000, "paper": 5000}
+
+
+def rounds_of(scale: str, variant: str) -> int:
+    """The most rounds of a variant; at the paper's size twice as many of variable ones."""
+    return ROUNDS[scale] * (2 if scale == "paper" and variant in VARIABLE_GAMES else 1)
+
+
+def game(
+    study: Study, data: str, name: str, variant: str, more: tuple[str, ...] = ()
+) -> Experiment:
+    """A variant of the game with the data set's rates, as long as the scale allows."""
+    fixed, of_phi, beside_phi = RATES[data]
+    sets = [
+        f"stop.versions={rounds_of(study.scale.name, variant)}",
+        f"algorithm.equilibrium.examples={MEASURED[study.scale.name]}",
+        f"evaluate.every={50 if study.scale.name == 'quick' else 20}",
+        *GAMES[variant],
+    ]
+    if variant in VARIABLE_GAMES:
+        threshold = VARIABLE_THRESHOLD.get(data, 0.55)
+        sets += [
+            f"algorithm.representation_rate={of_phi}",
+            f"algorithm.local.learning_rate={beside_phi}",
+            f"algorithm.equilibrium.threshold={threshold}",
+        ]
+    else:
+        sets.append(f"algorithm.local.learning_rate={fixed}")
+    if study.scale.name == "smoke":
+        sets.append(f"model.hidden={[32] * (3 if variant in VARIABLE_GAMES else 2)}")
+    return Experiment(data, name, SCENARIOS / f"{data}.yaml", (*sets, *more))
+
+
+def baseline(study: Study, data: str, name: str) -> Experiment:
+    """A baseline on the same data: epochs of the scale, or as many rounds of FedSGD as of games."""
+    settings, length, optimizer, sets = BASELINES[name]
+    rounds = ROUNDS[study.scale.name]
+    batch = length == BATCH
+    count = (
+        (rounds["f"] if isinstance(rounds, Mapping) else rounds)
+        if batch
+        else EPOCHS[study.scale.name]
+    )
+    local = (
+        f"{{{length}, batch_size: {FEWER_EXAMPLES.get(data, 256)},"
+        f" learning_rate: {RATES[data][0]}, optimizer: {optimizer}}}"
+    )
+    return Experiment(
+        data,
+        name,
+        SCENARIOS / f"{data}.yaml",
+        (
+            f"algorithm={{{settings}, local: {local}}}",
+            f"stop.versions={count}",
+            f"evaluate.every={max(1, count // 10)}",
+            *sets,
+            *small,
+        ),
+    )
+
+
+def method(study: Study, data: str, name: str) -> Experiment:
+    """A row of Table 1."""
+    return game(study, data, name, name) if name in GAMES else baseline(study, data, name)
+
+
+def with_clients(number: str) -> tuple[str, ...]:
+    """The extended data sets: as many clients as probabilities."""
+    flip = CLIENTS[number]
+    return (f"data.flip={list(flip)}", f"population.clients={len(flip)}")
+
+
+def about(study: Study, data: str) -> str:
+    """The data set that stands for one of the paper's at this scale."""
+    if study.scale.name == "smoke":
+        return DIGITS
+    return CIFAR_PART if study.scale.name == "quick" and data == CIFAR else data

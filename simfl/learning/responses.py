@@ -1,0 +1,81 @@
+"""Players' best responses, and what their ensemble predicts, once a game is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simfl.learning.datasets.base import Examples
+from simfl.learning.evaluate import outputs_of
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters
+from simfl.learning.players import action_of, model_of, models_of, players_of
+
+
+@dataclass(frozen=True)
+class Response:
+    """A search for a player's best response: full-batch Adam, from where the player stands."""
+
+    steps: int
+    learning_rate: float
+    bound: float | None = None
+
+    def gain(self, network: Network, weights: Parameters, player: int, own: Examples) -> float:
+        """The player's loss in the ensemble, less the least that the search finds; never negative.
+
+        `own` are its examples; the other players and what is common to all stand still.
+        """
+        examples = own.cast(network.dtype, network.device)
+        players, model = players_of(weights), model_of(weights, player)
+        others = _summed(network, weights, [one for one in players if one != player], examples)
+        action = {
+            name: tensor.clone().requires_grad_()
+            for name, tensor in action_of(weights, player).items()
+        }
+
+        def loss() -> Tensor:
+            outputs = network.call({**model, **action}, examples.inputs, training=False)[0]
+            ensemble = (outputs + others) / len(players)
+            return network.objective.per_example(ensemble, examples.targets).mean()
+
+        optimizer, losses = torch.optim.Adam(action.values(), lr=self.learning_rate), []
+        for _ in range(self.steps):
+            optimizer.zero_grad()
+            value = loss()
+            losses.append(float(value.detach()))
+            torch.autograd.backward(value)
+            optimizer.step()
+            if self.bound is not None:
+                with torch.no_grad():
+                    for tensor in action.values():
+                        tensor.clamp_(-self.bound, self.bound)
+        with torch.no_grad():
+            losses.append(float(loss()))
+        return losses[0] - min(losses)
+
+
+def _summed(
+    network: Network, weights: Parameters, players: list[int], examples: Examples
+) -> Tensor:
+    """The sum of these players' outputs (rows, outputs); 0 of nobody's."""
+    total = torch.zeros((), dtype=network.dtype, device=network.device)
+    for one in players:
+        total = total + outputs_of(network, model_of(weights, one), examples.inputs)
+    return total
+
+
+def class_probabilities(
+    network: Network, weights: Parameters, inputs: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Softmax (rows, classes) of the players' mean outputs, or of a common model's."""
+    members, rows = models_of(weights), torch.as_tensor(inputs).to(network.device, network.dtype)
+    total = outputs_of(network, members[0], rows)
+    for member in members[1:]:
+        total = total + outputs_of(network, member, rows)
+    probabilities = torch.softmax(total.double() / len(members), dim=1)
+    found: NDArray[np.float64] = probabilities.cpu().numpy()
+    return found

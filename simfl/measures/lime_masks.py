@@ -1,0 +1,116 @@
+"""What a model looks at in an image: LIME masks, and how much of them lies on the stroke."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.learning.federation import Federation
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters
+from simfl.learning.responses import class_probabilities
+from simfl.measures.base import ModelMeasure
+from simfl.runfolder import LoadedRun
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+SHOWN = 3
+"""Colours of the images that LIME cuts into segments; channels that are missing stay dark."""
+
+
+@dataclass(frozen=True)
+class LimeMasks(ModelMeasure):
+    """Share of LIME's weight that lies on the drawn object, over some test images.
+
+    Ribeiro, Singh, Guestrin, "Why Should I Trust You?", KDD 2016, arXiv 1602.04938: images are cut
+    into segments (SLIC), and a linear model of which of them are kept explains the predicted class.
+    Needs the package lime (`pip install 'simfl[lime]'`), and images of one to three channels whose
+    background is dark.
+    """
+
+    images: Annotated[int, ">= 1", "test images, drawn at random"] = 10
+    samples: Annotated[int, ">= 10", "perturbed copies of each image"] = 1000
+    segments: Annotated[int, ">= 2", "that SLIC is asked for"] = 50
+    kernel_width: Annotated[float, "> 0", "of LIME's distance"] = 0.25
+
+    def assess(
+        self, run: LoadedRun, federation: Federation, rng: np.random.Generator
+    ) -> dict[str, float]:
+        """on_stroke: mean share of |weight| on segments that the stroke crosses; stroke_share: the
+        share of segments that it crosses, what an indifferent explanation has.
+
+        Nothing where the inputs are no such images. Raises ImportError without the package.
+        """
+        images = [image for part in federation.tests for image in part.inputs]
+        if not images or images[0].ndim != 3 or images[0].shape[0] > SHOWN:
+            return {}
+        chosen = np.sort(rng.choice(len(images), min(self.images, len(images)), replace=False))
+        explained = [
+            self.explain(
+                federation.network, federation.weights, images[row].double().cpu().numpy(), rng
+            )
+            for row in chosen
+        ]
+        indifferent = [(np.ones_like(one), places, stroke) for one, places, stroke in explained]
+        return {
+            "on_stroke": float(np.mean([share_on(*one) for one in explained])),
+            "stroke_share": float(np.mean([share_on(*one) for one in indifferent])),
+        }
+
+    def explain(
+        self,
+        network: Network,
+        weights: Parameters,
+        image: FloatArray,
+        rng: np.random.Generator,
+    ) -> tuple[FloatArray, IntArray, BoolArray]:
+        """Weight of each segment for the predicted class, segments (height, width), the stroke.
+
+        image (channels, height, width); of an ensemble, the class of its mean outputs.
+        """
+        lime_image, scikit_image = _packages()
+        pixels, channels = image.transpose(1, 2, 0), image.shape[0]
+        shown = np.concatenate([pixels, np.zeros((*pixels.shape[:2], SHOWN - channels))], axis=2)
+        explainer = lime_image.LimeImageExplainer(
+            kernel_width=self.kernel_width, random_state=int(rng.integers(2**31))
+        )
+        slic = scikit_image.SegmentationAlgorithm("slic", n_segments=self.segments, start_label=0)
+
+        def classify(copies: FloatArray) -> FloatArray:
+            inputs = np.moveaxis(copies[..., :channels], 3, 1)
+            return class_probabilities(network, weights, inputs)
+
+        explanation = explainer.explain_instance(
+            shown,
+            classify,
+            top_labels=1,
+            hide_color=0,
+            num_samples=self.samples,
+            segmentation_fn=slic,
+            progress_bar=False,
+        )
+        segments: IntArray = explanation.segments
+        found = dict(explanation.local_exp[explanation.top_labels[0]])
+        by_segment = np.array([found.get(number, 0.0) for number in range(segments.max() + 1)])
+        return by_segment, segments, pixels.max(axis=2) > 0
+
+
+def share_on(weights: FloatArray, segments: IntArray, stroke: BoolArray) -> float:
+    """The share of the absolute weight on segments that the stroke crosses; NaN without weight."""
+    size = np.abs(weights)
+    crossed = np.isin(np.arange(size.size), segments[stroke])
+    return float(size[crossed].sum() / size.sum()) if size.any() else float("nan")
+
+
+def _packages() -> tuple[Any, Any]:
+    try:
+        from lime import lime_image
+        from lime.wrappers import scikit_image
+    except ImportError as error:
+        raise ImportError("lime_masks needs the package lime: pip install 'simfl[lime]'") from error
+    return lime_image, scikit_image

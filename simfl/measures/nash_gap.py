@@ -1,0 +1,50 @@
+"""How far a game is from a Nash equilibrium: what any player could gain by a better response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from simfl.learning.federation import Federation
+from simfl.learning.players import players_of
+from simfl.learning.responses import Response
+from simfl.measures.base import ModelMeasure
+from simfl.runfolder import LoadedRun
+
+
+@dataclass(frozen=True)
+class NashGap(ModelMeasure):
+    """A player's gain: its loss in the ensemble, less the least that it finds by changing its own.
+
+    R^k(w_av) - min R^k((1/N)(w'_k + sum_{q != k} w^q)) of FL Games (arXiv 2211.00184, Eq. 1), the
+    others and the representation standing still. The response is sought with Adam over all of the
+    player's data at once, so the gap is a lower bound, 0 at an equilibrium.
+    """
+
+    steps: Annotated[int, ">= 1", "of the response that is sought"] = 50
+    learning_rate: Annotated[float, "> 0"] = 1e-3
+    examples: Annotated[
+        int | None, ">= 1", "of each player, a random choice, on which losses are; null is all"
+    ] = 2000
+    bound: Annotated[float | None, "> 0", "the game's own bound on predictors' weights"] = None
+
+    def assess(
+        self, run: LoadedRun, federation: Federation, rng: np.random.Generator
+    ) -> dict[str, float]:
+        """nash_gap (the largest gain) and nash_gap_mean; nothing where there are no players."""
+        gains = self.gains(federation, rng)
+        if not gains:
+            return {}
+        return {"nash_gap": max(gains), "nash_gap_mean": sum(gains) / len(gains)}
+
+    def gains(self, federation: Federation, rng: np.random.Generator) -> list[float]:
+        """Each player's gain, in the order of the players."""
+        response, found = Response(self.steps, self.learning_rate, self.bound), []
+        for player in players_of(federation.weights):
+            own = federation.agents[player]
+            if self.examples is not None and self.examples < len(own):
+                own = own.take(np.sort(rng.choice(len(own), self.examples, replace=False)))
+            found.append(response.gain(federation.network, federation.weights, player, own))
+        return found
