@@ -258,7 +258,8 @@ SCALES = {
         " FedAvg, FedProx and FedBN, 300 rounds of FedSGD; a fifth of CIFAR-10",
     ),
     "smoke": _scale(
-        "smoke", 1, (DIGITS,), "colored digits instead; perceptrons of 32 units, 12 rounds of games, 2 epochs of baselines"
+        "smoke", 1, (DIGITS,),
+        "colored digits; perceptrons of 32 units, 12 rounds of games, 2 epochs of baselines"
     ),
     "paper": _scale("paper", 5, (MNIST, FASHION, CIFAR, DSPRITES), ""),
 }  # fmt: skip

@@ -102,14 +102,10 @@ def game(
 
 def baseline(study: Study, data: str, name: str) -> Experiment:
     """A baseline on the same data: epochs of the scale, or as many rounds of FedSGD as of games."""
+    scale = study.scale.name
+    small = ("model.hidden=[32, 32]",) if scale == "smoke" else ()
+    count = rounds_of(scale, "f_par") if BASELINES[name][1] == BATCH else EPOCHS[scale]
     settings, length, optimizer, sets = BASELINES[name]
-    rounds = ROUNDS[study.scale.name]
-    batch = length == BATCH
-    count = (
-        (rounds["f"] if isinstance(rounds, Mapping) else rounds)
-        if batch
-        else EPOCHS[study.scale.name]
-    )
     local = (
         f"{{{length}, batch_size: {FEWER_EXAMPLES.get(data, 256)},"
         f" learning_rate: {RATES[data][0]}, optimizer: {optimizer}}}"

@@ -14,7 +14,7 @@ from simfl.learning.datasets.base import DataMissing
 from simfl.listing import shipped_scenarios
 from simfl.yaml_source import ScenarioError
 
-SELF_CONTAINED = {"digits", "synthetic", "sizes", "images.py:FewDigits"}
+SELF_CONTAINED = {"digits", "synthetic", "sizes", "images.py:FewDigits", "colored_digits"}
 """Data sets that need no files."""
 
 

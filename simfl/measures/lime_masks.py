@@ -92,7 +92,6 @@ class LimeMasks(ModelMeasure):
             hide_color=0,
             num_samples=self.samples,
             segmentation_fn=slic,
-            progress_bar=False,
         )
         segments: IntArray = explanation.segments
         found = dict(explanation.local_exp[explanation.top_labels[0]])

@@ -1,0 +1,107 @@
+"""FL Games' tables and figures come from one command each, and judge the paper's claims."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import fl_games
+import fl_games_methods
+import pandas as pd
+import pytest
+
+from paper.claims import metric, read_claims
+from paper.experiments import Scale
+from paper.study import Study
+from simfl.scenario import Scenario
+
+# One exhibit of every kind in the quick tests; the others are the same functions on other data.
+KINDS = ("table1", "table2", "fig2", "fig3", "fig7", "fig17")
+LIME = importlib.util.find_spec("lime") is not None
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all exhibits keep their runs, which they share."""
+    return tmp_path_factory.mktemp("fl_games")
+
+
+@pytest.fixture(autouse=True)
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As few as an oscillation can be told from."""
+    monkeypatch.setitem(fl_games_methods.ROUNDS, "smoke", 4)
+    monkeypatch.setitem(fl_games_methods.EPOCHS, "smoke", 1)
+
+
+def shown(exhibit: str, out: Path) -> None:
+    """Run an exhibit at the smallest scale: it has values, and a figure for each of its claims."""
+    verdicts = fl_games.main(fl_games.PAPER, [exhibit, "--scale", "smoke", "--out", str(out)])
+
+    values = pd.read_csv(out / "smoke" / f"{exhibit}.csv")
+    assert not values.empty
+    claims = [one for one in read_claims(fl_games.PAPER.claims) if one["figure"] == exhibit]
+    assert set(verdicts.get("claim", [])) == {one["id"] for one in claims}
+    for one in claims:
+        if "data" not in one:
+            assert len(metric(values, one["metric"])) == 1, one["id"]
+    for picture in (out / "smoke").glob("*.png"):
+        assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("exhibit", KINDS)
+def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
+    """Its values, its figures, and a figure for each of its claims."""
+    shown(exhibit, out)
+    pictures = {path.stem for path in (out / "smoke").glob("*.png")}
+    expected = {"fig2": {"fig2a", "fig2b", "fig2c"}, "fig17": {"fig17i", "fig17ii"}}
+    assert expected.get(exhibit, {exhibit} if exhibit in ("fig3", "fig7") else set()) <= pictures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exhibit", [one for one in fl_games.EXHIBITS if one not in KINDS])
+def test_every_other_exhibit_is_shown(exhibit: str, out: Path) -> None:
+    """The same on the other data sets; Figure 1a needs lime, and is left out without it."""
+    shown(exhibit, out)
+    if exhibit == "fig1":
+        assert (out / "smoke" / "fig1a.png").exists() == LIME
+
+
+def test_variants_and_baselines_are_the_papers() -> None:
+    """Twelve rows of Table 1; everything that is published has a row of ours."""
+    assert len(fl_games_methods.METHODS) == 12
+    published = fl_games.PUBLISHED
+    assert set(published.loc[published["table"] == "table1", "name"]) == set(
+        fl_games_methods.METHODS
+    )
+    assert len(published[published["table"] == "table1"]) == 12 * 4 * 2
+
+
+@pytest.mark.parametrize("scale", ["quick", "paper"])
+@pytest.mark.parametrize("data", [fl_games.MNIST, fl_games.DSPRITES])
+def test_what_is_run_is_a_valid_scenario(scale: str, data: str, tmp_path: Path) -> None:
+    """Every method; at the paper's size as long as the card says."""
+    study = Study(Scale(scale, 1, (data,)), tmp_path, 1, (data,))
+    rounds = {}
+    for name in fl_games_methods.METHODS:
+        one = fl_games_methods.method(study, data, name)
+        scenario = Scenario.from_yaml(one.scenario, one.overrides)
+        rounds[name] = scenario.stop.versions
+    if scale == "paper":
+        assert (rounds["f_par"], rounds["v_par"], rounds["fedavg"]) == (1000, 2000, 100)
+
+
+def test_probabilities_of_the_extended_clients() -> None:
+    """Evenly spaced from 0.3 to 0.1, of mean 0.2; uneven ones as in Choe et al."""
+    for number, flip in fl_games_methods.CLIENTS.items():
+        assert flip[0] == 0.3 and flip[-1] == pytest.approx(0.1)
+        if number != "5_uneven":
+            assert sum(flip) / len(flip) == pytest.approx(0.2)
+    assert len(fl_games_methods.CLIENTS["10"]) == 10
+
+
+def test_every_claim_belongs_to_an_exhibit() -> None:
+    """None would be forgotten silently."""
+    assert {one["figure"] for one in read_claims(fl_games.PAPER.claims)} <= set(fl_games.EXHIBITS)
+    assert {f"table{n}" for n in range(1, 5)} | {f"fig{n}" for n in range(1, 21)} == set(
+        fl_games.EXHIBITS
+    )
