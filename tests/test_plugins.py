@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.torch import load_file as load_weights
 
@@ -287,6 +288,27 @@ def test_clustered_clients_stand_near_their_edge_server(run: Runner) -> None:
 
     assert near.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert far.tolist() != near.tolist()
+
+
+def test_a_codec_sizes_uploads(run: Runner) -> None:
+    """650 values: 163 bytes of two bits each, and three scale factors."""
+    events = run("ternary").events
+
+    assert set(events.query("kind == 'upload'")["bytes"]) == {163 + 12}
+    assert set(events.query("kind == 'download'")["bytes"]) == {2600}
+
+
+def test_the_fastest_download_waits_for_nobody(run: Runner) -> None:
+    """Downloads that begin together end in the order of their rates, and never overlap."""
+
+    def downloads(*overrides: str) -> pd.Series:
+        events = run("fastest_first", *overrides).events
+        first = events.query("kind == 'download' and round == 0")
+        return first.set_index("client")["duration_s"]
+
+    shared, own = downloads(), downloads("population.access_sharing=dedicated").sort_values()
+
+    np.testing.assert_allclose(shared[own.index], own.cumsum())
 
 
 def test_absent_clients_are_not_selected(run: Runner) -> None:

@@ -1,0 +1,128 @@
+"""Random media, populations, losses and protocols: every run ends and every law holds."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.protocols.test_determinism import log_bytes
+from tests.small import simulated, small
+
+RATES = st.sampled_from([2e5, 1e6, 5e7])
+WAYS = st.one_of(
+    st.sampled_from(["dedicated", "ofdma_equal", "ofdma_weighted", "throughput_fair"]),
+    st.just("airtime_fair"),
+    st.builds(lambda channels: {"name": "fifo", "channels": channels}, st.integers(1, 3)),
+    st.builds(lambda rate: {"name": "processor_sharing", "capacity_bps": rate}, RATES),
+    st.builds(
+        lambda access, backhaul: {
+            "name": "max_min",
+            "access_bps": access,
+            "backhaul_bps": backhaul,
+        },
+        RATES,
+        RATES,
+    ),
+)
+PATIENCE = st.fixed_dictionaries(
+    {},
+    optional={
+        "deadline_s": st.sampled_from([0.01, 0.1, 1.0]),
+        "over_selection": st.sampled_from([1.0, 1.5, 3.0]),
+        "late": st.sampled_from(["drop", "carry_over"]),
+    },
+)
+PROTOCOLS = st.one_of(
+    st.builds(lambda patience: {"name": "synchronous", "patience": patience}, PATIENCE),
+    st.builds(
+        lambda patience, rounds: {
+            "name": "semi_asynchronous",
+            "edge_rounds": rounds,
+            "concurrency": 2,
+            "patience": patience,
+        },
+        PATIENCE,
+        st.integers(1, 2),
+    ),
+    st.just({"name": "hierarchical", "edge_rounds": 2}),
+    st.just({"name": "asynchronous", "concurrency": 3}),
+    st.just({"name": "buffered", "buffer": 2}),
+)
+LOSS = st.none() | st.builds(
+    lambda share, attempts: {
+        "probability": share,
+        "timeout_s": 0.02,
+        "attempts_max": attempts,
+    },
+    st.sampled_from([0.1, 0.4]),
+    st.integers(1, 3),
+)
+AVAILABILITY = st.sampled_from(["always", {"name": "periodic", "period_s": 0.5, "share": 0.4}])
+STOP = st.sampled_from([{"versions": 3}, {"versions": None, "time_s": 0.3}])
+
+
+def laws_hold(**changes: Any) -> None:
+    """The run ends, keeps every law, fills every client's time, and is the same again."""
+    found = set()
+    for _ in range(2):
+        with tempfile.TemporaryDirectory() as folder:
+            run = simulated(small(algorithm="none", **changes), Path(folder))[1]
+            events = pd.read_parquet(Path(folder) / "events.parquet")
+            found.add(log_bytes(Path(folder)))
+        assert all(run.laws.values()), run.accounts.violations
+        assert np.isfinite(events["energy_j"]).all()
+        turns = events[events["kind"] == "upload"].dropna(subset="client")
+        assert not turns.duplicated(["client", "start_s", "round"]).any()
+    assert len(found) == 1
+
+
+CASES = {
+    "seed": st.integers(0, 10**6),
+    "access": WAYS,
+    "backhaul": WAYS,
+    "loss": LOSS,
+    "availability": AVAILABILITY,
+    "protocol": PROTOCOLS,
+    "stop": STOP,
+}
+
+
+def scenario(**case: Any) -> dict[str, Any]:
+    """What `small` is changed by."""
+    population = {
+        "access_sharing": case["access"],
+        "backhaul_sharing": case["backhaul"],
+        "message_loss": case["loss"],
+        "availability": case["availability"],
+        "transfer_noise": 0.2,
+    }
+    selection = {"selection": {"name": "random", "share": 0.6}}
+    return {
+        "seed": case["seed"],
+        "protocol": case["protocol"],
+        "population": population,
+        "decisions": selection,
+        "stop": case["stop"],
+    }
+
+
+@given(case=st.fixed_dictionaries(CASES))
+@settings(max_examples=20, deadline=None)
+def test_every_law_holds_over_random_media(case: dict[str, Any]) -> None:
+    """Twenty mixes."""
+    laws_hold(**scenario(**case))
+
+
+@pytest.mark.slow
+@given(case=st.fixed_dictionaries(CASES))
+@settings(max_examples=500, deadline=None)
+def test_every_law_holds_over_many_random_media(case: dict[str, Any]) -> None:
+    """Five hundred mixes."""
+    laws_hold(**scenario(**case))
