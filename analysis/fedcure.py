@@ -79,7 +79,7 @@ REDUCED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "digits": (*SMALLER, "stop.versions=50"),
         "mnist": (
             *SMALLER,
-            "stop.versions=25",
+            "stop.versions=50",
             "algorithm.local.batch_size=8",
             "data.examples=5000",
             "data.test_examples=2000",
@@ -274,7 +274,7 @@ SCALES = {
         "quick",
         5,
         ("mnist",),
-        "training with 25 clients, 25 versions, batches of 8, 5,000 training and 2,000 test images;"
+        "training with 25 clients, 50 versions, batches of 8, 5,000 training and 2,000 test images;"
         " formation, latencies and queues at the paper's size",
     ),
     "smoke": Scale(
