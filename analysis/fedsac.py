@@ -19,12 +19,11 @@ from fedsac_experiments import (
     SIZES,
     TABLE_7_BETA,
     TABLE_9,
-    baselines,
     best_baselines,
-    best_settings,
     fedavg_grid,
     fedsac,
     figures,
+    method_of,
     published,
 )
 from fedsac_pictures import draw_clients, draw_courses, draw_plane
@@ -55,7 +54,7 @@ def _compared(study: Study) -> pd.DataFrame:
     planned: list[Experiment] = []
     for data in study.data:
         for scene in _scenes(study):
-            planned += [fedsac(study, data, scene), *baselines(study, data, scene)]
+            planned += [fedsac(study, data, scene), *best_baselines(study, data, scene)]
             if data == "cifar10" and scene in TABLE_7_BETA:
                 beta = float(TABLE_7_BETA[scene])
                 planned.append(fedsac(study, data, scene, "fedsac_table_7_beta", beta=beta))
@@ -63,21 +62,18 @@ def _compared(study: Study) -> pd.DataFrame:
 
 
 def _with_best(values: pd.DataFrame) -> pd.DataFrame:
-    """Baselines' best settings under the method's name, what else was tried left out."""
-    chosen = best_settings(values)
-    tried = chosen[chosen["name"] != chosen["method"]]
-    listing = tried.pivot_table(
+    """Baselines under their method's name, after a table of their settings; and training alone."""
+    method = values["name"].map(method_of)
+    settings = values.assign(method=method)[values["name"] != method]
+    listing = settings.pivot_table(
         index="method", columns="data", values="name", aggfunc="first", sort=False
     )
     if not listing.empty:
-        print("The setting of the best mean fairness, of those of the grid:\n")
+        print("The fairest settings of the grid, on the first seed:\n")
         print_markdown("setting", listing.fillna("-"))
-    own = values[values["name"].str.startswith("fedsac")]
-    best = values.merge(chosen, on=["data", "name"])
-    best["name"] = best["method"]
-    alone = own[(own["figure"] == "contribution_max") & (own["name"] == "fedsac")]
+    alone = values[(values["figure"] == "contribution_max") & (values["name"] == "fedsac")]
     alone = alone.assign(figure="reward_max", name="standalone")
-    return pd.concat([alone, best[COLUMNS], own], ignore_index=True)
+    return pd.concat([alone, values.assign(name=method)], ignore_index=True)
 
 
 def _defined(values: pd.DataFrame) -> pd.DataFrame:
