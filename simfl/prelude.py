@@ -1,7 +1,7 @@
 """The run before the run: what clients achieve alone, where an algorithm or a measure needs it.
 
 It is a scenario of its own, with the same data, model, seed and local training, and nothing of the
-run's hardware-dependent decisions: contributions are a matter of data and recipe alone.
+run's hardware-dependent decisions and troubles: contributions are a matter of data and recipe alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from simfl.algorithms.base import Algorithm
 from simfl.measures.base import Measure
 from simfl.scenario import Scenario
 from simfl.validation import plain
+
+TROUBLES = ("leaving", "faults", "batteries")
+"""Keys of a population that keep clients from training, beside their availability."""
 
 
 def contributions_needed(
@@ -53,6 +56,8 @@ def standalone_scenario(scenario: Scenario, algorithm: Algorithm) -> Scenario:
     content = scenario.as_mapping()
     content["name"] = f"{scenario.name} standalone"
     content["population"]["availability"] = {"name": "always"}
+    for trouble in TROUBLES:
+        content["population"].pop(trouble, None)
     content["algorithm"] = {
         "name": "standalone",
         "non_finite": scenario.algorithm.non_finite,

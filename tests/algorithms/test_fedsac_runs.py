@@ -194,6 +194,26 @@ def test_preludes_are_shared_where_data_and_recipe_are(tmp_path: Path) -> None:
     assert found(seed=4)[1] == 1
 
 
+def test_contributions_do_not_depend_on_what_goes_wrong(tmp_path: Path) -> None:
+    """Clients that are away, crash, run empty or lose messages train alone as if they did not."""
+    crashes = {"works": {"mean_s": 0.05}, "broken": {"mean_s": 0.1}}
+    troubles = {
+        "availability": {"name": "periodic", "period_s": 0.2, "share": 0.5},
+        "leaving": "abort",
+        "faults": {"clients": crashes},
+        "batteries": {"initial": [1e-6, 1e-5], "lowest": 1e-6, "charge_w": 0.0},
+        "message_loss": {"probability": 0.2, "timeout_s": 0.02},
+    }
+    found = []
+    for name, population in (("calm", {}), ("troubled", troubles)):
+        one = scenario(settings={"contributions": {"rounds": 2}}, population=population)
+        found.append(run(one, tmp_path / name))
+
+    calm, troubled = (one.clients["contribution"].tolist() for one in found)
+    assert calm == troubled
+    assert found[0].manifest["fingerprint"] != found[1].manifest["fingerprint"]
+
+
 def test_equal_models_are_scored_after_one_more_epoch(tmp_path: Path) -> None:
     """FedAvg's rewards differ between clients, and cost no simulated time."""
     plain = run(scenario("fedavg"), tmp_path / "plain")
