@@ -1,7 +1,7 @@
 """The run before the run: what clients achieve alone, where an algorithm or a measure needs it.
 
 It is a scenario of its own, with the same data, model, seed and local training, and nothing of the
-run's hardware-dependent decisions and troubles: contributions are a matter of data and recipe alone.
+run's hardware-dependent decisions and troubles: contributions are a matter of data and recipe.
 """
 
 from __future__ import annotations
