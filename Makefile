@@ -52,7 +52,7 @@ test-gpu: $(INSTALLED_DEV)
 	$(PYTEST) -m cuda
 
 docs: $(INSTALLED_DEV)
-	$(BIN)/python -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -36,6 +36,21 @@ def algorithms_page() -> str:
     return "\n".join(parts)
 
 
+def papers() -> list[dict[str, str]]:
+    """The pages of papers, each under its title."""
+    pages = sorted((ROOT / "docs" / "papers").glob("*.md"))
+    titles = [page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for page in pages]
+    return [{title: f"papers/{page.name}"} for title, page in zip(titles, pages, strict=True)]
+
+
+def on_config(config: Any) -> Any:
+    """Fill in the section of papers (called by mkdocs)."""
+    for entry in config.nav:
+        if "Papers" in entry:
+            entry["Papers"] = papers()
+    return config
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Add the made pages (called by mkdocs)."""
     from mkdocs.structure.files import File

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter, deque
 from types import TracebackType
@@ -118,6 +119,11 @@ def follow_study(
     """Run what a study has to do, here or (with `resources`) on Ray, and show how it goes."""
     todo = session.todo(share)
     done = session.size(share) - len(todo)
-    with StudyWatcher(session.study.name, todo, done, quiet=quiet) as watcher:
-        for outcome in session.run(todo, workers, watcher.progress, resources):
-            watcher.ended(outcome)
+    # Schedulers of clusters send SIGTERM before they kill: processes then leave in good order.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with StudyWatcher(session.study.name, todo, done, quiet=quiet) as watcher:
+            for outcome in session.run(todo, workers, watcher.progress, resources):
+                watcher.ended(outcome)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -141,7 +141,7 @@ def test_four_shards_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_study_that_is_killed_goes_on(tmp_path: Path, number: signal.Signals) -> None:
     """Its processes end with it; the same command does what is left."""
     settings = {"stop.versions": 100, "algorithm.local.steps": 5, "evaluate.every": 100}
@@ -162,7 +162,7 @@ def test_a_study_that_is_killed_goes_on(tmp_path: Path, number: signal.Signals) 
     os.kill(study.pid, number)
     study.communicate()
 
-    assert study.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    assert study.returncode == (-number if number == signal.SIGKILL else 130)
     time.sleep(2.0)  # the worker notices at the next version
     left = session(tmp_path, seeds=[1], points=points, set=settings).todo()
     assert 1 <= len(left) <= 2
