@@ -30,7 +30,7 @@ class CoreStability(ModelMeasure):
     Figures: `utility_min`, `utility_mean`, `utility_product`; then per question `..._stable` (1
     yes, 0 no, NaN undecided), `..._margin` and, with `draws`, the 90 % interval `..._low` to
     `..._high`. For a linear model the questions are `certificate` (over all predictors),
-    `proportional`, `pareto` and, up to 10 clients, `coalitions` (all of them). With `k`, for any
+    `proportional`, `pareto` and, for few clients, `coalitions` (all of them). With `k`, for any
     model: `pseudo_core`, whose margin is the radius d. Where clients are served models of their
     own, `coalitions` alone is asked. Without positive utilities nothing is.
     """
@@ -43,6 +43,9 @@ class CoreStability(ModelMeasure):
     ] = "uniform"
     k: Annotated[float | None, "> 1", "pseudo-core factor; null asks for no radius"] = None
     draws: Annotated[int, ">= 0", "bootstrap draws of the clients' samples; 0 is no interval"] = 0
+    search_up_to: Annotated[
+        int, ">= 0", f"<= {MOST_AGENTS}", "clients up to which all coalitions are searched"
+    ] = MOST_AGENTS
 
     def assess(
         self, run: LoadedRun, federation: Federation, rng: np.random.Generator
@@ -81,7 +84,7 @@ class CoreStability(ModelMeasure):
         model = federation.losses(exact=convex)
         agents = Agents.of(model, self.offset, self._weights(model.sizes))
         bootstrap = Bootstrap(rng, self.draws) if self.draws else None
-        few, theta = agents.count <= MOST_AGENTS, model.theta
+        few, theta = agents.count <= self.search_up_to, model.theta
         answers: dict[str, Answer] = {}
         if served is not None:
             if convex and few:

@@ -158,6 +158,18 @@ def test_the_measures_stand_in_the_manifest(tmp_path):
     assert core["pseudo_core_margin"] > 0
 
 
+def test_coalitions_of_more_clients_are_not_searched(tmp_path):
+    """Three clients, and a search up to two: the certificate answers for all coalitions."""
+    measures = [{"name": "core_stability", "search_up_to": 2}]
+    scenario = small(
+        data=LOGISTIC, model="linear", population=AGENTS, evaluate={"measures": measures}
+    )
+
+    core = simfl.run(scenario, tmp_path / "run").manifest["measures"]["core_stability"]
+
+    assert "certificate_margin" in core and "coalitions_margin" not in core
+
+
 def test_a_network_is_asked_for_its_radius_alone(tmp_path):
     """Without convexity there is no certificate over all predictors."""
     measures = [{"name": "core_stability", "k": 2.0}]
