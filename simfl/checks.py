@@ -96,15 +96,14 @@ def check_sharing(scenario: Scenario, algorithm: Algorithm, sharing: Any) -> Non
 
 
 def check_faults(scenario: Scenario, population: Any, media: Mapping[str, Any]) -> None:
-    """Raises `ScenarioError` for faults over media that are shared: only messages get lost there.
+    """Raises `ScenarioError` for faults over shared media beyond lost messages and lost clients.
 
     `media` are the kinds of sharing by their keys.
     """
     faults = population.faults
     on_access = {
-        "leaving": population.leaving != "ignore",
+        "leaving: pause": population.leaving == "pause",
         "batteries": population.batteries is not None,
-        "faults.clients": faults.clients is not None,
         "faults.edge_servers": faults.edge_servers is not None,
     }
     on_backhaul = {
@@ -117,8 +116,7 @@ def check_faults(scenario: Scenario, population: Any, media: Mapping[str, Any]) 
             raise scenario.where("population", key).error(
                 registry.part_name(type(media[key])),
                 "dedicated",
-                f"what fails on a shared medium is not simulated, and the population has"
-                f" {', '.join(found)}; accepted: dedicated",
+                f"not simulated on a shared medium are {', '.join(found)}; accepted: dedicated",
             )
 
 

@@ -21,6 +21,7 @@ class Crossing:
         self.start_s = clock.now_s
         self._clock = clock
         self._medium = medium
+        self.begun = 0
         self._over = 0
         self._active_j = 0.0
         self._pause: tuple[float, Gap] | None = None
@@ -31,6 +32,7 @@ class Crossing:
         message = self.message
         latency_s, latency_j = message.latency
         for gap_s, gap_j in message.gaps[: message.attempts]:
+            self.begun += 1
             yield from self._wait((gap_s + latency_s, gap_j + latency_j))
             self._transfer = self._medium.transfer(message.sender, message.size_bytes)
             carried = yield self._transfer
@@ -45,6 +47,11 @@ class Crossing:
         yield self._clock.until(self._clock.now_s + gap[0])
         self._pause = None
         self._active_j += gap[1]
+
+    def break_off(self) -> None:
+        """Leave the medium; attempts `begun` so far are lost."""
+        if self._transfer is not None and not self._transfer.triggered:
+            self._medium.cancel(self._transfer)
 
     def spent(self) -> tuple[float, float]:
         """Joules so far: the sender's beyond its idle power, and the network's."""

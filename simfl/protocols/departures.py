@@ -23,7 +23,7 @@ from simfl.protocols.flight import Booked, Flight
 from simfl.protocols.media import Media
 from simfl.protocols.messages import message_rows
 from simfl.protocols.servers import Servers
-from simfl.protocols.stages import Cohort, Stages
+from simfl.protocols.stages import Cohort, Stages, Told
 from simfl.protocols.turn_rows import idle_rows, mishap_row, network_row, turn_rows
 from simfl.system.cost import WireTransfer
 from simfl.system.presence import Presence
@@ -31,6 +31,7 @@ from simfl.system.world import TurnPlan, World
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+Received = Callable[[IntArray], None]
 Computed = Callable[[IntArray, FloatArray], None]
 
 
@@ -87,11 +88,12 @@ class Departures:
         """Happens when the next client is free of which nobody knew when that would be."""
         return self._freed
 
-    def depart(self, orders: Orders, computed: Computed) -> tuple[Flight, TurnPlan]:
-        """Clients begin now, by a plan that is true but for messages over shared media.
+    def depart(self, orders: Orders, received: Received, computed: Computed) -> Flight:
+        """Clients begin their turns now.
 
-        It is the plan as faults leave it. `computed(places, times_s)` learns when computations end
-        (inf: they never do), before they do. Raises ValueError for a client still under way.
+        `received(places)` learns who gets its message, `computed(places, times_s)` when
+        computations end (inf: they never do), before they do. Raises ValueError for a client still
+        under way.
         """
         now_s, clients = self._clock.now_s, orders.clients
         busy = clients[self._free_s[clients] > now_s]
@@ -109,8 +111,8 @@ class Departures:
         )
         self._log.advance(now_s)
         if self._shared:
-            return self._by_stages(orders, plan, computed), plan
-        return self._booked(orders, plan, computed)
+            return self._by_stages(orders, plan, received, computed)
+        return self._booked(orders, plan, received, computed)
 
     def receive(
         self, clients: IntArray, message: WireTransfer, version: int, round_number: int
@@ -146,8 +148,8 @@ class Departures:
         self._free_s[clients] = now_s
 
     def _booked(
-        self, orders: Orders, plan: TurnPlan, computed: Computed
-    ) -> tuple[Flight, TurnPlan]:
+        self, orders: Orders, plan: TurnPlan, received: Received, computed: Computed
+    ) -> Flight:
         now_s, clients, edge = self._clock.now_s, orders.clients, orders.edge
         outcome = self._presence.turns(clients, plan, now_s, self._servers.fails_s(edge))
         course, plan = Course.of(outcome, clients, now_s), outcome.plan
@@ -172,12 +174,23 @@ class Departures:
             self._log.row(**{**mishap_row(mishap), **orders.about})
         course.send(self._log.accounts.messages, clients)
         self._free_s[clients] = course.ends_s
+        received(np.flatnonzero(~plan.download_failed))
         computed(np.arange(clients.size), course.computed_s)
         wait = partial(self._servers.until, edge)
-        return Booked(clients, course, idle_w, plan.active_j, now_s, wait), plan
+        return Booked(clients, course, idle_w, plan.active_j, now_s, wait)
 
-    def _by_stages(self, orders: Orders, plan: TurnPlan, computed: Computed) -> Flight:
+    def _by_stages(
+        self, orders: Orders, plan: TurnPlan, received: Received, computed: Computed
+    ) -> Flight:
         clients, world = orders.clients, orders.world
+        stops_s, cause = self._presence.stops_s(clients, self._clock.now_s)
+
+        def stopped(place: int, stage: int) -> None:
+            mishap = self._presence.mishap(
+                int(clients[place]), int(cause[place]), self._clock.now_s, stage
+            )
+            self._log.row(**{**mishap_row(mishap), **orders.about})
+
         self._log.add(self._idle_rows(clients, self._clock.now_s))
         self._free_s[clients] = np.inf
         messenger, edge = world.messenger, orders.edge
@@ -193,8 +206,10 @@ class Departures:
             world.power_idle_w[clients],
             orders.about,
             orders.query,
+            stops_s,
         )
-        return Stages(cohort, self._media, self._log, self._clock, computed, self._free)
+        tell = Told(received, computed, stopped, self._free)
+        return Stages(cohort, self._media, self._log, self._clock, tell)
 
     def _free(self, client: int) -> None:
         """A client's turn is over."""

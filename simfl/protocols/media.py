@@ -50,13 +50,27 @@ class Media:
             return 0.0
         crossing = Crossing(self._clock, self._medium(place, uplink), message)
         self._under_way[actor] = crossing, uplink, about, mark
-        yield from crossing.process()
+        try:
+            yield from crossing.process()
+        except simpy.Interrupt:
+            self._break_off(actor)
+            raise
         del self._under_way[actor]
         active_j, _ = crossing.spent()
         detail = transfer_detail(active_j, message.attempts, message.lost_bytes, mark)
         received, lost = message.arrived_bytes, message.lost_bytes
         self._book(actor, crossing, uplink, about, detail, received, lost)
         return active_j
+
+    def _break_off(self, actor: int) -> None:
+        """The sender or receiver is gone: every attempt begun so far is lost."""
+        crossing, uplink, about, mark = self._under_way.pop(actor)
+        lost = crossing.begun * crossing.message.size_bytes
+        active_j, _ = crossing.spent()
+        detail = transfer_detail(active_j, crossing.begun, lost, mark)
+        if crossing.start_s < self._clock.now_s:
+            self._book(actor, crossing, uplink, about, detail, 0, lost)
+        crossing.break_off()
 
     def cut(self, actor: int) -> None:
         """The run ends while a message of `actor` is under way: book what it has cost."""
@@ -101,7 +115,7 @@ class Media:
             np.array([actor]),
             np.array([start_s]),
             np.array([now_s if there else np.inf]),
-            np.array([message.attempts * message.size_bytes]),
+            np.array([received + lost if there else message.attempts * message.size_bytes]),
             start_s,
             uplink=uplink,
         )

@@ -80,12 +80,13 @@ class Queries:
         memory, wanted = selection.candidates(memory, view, rng)
         clients = numbers_among(players, wanted, type(selection).__name__)
         orders = self._orders(clients, ref, round_number, edge)
-        flight, plan = self._departures.depart(orders, computed=_no_job)
-        reached = clients[~plan.download_failed]
-        self._reached[tier] = ((ref.key, ref.version), reached)
+        reached: list[IntArray] = []
+        flight = self._departures.depart(orders, reached.append, computed=_no_job)
         who = "the server" if edge is None else f"edge-{edge}"
         with self._clock.waiting(who, f"{clients.size} clients' losses"):
             yield from flight.finished()
+        places = np.concatenate([clients[:0], *reached])
+        self._reached[tier] = ((ref.key, ref.version), clients[places])
         if isinstance(self._values, Values):
             answered = clients[np.isfinite(flight.arrives_s)]
             loss = reported_losses(self._values, ref, answered, self._clock.now_s)

@@ -32,7 +32,8 @@ class Cohort:
     """Who begins a turn now, and what that takes: `plan`, but for the messages, which are shared.
 
     `place` are the media of the clients' messages, `about` columns of all their rows, `idle_w`
-    their idle powers. `query` says that this is no training turn.
+    their idle powers. `query` says that this is no training turn. At `stops_s` (inf: never) a turn
+    ends that is not over by then.
     """
 
     clients: IntArray
@@ -43,14 +44,26 @@ class Cohort:
     idle_w: FloatArray
     about: dict[str, int]
     query: bool
+    stops_s: FloatArray
+
+
+@dataclass(frozen=True)
+class Told:
+    """Who learns of what happens.
+
+    `received(places)` when a download is there, `computed(places, times_s)` when a computation
+    begins that comes to its end, then; `stopped(place, stage)` when a turn is stopped, in stage 0,
+    1 or 2; `free(client)` when one is over.
+    """
+
+    received: Callable[[IntArray], None]
+    computed: Callable[[IntArray, FloatArray], None]
+    stopped: Callable[[int, int], None]
+    free: Callable[[int], None]
 
 
 class Stages(Flight):
-    """The turns of a cohort as processes.
-
-    `computed(places, times_s)` is told when a computation begins, whose end is known then;
-    `free(client)` that a client's turn is over.
-    """
+    """The turns of a cohort as processes."""
 
     def __init__(
         self,
@@ -58,8 +71,7 @@ class Stages(Flight):
         media: Media,
         log: EventLog,
         clock: Clock,
-        computed: Callable[[IntArray, FloatArray], None],
-        free: Callable[[int], None],
+        told: Told,
     ) -> None:
         self.clients = cohort.clients
         self.arrives_s = np.full(cohort.clients.size, np.inf)
@@ -67,8 +79,7 @@ class Stages(Flight):
         self._media = media
         self._log = log
         self._clock = clock
-        self._computed = computed
-        self._free = free
+        self._told = told
         self.begun_s, self.idle_w = clock.now_s, cohort.idle_w
         self._active_j = np.zeros(cohort.clients.size)
         self._under_way = cohort.clients.size
@@ -76,8 +87,11 @@ class Stages(Flight):
         self._tell: Late | None = None
         self._mark = QUERY if cohort.query else ""
         self._details = compute_detail(cohort.plan, self._mark)
-        for place in range(cohort.clients.size):
-            clock.env.process(self._turn(place))
+        self._stage = np.zeros(cohort.clients.size, dtype=np.int64)
+        for place, stop_s in enumerate(cohort.stops_s.tolist()):
+            turn = clock.env.process(self._turn(place))
+            if stop_s < np.inf:
+                clock.env.process(self._stop(turn, stop_s))
 
     def closed(self, patience: Patience, least: int) -> Generator[simpy.Event, Any, float]:
         """From arrival to arrival, everything that happens at a moment counting together."""
@@ -108,42 +122,65 @@ class Stages(Flight):
         self._tell = tell
 
     def _turn(self, place: int) -> Generator[simpy.Event, Any, None]:
-        cohort, plan = self._cohort, self._cohort.plan
-        client, index = int(self.clients[place]), np.array([place])
-        download, upload = cohort.downloads[place], cohort.uploads[place]
-        yield from self._message(place, download, uplink=False)
-        if not download.failed:
-            begun_s = self._clock.now_s
-            computed_s = begun_s + float(plan.compute_s[place])
-            self._compute(place, begun_s, computed_s)
-            self._computed(index, np.array([computed_s]))
-            yield self._clock.until(computed_s)
-            yield from self._message(place, upload, uplink=True)
-        if not (download.failed or upload.failed):
-            self.arrives_s[place] = self._clock.now_s
+        try:
+            yield from self._go(place)
+        except simpy.Interrupt:
+            self._told.stopped(place, int(self._stage[place]))
         self._under_way -= 1
-        self._free(client)
+        self._told.free(int(self.clients[place]))
         changed, self._changed = self._changed, self._clock.env.event()
         changed.succeed()
         if self._tell is not None and np.isfinite(self.arrives_s[place]):
             self._tell(np.arange(self.clients.size) == place)
 
-    def _compute(self, place: int, begun_s: float, computed_s: float) -> None:
-        """Book the computation, whose course is known."""
-        cohort, plan = self._cohort, self._cohort.plan
-        active_j = float(plan.compute_j[place])
+    def _go(self, place: int) -> Generator[simpy.Event, Any, None]:
+        """Stage by stage, as far as messages arrive."""
+        download, upload = self._cohort.downloads[place], self._cohort.uploads[place]
+        yield from self._message(place, download, uplink=False)
+        if download.failed:
+            return
+        self._stage[place] = 1
+        self._told.received(np.array([place]))
+        yield self._clock.until(self._compute(place))
+        self._stage[place] = 2
+        yield from self._message(place, upload, uplink=True)
+        if not upload.failed:
+            self.arrives_s[place] = self._clock.now_s
+
+    def _stop(self, turn: simpy.Process, stop_s: float) -> Generator[simpy.Event, Any, None]:
+        """End a turn, unless it is over by then, the moment itself included."""
+        yield self._clock.until(stop_s)
+        yield self._clock.gathered()
+        if turn.is_alive:
+            turn.interrupt()
+
+    def _compute(self, place: int) -> float:
+        """Book the computation, or what is done of it before it is stopped; when it would end."""
+        cohort, plan, begun_s = self._cohort, self._cohort.plan, self._clock.now_s
+        duration_s, detail = float(plan.compute_s[place]), self._details[place]
+        computed_s = begun_s + duration_s
+        share, until_s = 1.0, computed_s
+        if cohort.stops_s[place] < computed_s:
+            until_s = float(cohort.stops_s[place])
+            share = (until_s - begun_s) / duration_s
+            cut = plan.one(place).cut(np.array([1]), np.array([share]))
+            detail = compute_detail(cut, self._mark)[0]
+        else:
+            self._told.computed(np.array([place]), np.array([computed_s]))
+        active_j = share * float(plan.compute_j[place])
         self._active_j[place] += active_j
         self._log.row(
             "compute",
             int(self.clients[place]),
-            computed_s,
+            until_s,
             start_s=begun_s,
-            energy_j=float(cohort.idle_w[place]) * (computed_s - begun_s) + active_j,
+            energy_j=float(cohort.idle_w[place]) * (until_s - begun_s) + active_j,
             extra_j=active_j,
             frequency_hz=float(plan.frequency_hz[place]),
-            detail=self._details[place],
+            detail=detail,
             **cohort.about,
         )
+        return computed_s
 
     def _message(
         self, place: int, message: SharedMessage, *, uplink: bool

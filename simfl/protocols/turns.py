@@ -101,8 +101,10 @@ class Turns:
             ended = futures and [futures[place] for place in places]
             self._values.computed(clients[places], ended, times_s)
 
-        flight, plan = self._departures.depart(orders, computed)
-        self._held[clients[~plan.download_failed]] = ref.version
+        def received(places: IntArray) -> None:
+            self._held[clients[places]] = ref.version
+
+        flight = self._departures.depart(orders, received, computed)
         cohort, self._cohorts = self._cohorts, self._cohorts + 1
         self._under_way[cohort] = flight
         who = "the server" if edge is None else f"edge-{edge}"

@@ -188,12 +188,29 @@ class Presence:
         until_s = dict(zip(clients.tolist(), stops_s.tolist(), strict=True))
         mishaps = [one for one in mishaps if one.time_s < until_s[one.client]]
         for place in cut.tolist():
-            client, stop_s = int(clients[place]), float(stops_s[place])
-            name = CAUSES[cause[place]]
-            away_s = self._away_s(client, name, stop_s)
-            mishaps.append(Mishap(client, name, stop_s, STAGES[stage[place]], away_s, False))
+            befallen = int(clients[place]), int(cause[place]), float(stops_s[place])
+            mishaps.append(self.mishap(*befallen, int(stage[place])))
         computed = ~plan.download_failed & (stage >= 2)
         return Outcome(plan.cut(stage, share), stops_s, computed, mishaps)
+
+    def stops_s(self, clients: IntArray, now_s: float) -> tuple[FloatArray, IntArray]:
+        """When turns that begin now end, if they are not over by then (inf), by which of `CAUSES`.
+
+        For turns whose own course is not known, without pauses and batteries.
+        """
+        # A model may round at its boundary: every turn lasts for the last bit at least.
+        soon_s = np.nextafter(now_s, np.inf)
+        leaves_s = np.full(clients.size, np.inf)
+        if self._leaving == "abort":
+            leaves_s = self._availability.until_s(clients, now_s, self._streams)
+        stops_s = np.stack([leaves_s, self._failures.at(clients, now_s)[1]])
+        return np.maximum(stops_s.min(axis=0), soon_s), stops_s.argmin(axis=0)
+
+    def mishap(self, client: int, cause: int, time_s: float, stage: int) -> Mishap:
+        """A turn ends in one of `STAGES`, by one of `CAUSES`."""
+        name = CAUSES[cause]
+        away_s = self._away_s(client, name, time_s)
+        return Mishap(client, name, time_s, STAGES[stage], away_s, goes_on=False)
 
     def _with_absences(
         self, clients: IntArray, plan: TurnPlan, now_s: float

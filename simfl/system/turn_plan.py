@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,11 @@ class TurnPlan:
     def compute_j(self) -> FloatArray:
         """Joules beyond idle power while the client computes."""
         return self.dynamic_j + self.static_j + self.compute_tail_j
+
+    def one(self, place: int) -> TurnPlan:
+        """The plan of one of them."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        return TurnPlan(**{name: column[[place]] for name, column in columns.items()})
 
     def times_s(self, now_s: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Begin, and download, computation and upload done, of turns that begin now.

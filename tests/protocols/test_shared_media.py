@@ -42,6 +42,62 @@ def scenario(protocol, sharing=None, population=(), **changes):
     )
 
 
+CRASHES = {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.05}}
+TROUBLED = {
+    "leaving": "abort",
+    "availability": {
+        "name": "renewal",
+        "present": {"mean_s": 0.2, "law": "exponential"},
+        "absent": {"mean_s": 0.1, "law": "exponential"},
+    },
+    "faults": {"clients": CRASHES},
+}
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+def test_clients_that_leave_or_crash_in_mid_turn(tmp_path, protocol):
+    """Their turns end as those that are booked ahead do, with the same rows, to rounding.
+
+    But for which of several waiting slots of an asynchronous server a client that comes falls to.
+    """
+    tables, media = [], (None, FREE)
+    for way in media:
+        run = simfl.run(scenario(protocol, way, TROUBLED), tmp_path / str(way))
+        assert all(run.manifest["invariants"].values()), run.manifest["violations"]
+        tables.append(run.events[~run.events["kind"].isin(["network", "select"])])
+
+    numbers = ["start_s", "time_s", "energy_j", "bytes"]
+    order = ["actor", "kind", "round", "start_s", "time_s"]
+    left, right = (
+        table[table["detail"] != '{"cut": true}']
+        .assign(**{name: table[name].round(9) for name in ("start_s", "time_s")})
+        .sort_values(order, ignore_index=True)
+        for table in tables
+    )
+    pd.testing.assert_frame_equal(left[order], right[order], atol=2e-9)
+    pd.testing.assert_frame_equal(left[numbers], right[numbers], rtol=1e-7, atol=2e-9)
+    assert {"crash", "unavailable"} & set(left["kind"])
+    moves = left["kind"].isin(["download", "upload"])
+    assert (moves & (left["bytes"] == 0)).any()
+
+
+def test_a_crowd_that_thins_out_makes_room(tmp_path):
+    """Who crashes leaves the medium: the others' messages take less long than with all there."""
+    way = {"name": "processor_sharing", "capacity_bps": 5e5}
+    whole, thinned = (
+        simfl.run(
+            scenario("synchronous", way, {"transfer_noise": 0.0, **more}, stop={"versions": 1}),
+            tmp_path / str(len(more)),
+        ).events.query("kind == 'download' and bytes > 0 and round == 0")
+        for more in ({}, {"faults": {"clients": {**CRASHES, "works": {"mean_s": 0.5}}}})
+    )
+
+    both = whole.merge(thinned, on="client")
+    assert 0 < len(both) < len(whole)
+    assert (both["duration_s_y"] <= both["duration_s_x"] + 1e-9).all()
+    assert (both["duration_s_y"] < 0.9 * both["duration_s_x"]).any()
+
+
 PLAIN = [(protocol, {}) for protocol in PROTOCOLS]
 WITH_ROUNDS = ("synchronous", "patient", "semi_asynchronous", "hierarchical")
 

@@ -65,6 +65,13 @@ LOSS = st.none() | st.builds(
     st.integers(1, 3),
 )
 AVAILABILITY = st.sampled_from(["always", {"name": "periodic", "period_s": 0.5, "share": 0.4}])
+FAULTS = st.sampled_from(
+    [
+        {},
+        {"leaving": "abort"},
+        {"faults": {"clients": {"works": {"mean_s": 0.5}, "broken": {"mean_s": 0.1}}}},
+    ]
+)
 STOP = st.sampled_from([{"versions": 3}, {"versions": None, "time_s": 0.3}])
 
 
@@ -89,6 +96,7 @@ CASES = {
     "backhaul": WAYS,
     "loss": LOSS,
     "availability": AVAILABILITY,
+    "faults": FAULTS,
     "protocol": PROTOCOLS,
     "stop": STOP,
 }
@@ -102,6 +110,7 @@ def scenario(**case: Any) -> dict[str, Any]:
         "message_loss": case["loss"],
         "availability": case["availability"],
         "transfer_noise": 0.2,
+        **case["faults"],
     }
     selection = {"selection": {"name": "random", "share": 0.6}}
     return {
