@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import simfl
+from simfl.assembly import assemble
+from simfl.simulation import Options
+from simfl.system.failures import Failures
 from tests.small import small
 
 BASE = small(
@@ -29,6 +34,15 @@ def rows(run: simfl.LoadedRun, kind: str) -> pd.DataFrame:
     """Each client's turns in order, with the details of one stage."""
     details = run.details(kind).dropna(subset="client").sort_values(["client", "start_s"])
     return details.assign(turn=details.groupby("client").cumcount()).set_index(["client", "turn"])
+
+
+def computations(run: simfl.LoadedRun) -> pd.DataFrame:
+    """Each client's computations by its turns, of which some end with their download."""
+    begun = rows(run, "download").reset_index()[["client", "turn", "time_s"]]
+    found = run.details("compute").merge(
+        begun.rename(columns={"time_s": "start_s"}), on=["client", "start_s"], validate="1:1"
+    )
+    return found.set_index(["client", "turn"])
 
 
 @pytest.mark.parametrize("link", ["ethernet_1g", "nb_iot", "cell_umi"])
@@ -56,3 +70,66 @@ def test_another_uplink_changes_no_other_draw(tmp_path, link):
         )
         changed = common.difference(kept)
         assert (first.loc[changed, "duration_s"] != second.loc[changed, "duration_s"]).all()
+
+
+def test_faults_change_no_other_draw(tmp_path):
+    """Crashes of clients, edge servers and links come on top: cycles stay as they were.
+
+    Of turns that a crash cuts short a part of the cycles is left.
+    """
+    outages = {"works": {"mean_s": 1.0}, "broken": {"mean_s": 0.2}}
+    often = {"works": {"mean_s": 0.3}, "broken": {"mean_s": 0.1}}
+    faults = {"clients": often, "edge_servers": outages, "cloud_link": outages}
+    calm = BASE.with_overrides(
+        [
+            "protocol={name: hierarchical, edge_rounds: 2}",
+            "algorithm={name: none, local: {epochs: 40, batch_size: 16}}",
+        ]
+    )
+    faulty = calm.with_overrides([f"population.faults={json.dumps(faults)}"])
+
+    before, after = (
+        simfl.run(one, tmp_path / name) for one, name in ((calm, "before"), (faulty, "after"))
+    )
+
+    first, second = computations(before), computations(after)
+    common = first.index.intersection(second.index)
+    crashes = after.details("crash")
+    cut = crashes[crashes["stage"] == "compute"].set_index("client")["time_s"]
+    shorter = first.loc[common, "cycles"] != second.loc[common, "cycles"]
+    assert "edge_server" in set(crashes["what"])
+    assert 0 < shorter.sum() <= len(cut)
+    for client, turn in common[shorter]:
+        assert second.loc[(client, turn), "cycles"] < first.loc[(client, turn), "cycles"]
+        ended_s = second.loc[(client, turn), "time_s"]
+        assert np.isclose(ended_s, cut.loc[[client]], rtol=1e-12).any()
+
+
+def test_another_uplink_leaves_presence_and_crashes_as_they_were():
+    """Who is there, and who has crashed, at a thousand moments, on Wi-Fi and on NB-IoT."""
+    base = BASE.with_overrides(
+        [
+            "population.availability={name: renewal, share_beta: [0.5, 4.75]}",
+            "population.faults.clients={works: {mean_s: 600}, broken: {mean_s: 60}}",
+        ]
+    )
+    seen = []
+    for scenario in (base, base.with_overrides(["population.groups.0.link=nb_iot"])):
+        simulation = assemble(scenario, Options(device="cpu"))
+        availability = simulation.parts[("population", "availability")]
+        failures = Failures(
+            simulation.parts[("population",)].faults.clients, simulation.streams, "faults.client"
+        )
+        clients = np.arange(12)
+        seen.append(
+            [
+                (
+                    availability.available(clients, time_s, simulation.streams).tolist(),
+                    failures.at(clients, time_s)[0].tolist(),
+                )
+                for time_s in np.linspace(0.0, 1e5, 1000)
+            ]
+        )
+
+    assert seen[0] == seen[1]
+    assert 0.1 < np.mean([working for _, working in seen[0]]) < 1
