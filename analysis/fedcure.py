@@ -89,7 +89,7 @@ REDUCED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 TIMED: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "smoke": (24, ("protocol.edge_rounds=2",)),
-    "quick": (1000, ()),
+    "quick": (300, ()),
     "paper": (1000, ()),
 }
 
