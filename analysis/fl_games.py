@@ -26,6 +26,7 @@ from fl_games_methods import (
     NEVER,
     SCENARIOS,
     about,
+    calibrated,
     game,
     method,
     with_clients,
@@ -114,7 +115,9 @@ def classes(data: str, name: str) -> Callable[[Study], pd.DataFrame]:
         """As the paper's table."""
         on = about(study, data)
         planned = [
-            game(study, on, f"{variant}_{count}", variant, (f"data.classes={count}",))
+            (game if count == 2 else calibrated)(
+                study, on, f"{variant}_{count}", variant, (f"data.classes={count}",)
+            )
             for variant in ("f_seq", "f_par")
             for count in CLASSES
         ]
@@ -132,7 +135,9 @@ def clients(data: str, name: str) -> Callable[[Study], pd.DataFrame]:
         """Both orders of play."""
         on = about(study, data)
         planned = [
-            game(study, on, f"{variant}_{number}", variant, with_clients(number))
+            (game if number in ("2", "3") else calibrated)(
+                study, on, f"{variant}_{number}", variant, with_clients(number)
+            )
             for variant in ("f_seq", "f_par")
             for number in CLIENTS
         ]

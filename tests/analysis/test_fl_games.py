@@ -28,8 +28,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As few as an oscillation can be told from."""
-    monkeypatch.setitem(fl_games_methods.ROUNDS, "smoke", 4)
+    """As few as ten clients can be calibrated on."""
+    monkeypatch.setitem(fl_games_methods.ROUNDS, "smoke", 11)
     monkeypatch.setitem(fl_games_methods.EPOCHS, "smoke", 1)
 
 
