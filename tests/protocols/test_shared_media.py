@@ -154,24 +154,41 @@ def test_under_contention_the_books_balance(tmp_path, protocol, way):
     assert events.loc[moves, "bytes"].sum() == shared.manifest["bytes"]
 
 
+EQUALS = {
+    "name": "paper",
+    "clients": 8,
+    "access_bps": [1e6, 1e6],
+    "cycles_per_example": [1e7, 1e7],
+    "frequency_max_hz": [1e9, 1e9],
+    "noise": 0.0,
+}
+EQUAL_DATA = {"name": "synthetic", "examples": 80, "partition": "iid"}
+
+
 def test_equal_shares_by_hand(tmp_path):
     """Eight equal clients over one medium: messages take eight times as long as alone."""
-    population = {
-        "name": "paper",
-        "clients": 8,
-        "access_bps": [1e6, 1e6],
-        "cycles_per_example": [1e7, 1e7],
-        "frequency_max_hz": [1e9, 1e9],
-        "noise": 0.0,
-        "access_sharing": "ofdma_equal",
-    }
-    data = {"name": "synthetic", "examples": 80, "partition": "iid"}
-    run = simfl.run(small(population=population, data=data, stop={"versions": 1}), tmp_path / "run")
+    population = {**EQUALS, "access_sharing": "ofdma_equal"}
+    equals = small(population=population, data=EQUAL_DATA, stop={"versions": 1})
+    run = simfl.run(equals, tmp_path / "run")
 
     uploads = run.events.query("kind == 'upload'")
     alone_s = 8 * uploads["bytes"] / 1e6
     np.testing.assert_allclose(uploads["duration_s"], 8 * alone_s)
     np.testing.assert_allclose(uploads["energy_j"], 0.5 * 8 * alone_s)
+
+
+@pytest.mark.parametrize(
+    ("way", "duty"), [("ofdma_equal", 1.0), ("throughput_fair", 1 / 8), ("airtime_fair", 1 / 8)]
+)
+def test_joules_of_a_transfer_that_the_end_cuts(tmp_path, way, duty):
+    """Half a watt for as long as the radio has sent by then: always, or in turns of eight."""
+    population = {**EQUALS, "access_sharing": way}
+    equals = small(population=population, data=EQUAL_DATA, stop={"versions": None, "time_s": 0.004})
+    run = simfl.run(equals, tmp_path / "run")
+
+    downloads = run.events.query("kind == 'download'")
+    assert len(downloads) == 8 and (downloads["bytes"] == 0).all()
+    np.testing.assert_allclose(downloads["energy_j"], 0.5 * duty * 0.004)
 
 
 def test_parts_of_a_band_by_group(tmp_path):
@@ -229,21 +246,10 @@ def test_edge_servers_share_the_backhaul(tmp_path):
 @pytest.mark.parametrize("protocol", list(PROTOCOLS))
 def test_the_log_is_the_same_in_any_order_of_simultaneous_events(tmp_path, protocol):
     """Byte for byte, with equal clients whose messages begin and end together."""
-    population = {
-        "name": "paper",
-        "clients": 8,
-        "edges": 2,
-        "access_bps": [1e6, 1e6],
-        "cycles_per_example": [1e7, 1e7],
-        "frequency_max_hz": [1e9, 1e9],
-        "noise": 0.0,
-        "access_sharing": "fifo",
-        "backhaul_sharing": "fifo",
-    }
-    data = {"name": "synthetic", "examples": 80, "partition": "iid"}
+    population = {**EQUALS, "edges": 2, "access_sharing": "fifo", "backhaul_sharing": "fifo"}
     twins = small(
         population=population,
-        data=data,
+        data=EQUAL_DATA,
         dtype="float32",
         protocol=PROTOCOLS[protocol],
         stop={"versions": 4},
