@@ -1,0 +1,85 @@
+"""Energy and time until 80 % accuracy: five algorithms, caps on the clock, generations of radio.
+
+`simfl study scenarios/studies/caps_and_radios.yaml` makes the runs, and
+`python analysis/caps_and_radios.py [FOLDER]` (default runs/caps_and_radios) the tables and the
+figure `caps_and_radios.png` in that folder. Notebooks and editors with percent cells open it too.
+"""
+
+# %%
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from simfl.pictures.overview import COLOURS
+from simfl.study.comparisons import paired_differences
+from simfl.study.loaded import load_study
+from simfl.study.means import point_means
+
+ENERGY, TIME = "energy_to_accuracy_0.8_j", "time_to_accuracy_0.8_s"
+CAP, RADIO = "decisions.allocation", "population.groups.0.link"
+
+folder = Path(sys.argv[1]) if len(sys.argv) == 2 else Path("runs/caps_and_radios")
+study = load_study(folder)
+runs, factors = study.completed, study.factors
+
+# %% [markdown]
+# ## What each setting costs
+# Means over the seeds; a setting that missed the target in some seed counts what it reached.
+
+# %%
+means = point_means(runs, factors, [ENERGY, TIME])
+reached = runs[ENERGY].notna().groupby(runs["point"]).mean()
+print(f"{reached.mean():.0%} of the runs reach 80 % accuracy")
+for figure in (ENERGY, TIME):
+    wide = means.pivot(index="variant", columns=[RADIO, CAP], values=figure)
+    print(f"\n{figure}:\n{wide.round(3).to_string()}")
+
+# %% [markdown]
+# ## What caps, radios and algorithms change, pair by pair
+
+# %%
+for factor, baseline in ((CAP, "max"), (RADIO, "wifi5_ac"), ("variant", "fedavg")):
+    for figure in (ENERGY, TIME):
+        found = paired_differences(runs, figure, factor, baseline, factors)
+        shown = found[[factor, "pairs", "difference", "ci_low", "ci_high", "relative"]]
+        print(f"\n{figure} against {baseline}:\n{shown.round(4).to_string(index=False)}")
+
+# %% [markdown]
+# ## Time and energy together
+# One point per setting: colour is the algorithm, the sign its radio, the fill its cap.
+
+# %%
+figure, axes = plt.subplots(figsize=(10, 6), layout="constrained")
+radios, caps = means[RADIO].unique(), list(means[CAP].unique())
+shades = np.linspace(0.0, 1.0, len(caps))
+for index, (variant, own) in enumerate(means.groupby("variant", sort=False)):
+    for marker, radio in zip("o^sD", radios, strict=False):
+        for row in own[own[RADIO] == radio].to_dict("records"):
+            axes.scatter(
+                row[TIME],
+                row[ENERGY],
+                marker=marker,
+                s=70,
+                edgecolors=COLOURS[index],
+                facecolors=(COLOURS[index], shades[caps.index(row[CAP])]),
+            )
+    axes.scatter([], [], marker="s", color=COLOURS[index], label=str(variant))
+for marker, radio in zip("o^sD", radios, strict=False):
+    axes.scatter([], [], marker=marker, facecolors="none", edgecolors="black", label=str(radio))
+for shade, cap in zip(shades, caps, strict=True):
+    face = ("black", shade)
+    axes.scatter([], [], marker="o", facecolors=[face], edgecolors="black", label=str(cap))
+axes.set(
+    xscale="log",
+    yscale="log",
+    xlabel="simulated time to 80 % accuracy (s)",
+    ylabel="energy of all machines to 80 % accuracy (J)",
+)
+axes.grid(alpha=0.3, which="both")
+axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+figure.savefig(folder / "caps_and_radios.png", dpi=110)
+print(f"\nfigure: {folder / 'caps_and_radios.png'}")

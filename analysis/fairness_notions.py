@@ -1,0 +1,76 @@
+"""Every algorithm on one population by every notion of fairness: one table.
+
+`simfl study scenarios/studies/fairness.yaml` makes the runs, and
+`python analysis/fairness_notions.py [FOLDER]` (default runs/fairness) prints the table and saves
+`fairness_notions.csv` and `fairness_notions.png` in that folder. A dash is a notion that is not
+decided: FedSAC's model is no linear one, and an ensemble of FL Games no client's alone.
+"""
+
+# %%
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+
+from simfl.pictures.overview import COLOURS
+from simfl.study.comparisons import paired_differences
+from simfl.study.loaded import load_study
+from simfl.study.means import point_means
+
+NOTIONS = {
+    "accuracy": "test accuracy (share)",
+    "core_stability.coalitions_margin": "core: margin of the worst coalition (1)",
+    "collaborative_fairness.fairness": "collaborative: 100 corr(contribution, reward)",
+    "equity.worst": "worst-served client (share)",
+    "equity.jain_index": "equity: Jain's index of accuracies (1)",
+    "participation.jain_index": "participation: Jain's index of turns (1)",
+    "energy_j": "energy of all machines (J)",
+}
+
+folder = Path(sys.argv[1]) if len(sys.argv) == 2 else Path("runs/fairness")
+study = load_study(folder)
+runs = study.completed
+notions = {name: label for name, label in NOTIONS.items() if name in runs}
+
+# %% [markdown]
+# ## The table
+# Means over the seeds. A core margin of 0 or more is core-stable: no coalition would gain by
+# training alone. Rewards are what clients are served, contributions what they reach alone.
+
+# %%
+means = point_means(runs, ["variant"], list(notions)).set_index("variant")
+table = means[list(notions)]
+print(table.rename(columns=lambda name: name.rpartition(".")[2]).round(4).to_string(na_rep="-"))
+table.to_csv(folder / "fairness_notions.csv")
+
+# %% [markdown]
+# ## Against federated averaging, pair by pair
+
+# %%
+for name in notions:
+    found = paired_differences(runs, name, "variant", "fedavg", ["variant"])
+    shown = found[["variant", "pairs", "difference", "ci_low", "ci_high"]]
+    print(f"\n{name} against fedavg:\n{shown.round(4).to_string(index=False, na_rep='-')}")
+
+# %%
+figure, panels = plt.subplots(
+    1, len(notions), figsize=(3.1 * len(notions), 5.5), sharey=True, layout="constrained"
+)
+for index, (axes, (name, label)) in enumerate(zip(panels, notions.items(), strict=True)):
+    axes.errorbar(
+        means[name],
+        range(len(means)),
+        xerr=means[f"{name}_ci"].fillna(0.0),
+        fmt="o",
+        color=COLOURS[index % len(COLOURS)],
+        capsize=3,
+    )
+    axes.set_title(label.replace(": ", ":\n").replace(" (", "\n("), fontsize=10)
+    axes.grid(alpha=0.3)
+    axes.locator_params(axis="x", nbins=4)
+panels[0].set_yticks(range(len(means)), means.index)
+panels[0].set_ylim(len(means) - 0.5, -0.5)
+figure.savefig(folder / "fairness_notions.png", dpi=110)
+print(f"\ntable and figure: {folder / 'fairness_notions.csv'}, {folder / 'fairness_notions.png'}")

@@ -1,0 +1,86 @@
+"""The shipped studies: valid as they are; their scripts read what they leave, at a small size."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+import yaml
+
+from simfl.listing import shipped_scenarios
+from simfl.study.plan import points
+from simfl.study.session import StudySession
+from simfl.study.studyfile import Study
+from tests.study.studies import run_here
+
+ROOT = Path(__file__).parents[2]
+STUDIES = ROOT / "scenarios" / "studies"
+
+
+def shrunken(name: str, folder: Path, keys: dict[str, Any], sizes: dict[str, int]) -> Path:
+    """A shipped study with `keys` set in every point, two seeds, and so many levels per factor."""
+    content = yaml.safe_load((STUDIES / f"{name}.yaml").read_text("utf-8"))
+    beside = STUDIES / content["scenario"]
+    if beside.exists():
+        content["scenario"] = str(beside)
+    content["set"] = {**content.get("set", {}), **keys}
+    content["seeds"] = [1, 2]
+    grid = content["points"].get("grid", {})
+    for factor, size in sizes.items():
+        if factor == "variant":
+            variants = content["points"]["variants"]
+            content["points"]["variants"] = dict(list(variants.items())[:size])
+        else:
+            grid[factor] = grid[factor][:size]
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    return file
+
+
+CASES = {
+    "caps_and_radios": (
+        "caps_and_radios",
+        {"stop": {"accuracy": 0.8, "versions": 12}},
+        {"variant": 2, "decisions.allocation": 2, "population.groups.0.link": 2},
+    ),
+    "fedcure_beta": (
+        "fedcure_beta",
+        {"population.clients": 10, "stop.versions": 8, "evaluate.every": 4},
+        {"decisions.scheduling.beta": 2, "protocol.concurrency": 2},
+    ),
+    "fairness": ("fairness_notions", {"stop.versions": 2}, {"variant": 2}),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [path.stem for path in STUDIES.glob("*.yaml") if path.stem in CASES]
+)
+def test_every_point_of_a_shipped_study_is_valid(name: str) -> None:
+    """Whatever keys and names have become."""
+    study = Study.from_yaml(STUDIES / f"{name}.yaml", shipped_scenarios())
+
+    assert len(points(study)) >= 30
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_its_script_makes_tables_and_a_figure(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the study's folder alone."""
+    script, keys, sizes = CASES[name]
+    file = shrunken(name, tmp_path, keys, sizes)
+    session = StudySession(Study.from_yaml(file, shipped_scenarios()), tmp_path / "out")
+    assert {outcome.status for outcome in run_here(session)} == {"completed"}
+    session.collect()
+    path = ROOT / "analysis" / f"{script}.py"
+    monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path / "out")])
+
+    runpy.run_path(str(path), run_name="__main__")
+
+    plt.close("all")
+    assert "against" in capsys.readouterr().out
+    assert (tmp_path / "out" / f"{script}.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,49 @@
+"""What is seen of a study while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from simfl.console.study import StudyWatcher
+from simfl.protocols.publication import Progress
+from simfl.study.worker import Outcome
+from tests.study.studies import session
+
+
+def test_the_live_table(tmp_path: Path) -> None:
+    """Counts, what runs and how far it is, what has ended and how, and the time that is left."""
+    points = session(tmp_path).todo()
+    watcher = StudyWatcher("tiny", points, done=2)
+    first, second, third = (point.folder_name for point in points[:3])
+
+    watcher.progress(first, Progress(1500.0, 7, 0.25, 1.0, 3.0, 4, 5, {}))
+    watcher.progress(second, Progress(1.0, 1, None, None, 3.0, 4, 5, {}))
+    watcher.ended(Outcome(second, "completed"))
+    watcher.ended(Outcome(third, "failed", "KeyError: 'oh'"))
+
+    console = Console(width=160)
+    with console.capture() as captured:
+        console.print(watcher._table())
+    text = captured.get()
+    assert "tiny: 3 of 10 done, 1 failed" in text
+    assert "s left" in text
+    (running,) = (line for line in text.splitlines() if "running" in line)
+    assert points[0].label in running
+    assert all(one in running for one in (" 7 ", "0.250", "1.5 ks"))
+    assert "failed: KeyError: 'oh'" in text
+    assert points[1].label in text and "completed" in text
+
+
+def test_a_plain_line_per_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where output is no terminal; nothing at all when quiet."""
+    (point, *_) = points = session(tmp_path).todo()
+
+    for quiet in (False, True):
+        with StudyWatcher("tiny", points, 0, quiet=quiet) as watcher:
+            watcher.ended(Outcome(point.folder_name, "diverged", "the loss is nan"))
+
+    expected = f"1 of 8 done: {point.label}: diverged: the loss is nan\n"
+    assert capsys.readouterr().err == expected
