@@ -268,7 +268,8 @@ def price(study: Study) -> pd.DataFrame:
             for name, figures in prices(runs, "fedavg", ("worst", "mean")).items():
                 rows += [(data, name, seed, *figure) for figure in figures.items()]
     values = pd.DataFrame(rows, columns=COLUMNS)
-    print_figures(values)
+    print_figures(values.dropna())
+    print("Seconds and joules are those of the seeds that reach the target\n")
     figure, panels = new_figure(len(study.data))
     for panel, data in zip(panels, study.data, strict=True):
         own = [one for one in trials if one.data == data]

@@ -15,7 +15,7 @@ def prices(
 
     `courses` by name: a row per version, columns time_s and energy_j (both since the start) and
     one per target. Figures: T_s and T_j of target T, and seconds_to_T and joules_to_T relative to
-    what the baseline itself spent. NaN where a run never gets there.
+    what the baseline itself spent, all NaN where a run never gets there; reached_T is 1 or 0.
     """
     spent = {
         name: {
@@ -30,6 +30,7 @@ def prices(
         for target in targets:
             figures[f"seconds_to_{target}"] = figures[f"{target}_s"] / base[f"{target}_s"]
             figures[f"joules_to_{target}"] = figures[f"{target}_j"] / base[f"{target}_j"]
+            figures[f"reached_{target}"] = float(np.isfinite(figures[f"{target}_s"]))
     return spent
 
 

@@ -73,7 +73,9 @@ def test_a_price_is_what_was_spent_until_the_baselines_end() -> None:
         "worst_j": 3.0,
         "seconds_to_worst": 1.0,
         "joules_to_worst": 1.0,
+        "reached_worst": 1.0,
     }
     assert found["slow"]["seconds_to_worst"] == pytest.approx(4 / 3)
     assert found["slow"]["joules_to_worst"] == 1.0
     assert np.isnan(found["never"]["seconds_to_worst"])
+    assert found["never"]["reached_worst"] == 0.0
