@@ -55,16 +55,26 @@ for name in notions:
     print(f"\n{name} against fedavg:\n{shown.round(4).to_string(index=False, na_rep='-')}")
 
 # %%
-figure, panels = plt.subplots(
-    1, len(notions), figsize=(3.1 * len(notions), 5.5), sharey=True, layout="constrained"
+columns = 4
+rows = -(-len(notions) // columns)
+figure, grid = plt.subplots(
+    rows,
+    columns,
+    figsize=(11.6, 0.8 + 5.2 * rows),
+    sharey=True,
+    squeeze=False,
+    layout="constrained",
 )
-for index, (axes, (name, label)) in enumerate(zip(panels, notions.items(), strict=True)):
+panels = grid.ravel()
+for axes in panels[len(notions) :]:
+    axes.set_axis_off()
+for axes, (name, label) in zip(panels, notions.items(), strict=False):
     axes.errorbar(
         means[name],
         range(len(means)),
         xerr=means[f"{name}_ci"].fillna(0.0),
         fmt="o",
-        color=COLOURS[index % len(COLOURS)],
+        color=COLOURS[0],
         capsize=3,
     )
     axes.set_title(label.replace(": ", ":\n").replace(" (", "\n("), fontsize=10)

@@ -26,7 +26,7 @@ def draw_study_overview(study: LoadedStudy) -> Figure:
     means = point_means(study.completed, study.factors, metrics).head(MOST_SETTINGS)
     names = setting_names(means, study.factors)
     with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False, "font.size": 10}):
-        size = (4.0 + 2.8 * len(metrics), 1.2 + 0.32 * len(means))
+        size = (3.4 + 2.05 * len(metrics), 1.2 + 0.32 * len(means))
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
         for index, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
