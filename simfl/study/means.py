@@ -38,7 +38,7 @@ def point_means(
 
 
 def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:
-    """What a chart calls each setting of `point_means`: its levels."""
+    """What a chart calls each setting of `point_means`: its levels; numbers with their factor."""
     if not factors:
         return ["the scenario"] * len(means)
     rows = means[list(factors)].itertuples(index=False)
@@ -46,7 +46,10 @@ def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:
         return [_short(row[0]) for row in rows]
     names = short_names(factors)
     return [
-        ", ".join(f"{name} {_short(value)}" for name, value in zip(names, row, strict=True))
+        ", ".join(
+            value if isinstance(value, str) else f"{name} {_short(value)}"
+            for name, value in zip(names, row, strict=True)
+        )
         for row in rows
     ]
 

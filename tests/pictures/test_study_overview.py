@@ -22,7 +22,7 @@ def test_means_of_every_setting(tmp_path: Path) -> None:
     assert np.allclose(time_s.containers[0].lines[0].get_xdata(), means)
     assert time_s.get_xlabel() == "time (s)"
     labels = [text.get_text() for text in accuracy.get_yticklabels()]
-    assert labels[0] == "device rpi_4b, steps 1"
+    assert labels[0] == "rpi_4b, steps 1"
     assert len(labels) == 4
     path = save_study_overview(study, tmp_path / "overview.png")
     assert path.read_bytes().startswith(b"\x89PNG")

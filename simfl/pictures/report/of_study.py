@@ -15,6 +15,9 @@ from simfl.study.means import point_means, setting_names, unit_of
 from simfl.study.pareto import pareto_front
 from simfl.study.studyfile import as_text, level, short_names
 
+LONG_NAME = 32
+"""Characters; charts whose rows have longer names take the whole width."""
+
 MOST_SETTINGS = 40
 """In a chart with one row per setting; tables have all."""
 
@@ -78,7 +81,8 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                 ),
             )
             for metric in metrics
-        )
+        ),
+        wide=max(map(len, names)) > LONG_NAME,
     )
     rows = means[["point", *factors, "runs", *metrics]].itertuples(index=False)
     page.table(["setting", *short_names(factors), "runs", *metrics], rows)
