@@ -53,7 +53,7 @@ for name in FIGURES:
     print(f"range of main effects: {spread.round(4).to_dict()}")
 
 # %%
-figure, panels = plt.subplots(1, len(FIGURES), figsize=(13, 4.2), layout="constrained")
+figure, panels = plt.subplots(1, len(FIGURES), figsize=(11.6, 4.4), layout="constrained")
 for axes, (name, label) in zip(panels, FIGURES.items(), strict=True):
     for index, (concurrency, own) in enumerate(means.groupby(CONCURRENCY)):
         axes.errorbar(
@@ -67,6 +67,6 @@ for axes, (name, label) in zip(panels, FIGURES.items(), strict=True):
         )
     axes.set(xlabel="beta (rounds)", ylabel=label)
     axes.grid(alpha=0.3)
-panels[0].legend(frameon=False)
+figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
 figure.savefig(folder / "fedcure_beta.png", dpi=110)
 print(f"\nfigure: {folder / 'fedcure_beta.png'}")
