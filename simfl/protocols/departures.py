@@ -142,6 +142,8 @@ class Departures:
 
     def settle(self) -> None:
         """Book, until now, the waiting of clients whose batteries have been empty meanwhile."""
+        if not self._presence.on_batteries:
+            return
         now_s = self._clock.now_s
         clients = self._presence.settle(np.flatnonzero(self._free_s < now_s), now_s)
         self._log.add(self._idle_rows(clients, now_s))

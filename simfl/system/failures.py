@@ -62,10 +62,14 @@ class Failures:
 
     def fails_s(self, machine: int, time_s: float) -> float:
         """When a machine fails next: `time_s`, if it does not work then; inf: never."""
+        if self.never:
+            return np.inf
         working, until_s = self.at(np.array([machine]), time_s)
         return float(until_s[0]) if working[0] else time_s
 
     def works_s(self, machine: int, time_s: float) -> float:
         """When a machine works again: `time_s`, if it does."""
+        if self.never:
+            return time_s
         working, until_s = self.at(np.array([machine]), time_s)
         return time_s if working[0] else float(until_s[0])

@@ -86,13 +86,19 @@ class Presence:
         # What is known of a client that cannot take part stays true until it can.
         self._ready_s = np.zeros_like(self._unmet_j)
 
+    @property
+    def on_batteries(self) -> bool:
+        """Whether anybody's charge is followed."""
+        return self._batteries is not None
+
     def there(self, clients: IntArray, now_s: float) -> BoolArray:
         """Which clients could begin a turn now, were they free."""
         there = self._availability.available(clients, now_s, self._streams)
-        there = there & self._failures.at(clients, now_s)[0]
+        if not self._failures.never:
+            there = there & self._failures.at(clients, now_s)[0]
         if self._batteries is not None:
             self.settle(clients, now_s)
-            there &= self._batteries.can_take_part(clients)
+            there = there & self._batteries.can_take_part(clients)
         return there
 
     def next_s(self, clients: IntArray, now_s: float) -> FloatArray:
@@ -104,8 +110,9 @@ class Presence:
         away = ~self._availability.available(clients, now_s, self._streams)
         if away.any():
             next_s[away] = self._availability.next_s(clients[away], now_s, self._streams)
-        working, until_s = self._failures.at(clients, now_s)
-        next_s = np.where(working, next_s, np.maximum(next_s, until_s))
+        if not self._failures.never:
+            working, until_s = self._failures.at(clients, now_s)
+            next_s = np.where(working, next_s, np.maximum(next_s, until_s))
         if self._batteries is not None:
             low = ~self._batteries.can_take_part(clients)
             unknown = clients[low & (self._ready_s[clients] <= now_s)]

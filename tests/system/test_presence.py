@@ -215,6 +215,17 @@ def test_a_battery_that_runs_empty_ends_the_turn() -> None:
     assert one.level(np.array([0]))[0] == pytest.approx(0.12)
 
 
+def test_a_weak_charger_does_not_restart_an_empty_device_at_once() -> None:
+    """3 W, then 4 W of load, 1 W comes in: 15 J last until 17 / 3 s; then it is off."""
+    charger = Supply(StepSeries([0.0], [1.0]), np.ones(1), np.zeros(1))
+    one = presence(batteries=Batteries(np.array([100.0]), 15.0, [charger], lowest=0.1))
+
+    stops_s = float(turn(one).stops_s[0])
+
+    assert stops_s == pytest.approx(17 / 3)
+    assert not one.there(np.array([0]), stops_s)[0]
+
+
 def test_a_turn_that_is_cut_for_another_reason_spares_the_battery() -> None:
     """6 J and 4 J: the client leaves after a second of computing, with 30 of 40 J left."""
     batteries = Batteries(np.array([100.0]), 40.0)
