@@ -38,6 +38,9 @@ COLOURS = {
 MOMENTS = ("select", "schedule", "late", "departure")
 """Kinds that are shown as moments of the cloud or their edge server."""
 
+MISHAPS = ("unavailable", "crash", "battery_empty")
+"""Kinds that are shown as moments of the machine that they happen to."""
+
 MICROSECONDS = 1e6
 CLOUD_PROCESS = 1
 """Process numbers begin with the cloud's; an edge server's is 2 + its number."""
@@ -72,7 +75,7 @@ def trace_events(run: LoadedRun) -> Iterator[Event]:
     places = _places(run)
     yield from _names(run, places)
     yield from _slices(run, places)
-    yield from _moments(run)
+    yield from _moments(run, places)
     yield from _counters(run)
 
 
@@ -132,19 +135,23 @@ def _slices(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Even
         }
 
 
-def _moments(run: LoadedRun) -> Iterator[Event]:
-    shown = run.events[run.events["kind"].isin(MOMENTS)]
-    for kind, edge, time_s, detail in zip(
-        *(shown[column].tolist() for column in ("kind", "edge", "time_s", "detail")), strict=True
+def _moments(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Event]:
+    shown = run.events[run.events["kind"].isin([*MOMENTS, *MISHAPS])]
+    columns = ("kind", "actor", "edge", "time_s", "detail")
+    for kind, actor, edge, time_s, detail in zip(
+        *(shown[column].tolist() for column in columns), strict=True
     ):
         at_cloud = kind in ("schedule", "departure") or edge != edge
+        process, track = (CLOUD_PROCESS if at_cloud else CLOUD_PROCESS + 1 + int(edge), 0)
+        if kind in MISHAPS:
+            process, track = places.get(actor, (CLOUD_PROCESS, 0))
         yield {
             "ph": "i",
             "s": "t",
             "name": kind,
             "cat": kind,
-            "pid": CLOUD_PROCESS if at_cloud else CLOUD_PROCESS + 1 + int(edge),
-            "tid": 0,
+            "pid": process,
+            "tid": track,
             "ts": time_s * MICROSECONDS,
             "args": json.loads(detail) if isinstance(detail, str) else {},
         }

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import simfl
+from simfl.pictures.report.of_run import what_ran
 from simfl.pictures.trace import CLOUD_PROCESS, SLICES, save_trace
 from simfl.runfolder import LoadedRun, RunFolderError
 from tests.small import SEMI_ASYNCHRONOUS, small
@@ -106,3 +107,26 @@ def test_a_flat_run_and_one_without_events(tmp_path: Path) -> None:
     assert json.loads(save_trace(flat, tmp_path / "t.json").read_text())["traceEvents"]
     with pytest.raises(RunFolderError, match="kept no events"):
         save_trace(silent, tmp_path / "u.json")
+
+
+def test_mishaps_stand_on_the_track_of_their_machine(tmp_path: Path) -> None:
+    """Clients that crash: as many moments as the log has, each at its own client; the report counts
+    them."""
+    outages = {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.05}}
+    scenario = small(population={"faults": {"clients": outages}}, stop={"versions": 30})
+    run = simfl.run(scenario, tmp_path / "run")
+
+    content = json.loads(save_trace(run, tmp_path / "t.json").read_text())["traceEvents"]
+
+    tracks = {
+        (one["pid"], one["tid"]): one["args"]["name"]
+        for one in content
+        if one["name"] == "thread_name"
+    }
+    moments = [tracks[one["pid"], one["tid"]] for one in content if one["name"] == "crash"]
+    crashes = run.events.query("kind == 'crash'")
+    assert len(crashes) > 0
+    assert Counter(name.split()[1] for name in moments) == Counter(
+        crashes["actor"].str.removeprefix("client-")
+    )
+    assert ("crashes", str(len(crashes))) in what_ran(run)

@@ -76,6 +76,8 @@ def bars(
     chart["layout"] |= {"barmode": "stack", "bargap": 0.25}
     if sideways:
         chart["layout"]["yaxis"] |= {"type": "category", "autorange": "reversed"}
+    elif all(isinstance(one, str) for categories, _ in series.values() for one in categories):
+        chart["layout"]["xaxis"]["type"] = "category"
     return chart
 
 

@@ -16,6 +16,14 @@ from simfl.runfolder import LoadedRun, RunFolderError
 MOST_SLICES, MOST_ACTORS = 4000, 40
 """What the timeline shows; the run folder, and `simfl trace`, have all."""
 
+MISHAPS = {
+    "crash": "crashes",
+    "unavailable": "clients that left in mid-turn",
+    "battery_empty": "batteries that ran empty in mid-turn",
+    "late": "uploads after the close of their round",
+}
+"""Events that are counted where there are some."""
+
 MOST_CLIENTS = 2000
 """Clients whose rows are embedded."""
 
@@ -41,6 +49,13 @@ def report_run(run: LoadedRun, path: Path) -> Path:
 
 
 def _what_ran(page: Page, run: LoadedRun) -> None:
+    page.heading("What ran")
+    page.table(("", ""), what_ran(run))
+    page.source("scenario, with every default", (run.path / "scenario.yaml").read_text("utf-8"))
+
+
+def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
+    """How the run ended, what it was made of, and what went wrong in it."""
     manifest, scenario = run.manifest, run.scenario
     scored = run.rounds.dropna(subset="accuracy")
     rows: list[tuple[str, str]] = [
@@ -58,12 +73,12 @@ def _what_ran(page: Page, run: LoadedRun) -> None:
     if len(scored):
         rows.insert(5, ("last test accuracy", f"{scored['accuracy'].iloc[-1]:.4f}"))
     rows += [("warning", str(warning)) for warning in manifest["warnings"]]
+    mishaps = run.events["kind"].value_counts()
+    rows += [(what, str(mishaps[kind])) for kind, what in MISHAPS.items() if mishaps.get(kind, 0)]
     departures = run.details("departure")
     if len(departures):
         rows += [("departs from its paper", str(why)) for why in departures["reason"]]
-    page.heading("What ran")
-    page.table(("", ""), rows)
-    page.source("scenario, with every default", (run.path / "scenario.yaml").read_text("utf-8"))
+    return rows
 
 
 def _outcome(page: Page, run: LoadedRun) -> None:
@@ -101,7 +116,7 @@ def _participation(page: Page, run: LoadedRun) -> None:
         (
             "how many clients finished how many turns",
             charts.bars(
-                {"clients": (_list(sizes.index), _list(sizes))}, "turns (count)", "clients (count)"
+                {"clients": (_texts(sizes.index), _list(sizes))}, "turns (count)", "clients (count)"
             ),
         ),
     )
@@ -118,7 +133,7 @@ def _staleness(page: Page, run: LoadedRun) -> None:
         (
             "versions missed by what was merged",
             charts.bars(
-                {"versions": (_list(counts.index), _list(counts))},
+                {"versions": (_texts(counts.index), _list(counts))},
                 "staleness (versions)",
                 "merges (count)",
             ),
@@ -232,7 +247,7 @@ def _fairness(page: Page, run: LoadedRun) -> None:
     if not run.manifest.get("measures"):
         page.text(
             "Certificates (core stability, coalition stability, queues, collaborative fairness) are"
-            " measures: name them under evaluate.measures; `simfl list measures` has all.",
+            " measures: name them under evaluate.measures; simfl list measures has all.",
             "note",
         )
 
@@ -287,6 +302,11 @@ def _actor_key(actor: str) -> tuple[int, int]:
 
 def _name(part: Any) -> str:
     return str(part["name"]) if isinstance(part, dict) else str(part)
+
+
+def _texts(numbers: Any) -> list[str]:
+    """Whole numbers as names, so that an axis shows these and none between them."""
+    return [str(int(number)) for number in numbers]
 
 
 def _list(column: Any) -> list[Any]:
