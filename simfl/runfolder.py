@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simfl.eventlog import KINDS, SCHEMA, write_parquet
+from simfl.eventlog import KINDS, SCHEMA, STATES, write_parquet
 from simfl.replay import longest_log
 from simfl.yaml_source import read_source
 
@@ -132,6 +132,31 @@ class LoadedRun:
         texts = self.events.loc[rows.index, "detail"]
         parsed = [json.loads(text) if isinstance(text, str) else {} for text in texts]
         return rows.join(pd.DataFrame(parsed, index=rows.index))
+
+    def timeline(self, actor: str) -> pd.DataFrame:
+        """What a device (`client-3`, `edge-0`, `cloud`) did, from time 0 to the end, in order.
+
+        One row per state: start_s, time_s, kind, energy_j and, of transfers, bytes. ValueError for
+        a device that is not in the log.
+        """
+        rows = self.events[self.events["actor"] == actor]
+        if rows.empty:
+            raise ValueError(f"{actor!r} is not in the log; accepted: client-N, edge-N, cloud")
+        columns = ["start_s", "time_s", "kind", "energy_j", "bytes"]
+        states = rows.loc[rows["kind"].isin(STATES), columns]
+        return states.sort_values(["start_s", "time_s"]).reset_index(drop=True)
+
+    def energy_by_state(self) -> pd.DataFrame:
+        """Joules of every device (rows) in every state (columns); `network` is that of the links.
+
+        The sum of the table is the run's energy.
+        """
+        kinds = [*STATES, "network"]
+        spent = self.events[self.events["kind"].isin(kinds)]
+        table = spent.pivot_table(
+            "energy_j", "actor", "kind", aggfunc="sum", fill_value=0.0, observed=True
+        )
+        return table.reindex(columns=kinds, fill_value=0.0)
 
     def time_to(self, accuracy: float | None = None, loss: float | None = None) -> float:
         """Simulated seconds until the target was first met; NaN if it never was."""

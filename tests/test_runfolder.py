@@ -99,6 +99,34 @@ def test_details_are_typed_columns(finished: LoadedRun) -> None:
     assert schedule["idle"].map(len).min() >= 1
 
 
+@pytest.mark.parametrize("actor", ["client-2", "edge-1", "cloud"])
+def test_a_timeline_has_no_gap(finished: LoadedRun, actor: str) -> None:
+    """From time 0 to the end, one state after the other, with the device's joules."""
+    line = finished.timeline(actor)
+
+    assert line["start_s"].iloc[0] == 0
+    assert line["time_s"].iloc[-1] == pytest.approx(finished.manifest["horizon_s"])
+    assert line["start_s"].iloc[1:].to_numpy() == pytest.approx(line["time_s"].iloc[:-1].to_numpy())
+    by_state = finished.energy_by_state().loc[actor]
+    for state, joules in line.groupby("kind")["energy_j"].sum().items():
+        assert by_state[state] == pytest.approx(joules)
+
+
+def test_energy_by_state_is_all_there_is(finished: LoadedRun) -> None:
+    """Devices and states add up to the run's energy, and clients to their own table."""
+    table = finished.energy_by_state()
+
+    assert table.to_numpy().sum() == pytest.approx(finished.manifest["energy_j"])
+    compute = table.loc[[f"client-{one}" for one in finished.clients["client"]], "compute"]
+    assert compute.to_numpy() == pytest.approx(finished.clients["compute_j"].to_numpy())
+
+
+def test_a_timeline_of_nobody(finished: LoadedRun) -> None:
+    """The error says what devices are called."""
+    with pytest.raises(ValueError, match=r"^'client-99' is not in the log"):
+        finished.timeline("client-99")
+
+
 def test_details_without_a_row(finished: LoadedRun) -> None:
     """A kind that did not happen has no rows."""
     synchronous = small(model="linear", protocol="synchronous", stop={"versions": 1})
