@@ -38,7 +38,6 @@ from simfl.measures.core.agents import Agents
 from simfl.measures.core.blocking import against
 from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.core.certificate import certificate
-from simfl.measures.core.search import proportional
 from simfl.streams import Streams
 from simfl.yaml_source import read_source
 
@@ -229,7 +228,7 @@ def _withstood(
 def _certified(
     study: Study, trials: Sequence[Trial], offset: float
 ) -> list[tuple[str, str, int, str, float]]:
-    """Certificate and proportionality over all predictors, for models that are affine."""
+    """The certificate over all predictors, for models that are affine."""
     rows = []
     for one in trials:
         if one.run.scenario["model"]["name"] != "linear":
@@ -244,7 +243,6 @@ def _certified(
             "certificate_low": low,
             "certificate_high": high,
             "blocked": float(whole.stable is False),
-            "proportional_margin": proportional(agents, model.theta).margin,
         }
         rows += [(one.data, one.name, one.seed, *figure) for figure in figures.items()]
     return rows
