@@ -1,8 +1,9 @@
 """What each client is rewarded with when training has ended, scored on the test set.
 
-An algorithm that serves every client its own model is scored on those. Where all are served the
-same one, each client first trains it for one more local epoch on its own data, as CFFL, CGSV and
-FedSAC do to compare such algorithms; it is a measurement, and takes no simulated time.
+An algorithm that says what it serves (each client a model of its own, or all an ensemble) is
+scored on that. Where all are served the server's model, each client first trains it for one more
+local epoch on its own data, as CFFL, CGSV and FedSAC do to compare such algorithms; it is a
+measurement, and takes no simulated time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from simfl.algorithms.base import Algorithm
 from simfl.journal import make_key
 from simfl.learning.job import Brief, LocalJob, Memory, Price, Recipe
 from simfl.learning.trainer import Future
@@ -29,7 +31,7 @@ def reward_scores(
 ) -> list[list[float]]:
     """[loss, accuracy] on the test set of what each client is rewarded with at `now_s`."""
     clients = range(num_clients)
-    if not values.algorithm.personal:
+    if type(values.algorithm).served is Algorithm.served:
         key = ("one more epoch", ref.key)
         return list(values.know(key, partial(_trained_on, values, streams, ref, num_clients)))
     jobs = {client: values.last_job(client, now_s) for client in clients}

@@ -233,6 +233,14 @@ def test_personal_models_are_scored_as_they_are(tmp_path: Path) -> None:
     assert result.clients["reward_accuracy"].tolist() == scored.tolist()
 
 
+def test_an_ensemble_is_scored_as_it_is(tmp_path: Path) -> None:
+    """All players of FL Games are rewarded with their ensemble, which trains no further epoch."""
+    local = {"optimizer": "adam", "learning_rate": 1e-3}
+    result = run(scenario("fl_games", local=local, evaluate=MEASURED), tmp_path / "run")
+
+    assert set(result.clients["reward_accuracy"]) == {result.rounds["accuracy"].iloc[-1]}
+
+
 def test_reputations_reach_edge_servers() -> None:
     """Under edge servers only the best of all clients has the whole model, not each edge's best."""
     one = scenario(protocol={"name": "hierarchical", "edge_rounds": 2}, settings={"beta": 3.0})
