@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from importlib.util import find_spec
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +39,18 @@ class LimeMasks(ModelMeasure):
     segments: Annotated[int, ">= 2", "that SLIC is asked for"] = 50
     kernel_width: Annotated[float, "> 0", "of LIME's distance"] = 0.25
 
+    def __post_init__(self) -> None:
+        """Raises ValueError without the package: before the run, not after it."""
+        if find_spec("lime") is None:
+            raise ValueError("needs the package lime, found none: pip install 'simfl[lime]'")
+
     def assess(
         self, run: LoadedRun, federation: Federation, rng: np.random.Generator
     ) -> dict[str, float]:
         """on_stroke: mean share of |weight| on segments that the stroke crosses; stroke_share: the
         share of segments that it crosses, what an indifferent explanation has.
 
-        Nothing where the inputs are no such images. Raises ImportError without the package.
+        Nothing where the inputs are no such images.
         """
         images = [image for part in federation.tests for image in part.inputs]
         if not images or images[0].ndim != 3 or images[0].shape[0] > SHOWN:
@@ -73,7 +79,9 @@ class LimeMasks(ModelMeasure):
 
         image (channels, height, width); of an ensemble, the class of its mean outputs.
         """
-        lime_image, scikit_image = _packages()
+        from lime import lime_image
+        from lime.wrappers import scikit_image
+
         pixels, channels = image.transpose(1, 2, 0), image.shape[0]
         shown = np.concatenate([pixels, np.zeros((*pixels.shape[:2], SHOWN - channels))], axis=2)
         explainer = lime_image.LimeImageExplainer(
@@ -104,12 +112,3 @@ def share_on(weights: FloatArray, segments: IntArray, stroke: BoolArray) -> floa
     size = np.abs(weights)
     crossed = np.isin(np.arange(size.size), segments[stroke])
     return float(size[crossed].sum() / size.sum()) if size.any() else float("nan")
-
-
-def _packages() -> tuple[Any, Any]:
-    try:
-        from lime import lime_image
-        from lime.wrappers import scikit_image
-    except ImportError as error:
-        raise ImportError("lime_masks needs the package lime: pip install 'simfl[lime]'") from error
-    return lime_image, scikit_image

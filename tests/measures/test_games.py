@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import simfl
+from simfl.assembly import assemble
 from simfl.execution import federation_of
 from simfl.learning.datasets.base import Examples
 from simfl.learning.federation import Federation
@@ -25,6 +26,7 @@ from simfl.measures.lime_masks import LimeMasks, share_on
 from simfl.measures.nash_gap import NashGap
 from simfl.measures.oscillation import Oscillation, oscillation
 from simfl.measures.spurious_reliance import SpuriousReliance
+from simfl.yaml_source import ScenarioError
 from tests.small import small
 
 
@@ -168,10 +170,10 @@ def test_the_share_on_the_stroke_is_of_absolute_weight() -> None:
 
 
 def test_lime_says_which_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An optional extra."""
+    """An optional extra, which is asked for before anything runs."""
     monkeypatch.setitem(__import__("sys").modules, "lime", None)
-    with pytest.raises(ImportError, match=r"pip install 'simfl\[lime\]'"):
-        LimeMasks().explain(scalars(0.0).network, {}, np.zeros((2, 8, 8)), np.random.default_rng(0))
+    with pytest.raises(ScenarioError, match=r"pip install 'simfl\[lime\]'"):
+        assemble(small(evaluate={"measures": ["lime_masks"]}))
 
 
 def test_lime_sees_what_a_model_looks_at(tmp_path: Path) -> None:
