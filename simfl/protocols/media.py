@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-import numpy as np
 import simpy
 
 from simfl.eventlog import EventLog
 from simfl.eventrows import CUT_DETAIL
 from simfl.protocols.clock import Clock
 from simfl.protocols.crossing import Crossing
+from simfl.protocols.messages import book_message
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.sharing.base import Sharing
 from simfl.system.sharing.medium import Medium
@@ -95,40 +95,20 @@ class Media:
         received: int,
         lost: int,
     ) -> None:
-        now_s, start_s, message = self._clock.now_s, crossing.start_s, crossing.message
-        active_j, network_j = crossing.spent()
-        accounts = self._log.accounts
-        self._log.row(
-            "upload" if uplink else "download",
-            actor,
-            now_s,
-            start_s=start_s,
-            energy_j=float(accounts.power_idle_w[actor]) * (now_s - start_s) + active_j,
-            extra_j=active_j,
-            bytes=received,
-            lost_bytes=lost,
-            detail=detail,
-            **about,
-        )
         there = received or lost
-        accounts.messages.send(
-            np.array([actor]),
-            np.array([start_s]),
-            np.array([now_s if there else np.inf]),
-            np.array([received + lost if there else message.attempts * message.size_bytes]),
-            start_s,
+        book_message(
+            self._log,
+            actor,
+            crossing.start_s,
+            self._clock.now_s,
+            crossing.spent(),
+            detail,
+            received=received,
+            lost=lost,
             uplink=uplink,
+            about=about,
+            in_flight=0 if there else crossing.message.attempts * crossing.message.size_bytes,
         )
-        if network_j:
-            self._log.row(
-                "network",
-                self._log.actors.network,
-                now_s,
-                start_s=start_s,
-                energy_j=network_j,
-                extra_j=network_j,
-                **about,
-            )
 
     def _medium(self, place: tuple[int, ...], uplink: bool) -> Medium:
         key = () if self._sharing.spans_points else place, uplink or self._sharing.half_duplex

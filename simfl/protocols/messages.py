@@ -1,19 +1,72 @@
-"""Rows of messages that clients receive beside their turns."""
+"""Messages in the log: of single actors, and of clients that receive one beside their turns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.eventlog import KIND_INDEX, Actors
+from simfl.eventlog import KIND_INDEX, Actors, EventLog
 from simfl.eventrows import Columns, join_rows, make_rows
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.cost import WireTransfer
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+
+
+def book_message(
+    log: EventLog,
+    actor: int,
+    start_s: float,
+    end_s: float,
+    spent_j: tuple[float, float],
+    detail: str,
+    *,
+    received: int,
+    lost: int,
+    uplink: bool,
+    about: Mapping[str, int],
+    in_flight: int = 0,
+) -> None:
+    """Enter a message of `actor`, its bytes, and what the network between the ends spends.
+
+    `spent_j` are the actor's joules beyond its idle power and the network's; `about` are further
+    columns of the log. Of `in_flight` bytes nobody will know in this run what becomes of them.
+    """
+    active_j, network_j = spent_j
+    log.row(
+        "upload" if uplink else "download",
+        actor,
+        end_s,
+        start_s=start_s,
+        energy_j=float(log.accounts.power_idle_w[actor]) * (end_s - start_s) + active_j,
+        extra_j=active_j,
+        bytes=received,
+        lost_bytes=lost,
+        detail=detail,
+        **about,
+    )
+    log.accounts.messages.send(
+        np.array([actor]),
+        np.array([start_s]),
+        np.array([np.inf if in_flight else end_s]),
+        np.array([received + lost + in_flight]),
+        start_s,
+        uplink=uplink,
+    )
+    if network_j:
+        log.row(
+            "network",
+            log.actors.network,
+            end_s,
+            start_s=start_s,
+            energy_j=network_j,
+            extra_j=network_j,
+            **about,
+        )
 
 
 def message_rows(

@@ -15,6 +15,7 @@ from simfl.eventlog import EventLog
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.details import as_json
 from simfl.protocols.media import Media
+from simfl.protocols.messages import book_message
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.failures import Failures
 from simfl.system.world import World
@@ -131,36 +132,22 @@ class Servers:
         failed = bool(cost.failed) or share < 1.0
         # Of a message that is cut off every attempt begun so far is lost.
         attempts = math.ceil(share * int(cost.attempts))
-        sent_bytes = attempts * int(cost.wire_bytes)
-        lost_bytes = sent_bytes if failed else int(cost.lost_bytes)
-        end_s = self._busy(
-            "upload" if uplink else "download",
-            self._log.actors.edge(edge),
-            share * duration_s,
-            active_j,
-            bytes=0 if failed else int(cost.wire_bytes),
-            lost_bytes=lost_bytes,
-            detail=transfer_detail(active_j, attempts, lost_bytes),
-            **about,
-        )
-        self._log.accounts.messages.send(
-            np.array([self._log.actors.edge(edge)]),
-            np.array([start_s]),
-            np.array([end_s]),
-            np.array([sent_bytes]),
+        lost_bytes = attempts * int(cost.wire_bytes) if failed else int(cost.lost_bytes)
+        actor, end_s = self._log.actors.edge(edge), start_s + share * duration_s
+        self._idle_until_now(actor)
+        self._free_s[actor] = end_s
+        book_message(
+            self._log,
+            actor,
             start_s,
+            end_s,
+            (active_j, network_j),
+            transfer_detail(active_j, attempts, lost_bytes),
+            received=0 if failed else int(cost.wire_bytes),
+            lost=lost_bytes,
             uplink=uplink,
+            about=about,
         )
-        if network_j:
-            self._log.row(
-                "network",
-                self._log.actors.network,
-                end_s,
-                start_s=start_s,
-                energy_j=network_j,
-                extra_j=network_j,
-                **about,
-            )
         yield from self.until(edge, end_s if share == 1.0 else cut_s)
         return not failed
 
