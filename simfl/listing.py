@@ -6,11 +6,15 @@ import inspect
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from simfl.suggestion import nearest
+
+if TYPE_CHECKING:
+    from simfl.system.catalogue import Kind
 
 DECISIONS = ("selection", "association", "scheduling", "allocation", "staleness", "estimator")
 PARTS = (
@@ -25,7 +29,12 @@ PARTS = (
     "sharing",
     "measures",
 )
-PROFILES = {"devices": "device", "servers": "server", "links": "link", "regions": "region"}
+PROFILES: dict[str, Kind] = {
+    "devices": "device",
+    "servers": "server",
+    "links": "link",
+    "regions": "region",
+}
 KINDS = (*PROFILES, *PARTS, "decisions", *DECISIONS, "scenarios", "traces", "events")
 
 
@@ -91,8 +100,8 @@ def _profiles(kind: str, folders: Sequence[Path], *, verbose: bool) -> Table:
     catalogue, one = Catalogue(folders), PROFILES[kind]
     columns = ("field", "value", "source") if verbose else ("what it is", "figures")
     table = _table(kind, "name", *columns)
-    for name in catalogue.list_profiles(one):  # type: ignore[arg-type]
-        profile = catalogue.profile(one, name)  # type: ignore[arg-type]
+    for name in catalogue.list_profiles(one):
+        profile = catalogue.profile(one, name)
         figures = {path: _at(profile.values, path) for path in profile.figures()}
         if not verbose:
             unverified = f", {len(profile.unverified)} unverified" if profile.unverified else ""
@@ -104,9 +113,9 @@ def _profiles(kind: str, folders: Sequence[Path], *, verbose: bool) -> Table:
     return table
 
 
-def _at(values: object, path: str) -> object:
+def _at(values: Any, path: str) -> Any:
     for step in path.split("."):
-        values = values[step]  # type: ignore[index]
+        values = values[step]
     return values
 
 

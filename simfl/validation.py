@@ -149,7 +149,7 @@ def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         return Annotated[_shape(annotation, ()), AfterValidator(_caller(annotation))]
     if origin in (Union, types.UnionType):
-        return Union[tuple(_checked(one, bounds) for one in arguments)]  # noqa: UP007
+        return Union[tuple(_checked(one, bounds) for one in arguments)]  # noqa: UP007  # no | of a tuple
     if origin is None or origin is Literal or not isinstance(origin, type):
         return annotation
     if arguments and all(one is ... or not isinstance(one, list) for one in arguments):

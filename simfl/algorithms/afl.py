@@ -28,6 +28,7 @@ import numpy as np
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState
 from simfl.algorithms.measured import (
     FloatArray,
+    loss_report,
     losses_before,
     measured_price,
     measured_recipe,
@@ -95,13 +96,7 @@ class Afl(Algorithm):
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
         """`value` is the largest loss; per client its loss and its part of the mixture."""
-        losses = losses_before(updates)
-        return {
-            "value": float(losses.max()),
-            "clients": [update.client for update in updates],
-            "losses": losses.tolist(),
-            "mixture": self._shares(state, updates).tolist(),
-        }
+        return loss_report(updates, mixture=self._shares(state, updates))
 
     def _shares(self, state: ServerState, updates: Sequence[Update]) -> FloatArray:
         """lambda_k of the participants."""

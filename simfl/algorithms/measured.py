@@ -7,6 +7,7 @@ sends it as one more number.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,17 @@ def measured_price(network: Network, figures: int = 1) -> Price:
 def losses_before(updates: Sequence[Update]) -> FloatArray:
     """L_s(theta) of each update's client, shape (updates,)."""
     return np.array([update.measures["loss_before"] for update in updates])
+
+
+def loss_report(updates: Sequence[Update], **per_client: FloatArray) -> dict[str, Any]:
+    """`value` is the largest loss; per client its loss, and what else is given, (updates,) each."""
+    losses = losses_before(updates)
+    return {
+        "value": float(losses.max()),
+        "clients": [update.client for update in updates],
+        "losses": losses.tolist(),
+        **{name: values.tolist() for name, values in per_client.items()},
+    }
 
 
 def changes(updates: Sequence[Update]) -> list[Parameters]:

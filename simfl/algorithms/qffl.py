@@ -30,6 +30,7 @@ from simfl.algorithms.base import Algorithm, ServerState
 from simfl.algorithms.measured import (
     FloatArray,
     changes,
+    loss_report,
     losses_before,
     measured_price,
     measured_recipe,
@@ -69,13 +70,7 @@ class QFfl(Algorithm):
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
         """`value` is the largest loss; per client its loss and what its change counts."""
-        losses = losses_before(updates)
-        return {
-            "value": float(losses.max()),
-            "clients": [update.client for update in updates],
-            "losses": losses.tolist(),
-            "coefficients": self._coefficients(updates).tolist(),
-        }
+        return loss_report(updates, coefficients=self._coefficients(updates))
 
     def _coefficients(self, updates: Sequence[Update]) -> FloatArray:
         """What each client's change theta_k - theta is multiplied with: L F_k^q / sum_k h_k."""

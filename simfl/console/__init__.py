@@ -6,14 +6,13 @@ import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from simfl.console.live import LiveDisplay
 from simfl.runfolder import LoadedRun
 from simfl.scenario import Scenario
 
@@ -29,7 +28,7 @@ def quantity(value: float, unit: str) -> str:
     raise AssertionError
 
 
-class Watcher:
+class Watcher(LiveDisplay):
     """A live line while a run goes on: simulated time, version, accuracy, joules, time left.
 
     Where output is no terminal, a plain line every ten seconds.
@@ -38,40 +37,24 @@ class Watcher:
     PLAIN_SECONDS = 10.0
 
     def __init__(self, scenario: Scenario, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet, transient=True)
         self._limit = scenario.stop.versions
         self._name = scenario.name
-        self._quiet = quiet
-        self._console = Console(stderr=True)
-        self._live: Live | None = None
+        self._shown = f"{self._name}: loading"
         self._began = time.monotonic()
         self._printed = self._began
 
-    def __enter__(self) -> Watcher:
-        if not self._quiet and self._console.is_terminal:
-            self._live = Live(Text(f"{self._name}: loading"), console=self._console, transient=True)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-
     def update(self, progress: Any) -> None:
         """A new version is out (`Progress`)."""
-        if self._quiet:
-            return
         now = time.monotonic()
-        line = self._line(progress, now - self._began)
-        if self._live is not None:
-            self._live.update(Text(line))
-        elif now - self._printed >= self.PLAIN_SECONDS:
+        self._shown = self._line(progress, now - self._began)
+        self._redraw()
+        if now - self._printed >= self.PLAIN_SECONDS:
             self._printed = now
-            self._console.print(line, highlight=False, soft_wrap=True)
+            self._print(self._shown)
+
+    def _content(self) -> Text:
+        return Text(self._shown)
 
     def _line(self, progress: Any, elapsed_s: float) -> str:
         of = f"/{self._limit}" if self._limit else ""

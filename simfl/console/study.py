@@ -5,14 +5,13 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter, deque
-from types import TracebackType
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from simfl.console import quantity
+from simfl.console.live import LiveDisplay
 from simfl.protocols.publication import Progress
 from simfl.study.on_ray import Resources
 from simfl.study.plan import Point
@@ -23,41 +22,23 @@ LAST_SHOWN = 8
 """Finished runs that the live table keeps in sight."""
 
 
-class StudyWatcher:
+class StudyWatcher(LiveDisplay):
     """A live table while a study runs; where output is no terminal, a line per finished run."""
 
     def __init__(self, name: str, points: list[Point], done: int, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet, transient=False)
         self._name = name
         self._labels = {point.folder_name: point.label for point in points}
         self._total = len(self._labels) + done
         self._counts = Counter(done=done)
-        self._quiet = quiet
-        self._console = Console(stderr=True)
         self._began = time.monotonic()
         self._running: dict[str, Progress | None] = {}
         self._last: deque[tuple[str, Outcome]] = deque(maxlen=LAST_SHOWN)
-        self._live: Live | None = None
-
-    def __enter__(self) -> StudyWatcher:
-        if not self._quiet and self._console.is_terminal:
-            self._live = Live(self._table(), console=self._console, refresh_per_second=4)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.update(self._table())
-            self._live.stop()
 
     def progress(self, name: str, progress: Progress) -> None:
         """A run has reached a new version."""
         self._running[name] = progress
-        self._show()
+        self._redraw()
 
     def ended(self, outcome: Outcome) -> None:
         """A run is over."""
@@ -65,20 +46,14 @@ class StudyWatcher:
         ran = outcome.status in ("completed", "diverged")
         self._counts["done" if ran else outcome.status] += 1
         self._last.append((self._labels[outcome.name], outcome))
-        if self._live is None and not self._quiet:
-            line = f"{self._status()}: {self._labels[outcome.name]}: {_ending(outcome)}"
-            self._console.print(line, highlight=False, soft_wrap=True)
-        self._show()
-
-    def _show(self) -> None:
-        if self._live is not None:
-            self._live.update(self._table())
+        self._print(f"{self._status()}: {self._labels[outcome.name]}: {_ending(outcome)}")
+        self._redraw()
 
     def _status(self) -> str:
         others = [f"{count} {kind}" for kind, count in self._counts.items() if kind != "done"]
         return ", ".join([f"{self._counts['done']} of {self._total} done", *filter(None, others)])
 
-    def _table(self) -> Group:
+    def _content(self) -> Group:
         elapsed_s = time.monotonic() - self._began
         text = f"{self._name}: {self._status()}, {elapsed_s:.0f} s"
         if self._last:

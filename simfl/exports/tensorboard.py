@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from simfl.exports import MissingTool
@@ -29,12 +28,7 @@ class TensorBoardLog:
     def __enter__(self) -> TensorBoardLog:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._writer.close()
 
     def update(self, progress: Progress) -> None:

@@ -116,7 +116,7 @@ def matrix_convolution(
 
     Returns (jobs, rows, places, filters). Not differentiable twice.
     """
-    outputs: Tensor = _MatrixProduct.apply(  # type: ignore[no-untyped-call]
+    outputs: Tensor = _MatrixProduct.apply(  # type: ignore[no-untyped-call]  # torch's gap
         images, weight.flatten(1), matrix
     )
     placed = outputs.view(*outputs.shape[:2], -1, weight.shape[1])

@@ -68,7 +68,7 @@ class _LocalRun:
         optimizer = self._optimizer()
         for step, rows in enumerate(batches):
             optimizer.zero_grad()
-            self._loss(step, rows).backward()  # type: ignore[no-untyped-call]
+            self._loss(step, rows).backward()  # type: ignore[no-untyped-call]  # torch's gap
             for name, mask in self.masks.items():
                 if (gradient := self.parameters[name].grad) is not None:
                     gradient.masked_fill_(~mask, 0.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -182,17 +183,20 @@ def _affine_layers(
     with torch.no_grad():
         for place, (name, module) in enumerate(chain):
             activation = run_chain([(name, module)], shapes, activation)
-            if isinstance(module, nn.Linear) or _whole_convolution(module):
+            if _is_affine(module):
                 positions = activation[0].numel() // activation.shape[1]
-                found.append(Affine(name, module, place, positions))  # type: ignore[arg-type]
+                found.append(Affine(name, module, place, positions))
             elif not isinstance(module, (*KEEPS_UNITS_APART, nn.BatchNorm1d, nn.BatchNorm2d)):
                 kind = type(module).__name__
                 raise ValueError(f"{name} ({kind}) mixes hidden units, which cannot be left out")
     return found
 
 
-def _whole_convolution(module: nn.Module) -> bool:
-    return isinstance(module, nn.Conv2d) and module.groups == 1
+def _is_affine(module: nn.Module) -> TypeGuard[nn.Linear | nn.Conv2d]:
+    """Whether it computes each unit from all units before it; a grouped convolution does not."""
+    if isinstance(module, nn.Conv2d):
+        return module.groups == 1
+    return isinstance(module, nn.Linear)
 
 
 def _incoming(chain: Sequence[tuple[str, nn.Module]], outputs: int) -> tuple[str, ...]:

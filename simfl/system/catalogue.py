@@ -125,7 +125,7 @@ class Catalogue:
                 raise CatalogueError(
                     f"{profile.path}: {key}: unknown key{suggestion(key, ['link'])}"
                 )
-        return self._part(Link, "link", profile)  # type: ignore[type-abstract]
+        return self._part(Link, "link", profile)  # type: ignore[type-abstract]  # not called
 
     def region(self, name: str) -> Region:
         """The region `name`, whose electricity clients and servers use."""
@@ -134,7 +134,7 @@ class Catalogue:
         return _guarded(f"{profile.path}", lambda: build(Region, {**profile.values, **named}))
 
     def _machine(self, cls: type[Machine], profile: Profile) -> Machine:
-        processor = self._part(Processor, "processor", profile)  # type: ignore[type-abstract]
+        processor = self._part(Processor, "processor", profile)  # type: ignore[type-abstract]  # not called
         values = {
             **profile.values,
             "name": profile.name,

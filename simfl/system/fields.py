@@ -33,7 +33,8 @@ def build(cls: type[T], values: Mapping[str, Any]) -> T:
 
     ValueErrors of the class's own checks pass through.
     """
-    known = {item.name: item for item in fields(cls) if item.init}  # type: ignore[arg-type]
+    dataclass: Any = cls  # which no bound of T says without ruling out abstract ones
+    known = {item.name: item for item in fields(dataclass) if item.init}
     for key in values:
         if key not in known:
             raise FieldError(f"{key}: unknown key{suggestion(key, known)}")

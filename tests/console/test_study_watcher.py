@@ -26,7 +26,7 @@ def test_the_live_table(tmp_path: Path) -> None:
 
     console = Console(width=160)
     with console.capture() as captured:
-        console.print(watcher._table())
+        console.print(watcher._content())
     text = captured.get()
     assert "tiny: 3 of 10 done, 1 failed" in text
     assert "s left" in text

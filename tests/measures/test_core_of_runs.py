@@ -14,6 +14,7 @@ from simfl.measures.core_stability import CoreStability
 from simfl.runfolder import RunFolderError
 from simfl.streams import Streams
 from simfl.yaml_source import ScenarioError
+from tests.measures.core.tasks import nash_optimum
 from tests.small import small
 
 AGENTS = {"clients": 3, "edges": 1}
@@ -46,20 +47,6 @@ def converged(tmp_path, data, algorithm, learning_rate, versions=200, **changes)
     return simfl.run(scenario, tmp_path / algorithm["name"])
 
 
-def best_by_scipy(agents: Agents, start: np.ndarray) -> np.ndarray:
-    """The utilities at the maximum of sum_i w_i log u_i (Eq. 2)."""
-
-    def negative(theta):
-        utilities, slopes = agents.with_slopes(theta)
-        if (utilities <= 0).any():
-            return np.inf, np.zeros_like(theta)
-        pull = agents.weights / utilities
-        return -float(agents.weights @ np.log(utilities)), -(pull @ slopes)
-
-    found = minimize(negative, start, jac=True, method="BFGS", options={"gtol": 1e-10})
-    return found.x
-
-
 @pytest.mark.parametrize(
     ("data", "offset", "rate", "weights"),
     [
@@ -78,7 +65,7 @@ def test_corefed_ends_at_the_nash_optimum_and_no_coalition_blocks(
     model = federation.losses(exact=True)
     agents = Agents.of(model, offset, None if weights == "uniform" else weights)
 
-    best = best_by_scipy(agents, model.theta)
+    best = nash_optimum(agents, model.theta)
 
     utilities, slopes = agents.with_slopes(model.theta)
     assert np.linalg.norm((agents.weights / utilities) @ slopes) < 1e-8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -23,14 +23,7 @@ PHONE = ThermalCpu(
     power_table=((1e9, 1.0), (1.5e9, 2.0), (2e9, 4.375)),
     cycles_per_example=1.0,
 )
-PLAIN = Cpu(
-    cores=1,
-    frequency_min_hz=1e9,
-    frequency_max_hz=2e9,
-    frequency_levels_hz=(1e9, 1.5e9, 2e9),
-    power_table=((1e9, 1.0), (1.5e9, 2.0), (2e9, 4.375)),
-    cycles_per_example=1.0,
-)
+PLAIN = Cpu(**{one.name: getattr(PHONE, one.name) for one in fields(Cpu)})
 
 
 def stepped(cpu: ThermalCpu, cycles: float, clock_hz: float, step_s: float) -> tuple[float, float]:

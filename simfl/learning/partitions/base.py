@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
+
+TotalRows = Annotated[int, ">= 1", "rows of all clients together"]
+"""The key of partitions that do not deal all rows, or deal some more than once."""
 
 
 class Partition(ABC):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 
-from simfl.learning.partitions.base import Partition, class_labels, sorted_rows
+from simfl.learning.partitions.base import Partition, TotalRows, class_labels, sorted_rows
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class ClassImbalance(Partition):
     2021); 5 clients have 1, 3, 5, 7 and 10 of 10 classes.
     """
 
-    total: Annotated[int, ">= 1", "rows of all clients together"] = 20000
+    total: TotalRows = 20000
 
     def split(
         self,

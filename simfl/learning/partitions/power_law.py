@@ -7,7 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from simfl.learning.partitions.base import Partition, sorted_rows
+from simfl.learning.partitions.base import Partition, TotalRows, sorted_rows
 
 SMALLEST, LARGEST = 0.01, 0.99
 """The quantiles of the law between which clients stand at equal distances."""
@@ -23,7 +23,7 @@ class PowerLaw(Partition):
     2021); 10 clients with 20,000 rows have 236, 628, 1020, ... 3373, 3760.
     """
 
-    total: Annotated[int, ">= 1", "rows of all clients together"] = 20000
+    total: TotalRows = 20000
     exponent: Annotated[float, "> 0", "a of the law"] = 1.65911332899
 
     def split(

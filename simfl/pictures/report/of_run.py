@@ -274,7 +274,7 @@ def _timeline(page: Page, run: LoadedRun) -> None:
     actors = order[:MOST_ACTORS]
     chosen = drawn[drawn["actor"].isin(actors)].sort_values("start_s").head(MOST_SLICES)
     kinds = {
-        kind: tuple(_list(own[column]) for column in ("actor", "start_s", "duration_s"))
+        kind: (_list(own["actor"]), _list(own["start_s"]), _list(own["duration_s"]))
         for kind in charts.KIND_COLOURS
         if len(own := chosen[chosen["kind"] == kind])
     }
@@ -288,7 +288,7 @@ def _timeline(page: Page, run: LoadedRun) -> None:
     page.charts(
         (
             "what each machine does (blank: it waits)",
-            charts.slices(kinds, actors, "simulated time (s)"),  # type: ignore[arg-type]
+            charts.slices(kinds, actors, "simulated time (s)"),
         ),
         wide=True,
     )

@@ -9,15 +9,23 @@ the user's trace.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
 from simfl.system.traces.files import read_json, read_numbers
-from simfl.system.traces.tables import Capacities, Intervals, TraceError, folded, make_intervals
+from simfl.system.traces.tables import (
+    Capacities,
+    Intervals,
+    TraceError,
+    intervals_of,
+    make_intervals,
+)
 
-REFERENCE = datetime(2020, 1, 2)  # noqa: DTZ001  local time of the collection, zone not stated
+# Local time of the collection, whose zone is not stated: only differences are used, which are the
+# same in any zone without summer time.
+REFERENCE = datetime(2020, 1, 2, tzinfo=UTC)
 TWO_DAYS_S = 172_800.0
 KIB_BITS, KBIT_BITS = 8192.0, 1000.0
 
@@ -50,24 +58,16 @@ def read_intervals_csv(path: Path) -> tuple[Intervals, int]:
 def read_states(path: Path) -> tuple[Intervals, int]:
     """Ready intervals from the phones' states; users whose trace is malformed are dropped."""
     users = read_json(path, dict)
-    who: list[int] = []
-    starts: list[float] = []
-    ends: list[float] = []
-    periods: list[float] = []
+    traces: list[tuple[list[tuple[float, float]], float]] = []
     dropped = 0
     for user in users.values():
         try:
-            ready, period_s = _ready(user["messages"])
+            traces.append(_ready(user["messages"]))
         except (AttributeError, KeyError, TypeError, ValueError):
             dropped += 1
-            continue
-        who += [len(periods)] * len(ready)
-        starts += [start for start, _ in ready]
-        ends += [end for _, end in ready]
-        periods.append(period_s)
-    if not periods:
+    if not traces:
         raise TraceError(f"{path}: holds no user with a readable trace")
-    found, empty = make_intervals(*folded(who, starts, ends, periods), periods)
+    found, empty = intervals_of(traces)
     return found, dropped + empty
 
 
@@ -98,7 +98,7 @@ def _ready(messages: str) -> tuple[list[tuple[float, float]], float]:
 
 
 def _moment(text: str) -> datetime:
-    return datetime.strptime(text.strip(), "%Y-%m-%d %H:%M:%S")  # noqa: DTZ007  as REFERENCE
+    return datetime.strptime(text.strip(), "%Y-%m-%d %H:%M:%S").replace(tzinfo=REFERENCE.tzinfo)
 
 
 def speeds_reader(bits_per_unit: float) -> Callable[[Path], tuple[Capacities, int]]:

@@ -15,17 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from simfl.system.traces.files import read_json
-from simfl.system.traces.tables import Capacities, Intervals, TraceError, folded, make_intervals
+from simfl.system.traces.tables import Capacities, Intervals, TraceError, intervals_of
 
 KBIT_BITS = 1000.0
 
 
 def read_timers(path: Path) -> tuple[Intervals, int]:
     """Ready intervals, modulo the length of each phone's trace; phones without success dropped."""
-    who: list[int] = []
-    starts: list[float] = []
-    ends: list[float] = []
-    periods: list[float] = []
+    traces: list[tuple[list[tuple[float, float]], float]] = []
     dropped = 0
     for phone, timer in read_json(path, dict).items():
         try:
@@ -33,16 +30,12 @@ def read_timers(path: Path) -> tuple[Intervals, int]:
                 dropped += 1
                 continue
             ready = [(float(start), float(end)) for start, end in timer["ready_time"]]
-            length_s = float(timer["trace_end"] - timer["trace_start"])
+            traces.append((ready, float(timer["trace_end"] - timer["trace_start"])))
         except (KeyError, TypeError, ValueError) as error:
             raise TraceError(f"{path}: {phone}: no readable timer: {error!r}") from error
-        who += [len(periods)] * len(ready)
-        starts += [start for start, _ in ready]
-        ends += [end for _, end in ready]
-        periods.append(length_s)
-    if not periods:
+    if not traces:
         raise TraceError(f"{path}: holds no phone with a usable trace")
-    found, empty = make_intervals(*folded(who, starts, ends, periods), periods)
+    found, empty = intervals_of(traces)
     return found, dropped + empty
 
 

@@ -127,20 +127,27 @@ def make_intervals(
     return Intervals(who[first], start[first], ends, period), int((~good).sum())
 
 
-def folded(
-    client: Sequence[int], start_s: Sequence[float], end_s: Sequence[float], period_s: ArrayLike
-) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Intervals at any time, moved into 0..period; what crosses its end becomes two."""
-    who = np.asarray(client, dtype=np.int64)
-    start, end = np.asarray(start_s, dtype=float), np.asarray(end_s, dtype=float)
-    period = np.asarray(period_s, dtype=float)[who]
+def intervals_of(
+    traces: Sequence[tuple[Sequence[tuple[float, float]], float]],
+) -> tuple[Intervals, int]:
+    """As `make_intervals`, of (start and end of each interval, period) of each client, seconds.
+
+    Intervals may lie at any time: they are moved into 0..period, and what crosses its end becomes
+    two.
+    """
+    pairs = [pair for own, _ in traces for pair in own]
+    start, end = np.array(pairs, dtype=float).reshape(-1, 2).T
+    period_s = np.array([one for _, one in traces], dtype=float)
+    who = np.repeat(np.arange(len(traces)), [len(own) for own, _ in traces])
+    period = period_s[who]
     begin = start % period
     stop = begin + np.minimum(end - start, period)
     over = stop > period
-    return (
+    return make_intervals(
         np.concatenate([who, who[over]]),
         np.concatenate([begin, np.zeros(int(over.sum()))]),
         np.concatenate([np.minimum(stop, period), stop[over] - period[over]]),
+        period_s,
     )
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from simfl.system.traces.tables import (
     Capacities,
     TraceError,
-    folded,
+    intervals_of,
     make_intervals,
     read_capacities,
     read_intervals,
@@ -60,9 +60,8 @@ def test_a_moment_is_covered_as_before(rows: list[tuple[int, int, int]]) -> None
 def test_folding_covers_the_same_moments(rows: list[tuple[int, int, int]]) -> None:
     """What lies outside the period, or across its end, is found at the same time modulo it."""
     rows = [row for row in rows if row[1] < row[2]]
-    client, start, end = ([row[i] for row in rows] for i in range(3))
 
-    found, _ = make_intervals(*folded(client, start, end, np.full(4, 40.0)), np.full(4, 40.0))
+    found, _ = intervals_of([([(a, b) for c, a, b in rows if c == who], 40.0) for who in range(4)])
 
     for moment in np.arange(0.5, 40):
         for who in range(4):
