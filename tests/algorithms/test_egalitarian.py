@@ -37,6 +37,16 @@ def test_afl_moves_the_mixture_towards_the_losses():
     assert after.memory["mixture"] == pytest.approx({0: 0.5, 1: 0.4, 2: 0.1})
 
 
+def test_both_report_the_largest_loss_and_what_each_client_counts():
+    """AFL the parts of the mixture; q-FFL with q = 0 the mean."""
+    afl = Afl().report(MIXED, UPDATES)
+    qffl = QFfl(q=0.0).report(START, UPDATES)
+
+    losses = {"value": 2.0, "clients": [0, 1], "losses": [1.0, 2.0]}
+    assert afl == {**losses, "mixture": [0.5, 0.25]}
+    assert qffl == {**losses, "coefficients": [0.5, 0.5]}
+
+
 def test_afl_mixes_mixtures_with_the_weights():
     """A quarter of the lower state's."""
     lower = state_at([4.0, 0.0], {"mixture": {0: 0.1, 1: 0.65, 2: 0.25}})
