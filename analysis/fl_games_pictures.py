@@ -15,7 +15,7 @@ from simfl.learning.datasets.base import DataMissing, Examples
 from simfl.measures.lime_masks import LimeMasks, share_on
 from simfl.pictures.overview import COLOURS
 from simfl.scenario import Scenario
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 
 SAMPLES = 10
 TEN_COLOURS = np.array(

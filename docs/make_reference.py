@@ -18,7 +18,8 @@ from pydantic import BaseModel
 
 from simfl import registry
 from simfl.accepted import accepted_at
-from simfl.scenario import (
+from simfl.scenario import Scenario
+from simfl.scenario.sections import (
     PART_SCHEMA,
     DataSection,
     Decisions,
@@ -27,7 +28,6 @@ from simfl.scenario import (
     Part,
     Plateau,
     PopulationSection,
-    Scenario,
     Stop,
 )
 

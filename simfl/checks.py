@@ -18,7 +18,7 @@ from simfl.measures.base import ModelMeasure
 from simfl.protocols.base import Protocol
 from simfl.scenario import Keys, Scenario
 from simfl.suggestion import nearest
-from simfl.yaml_source import ScenarioError, show
+from simfl.yaml_source.error import ScenarioError, show
 
 LEARNED_CRITERIA = ("accuracy", "loss", "plateau")
 DEVICES = ("auto", "cpu", "cuda")

@@ -141,8 +141,8 @@ def _traces() -> Table:
 
 
 def _events() -> list[Table]:
-    from simfl.eventlog import KINDS as EVENT_KINDS
-    from simfl.eventlog import UNITS
+    from simfl.eventlog.kinds import KINDS as EVENT_KINDS
+    from simfl.eventlog.kinds import UNITS
 
     kinds = _table("event kinds", "kind", "what it is", "value", "keys of detail")
     for kind, (what, value, detail) in EVENT_KINDS.items():

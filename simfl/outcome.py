@@ -10,7 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 
-from simfl.eventlog import KINDS, STATES, write_parquet
+from simfl.eventlog.kinds import KINDS, STATES
+from simfl.eventlog.segments import write_parquet
 from simfl.protocols.rewards import reward_scores
 from simfl.protocols.run import Run
 from simfl.protocols.values import Values

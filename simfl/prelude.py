@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from simfl.algorithms.base import Algorithm
 from simfl.measures.base import Measure
 from simfl.scenario import Scenario
-from simfl.validation import plain
+from simfl.validation.keys import plain
 
 TROUBLES = ("leaving", "faults", "batteries")
 """Keys of a population that keep clients from training, beside their availability."""

@@ -18,17 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from simfl.plugins import PluginError, import_class, is_import_path
-from simfl.scenario import (
+from simfl.scenario import frame_schema
+from simfl.scenario.sections import (
     AlgorithmSection,
     DataSection,
     Decisions,
     Part,
     PopulationSection,
-    frame_schema,
 )
 from simfl.suggestion import nearest
-from simfl.validation import adapter, json_schema, plain, validate
-from simfl.yaml_source import KeyPath, Source, show
+from simfl.validation import validate
+from simfl.validation.keys import adapter, json_schema, plain
+from simfl.yaml_source import KeyPath, Source
+from simfl.yaml_source.error import show
 
 
 @dataclasses.dataclass(frozen=True)

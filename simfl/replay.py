@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simfl.eventlog import SCHEMA, segment_paths
+from simfl.eventlog.kinds import SCHEMA
+from simfl.eventlog.segments import segment_paths
 
 BEFORE = "events.before"
 

@@ -12,7 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simfl.eventlog import KINDS, SCHEMA, STATES, write_parquet
+from simfl.eventlog.kinds import KINDS, SCHEMA, STATES
+from simfl.eventlog.segments import write_parquet
 from simfl.replay import longest_log
 from simfl.yaml_source import read_source
 
@@ -89,7 +90,7 @@ class LoadedRun:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """One row per event; columns and units in `simfl.eventlog.UNITS`."""
+        """One row per event; columns and units in `simfl.eventlog.kinds.UNITS`."""
         whole = self.path / "events.parquet"
         if whole.exists():
             return _frame(_read(whole))

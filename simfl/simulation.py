@@ -15,7 +15,8 @@ from torch import Tensor
 from simfl.accounts import Accounts
 from simfl.algorithms.base import Algorithm, ClientFacts
 from simfl.dealing import Shards, shares_of_test_set
-from simfl.eventlog import KINDS, STATES, Actors, EventLog
+from simfl.eventlog import EventLog
+from simfl.eventlog.kinds import KINDS, STATES, Actors
 from simfl.journal import Journal, Snapshot, make_key
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.evaluate import Evaluator, client_set

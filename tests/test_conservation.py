@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import simfl
-from simfl.eventlog import KIND_INDEX, STATES, EventLog
+from simfl.eventlog import EventLog
+from simfl.eventlog.kinds import KIND_INDEX, STATES
 from simfl.eventrows import join_rows, take_rows
 from simfl.execution import RunFailed
 from tests.small import SEMI_ASYNCHRONOUS, small

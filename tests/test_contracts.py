@@ -12,7 +12,7 @@ from simfl.assembly import assemble
 from simfl.journal import Journal
 from simfl.protocols.values import Values
 from simfl.scenario import Scenario
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.small import final_weights, largest_difference, simulated, small
 
 PROTOCOLS = {

@@ -8,7 +8,7 @@ import torch
 
 from simfl.assembly import assemble
 from simfl.dealing import shares_of_test_set
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.small import small
 
 TRAINING_ROWS = 1797 - 359  # digits, a fifth of which is the test set

@@ -7,15 +7,9 @@ import pandas as pd
 import pytest
 
 from simfl.accounts import Accounts
-from simfl.eventlog import (
-    KIND_INDEX,
-    KINDS,
-    MOST_BLOCKS,
-    STATES,
-    Actors,
-    EventLog,
-    segment_paths,
-)
+from simfl.eventlog import MOST_BLOCKS, EventLog
+from simfl.eventlog.kinds import KIND_INDEX, KINDS, STATES, Actors
+from simfl.eventlog.segments import segment_paths
 from simfl.eventrows import cut_rows, join_rows, make_rows
 
 ACTORS = Actors(clients=2, edges=1)

@@ -16,9 +16,11 @@ import pytest
 
 from simfl import registry
 from simfl.plugins import load_file
-from simfl.scenario import DataSection, Part
-from simfl.validation import adapter, json_schema, parameters, plain, validate
-from simfl.yaml_source import KeyPath, ScenarioError, Source
+from simfl.scenario.sections import DataSection, Part
+from simfl.validation import validate
+from simfl.validation.keys import adapter, json_schema, parameters, plain
+from simfl.yaml_source import KeyPath, Source
+from simfl.yaml_source.error import ScenarioError
 
 
 def place(folder: Path | str = ".", *keys: str) -> KeyPath:

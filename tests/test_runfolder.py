@@ -12,7 +12,7 @@ import pytest
 
 import simfl
 from simfl.assembly import assemble
-from simfl.eventlog import KINDS, SCHEMA, UNITS
+from simfl.eventlog.kinds import KINDS, SCHEMA, UNITS
 from simfl.journal import Journal
 from simfl.protocols.run import Run
 from simfl.runfolder import LoadedRun, RunFolderError, load_run, write_manifest

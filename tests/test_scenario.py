@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from simfl import registry
 from simfl.scenario import Scenario
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 
 GOOD: dict[str, Any] = {
     "data": {"name": "digits", "partition": {"name": "dirichlet", "alpha": 0.5}},

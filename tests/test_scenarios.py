@@ -12,7 +12,7 @@ from simfl import registry
 from simfl.assembly import assemble
 from simfl.learning.datasets.base import DataMissing
 from simfl.listing import shipped_scenarios
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 
 SELF_CONTAINED = {"digits", "synthetic", "sizes", "images.py:FewDigits", "colored_digits"}
 """Data sets that need no files."""

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simfl.yaml_source import ScenarioError, dump, parse, read_source, show
+from simfl.yaml_source import read_source
+from simfl.yaml_source.error import ScenarioError, show
+from simfl.yaml_source.text import dump, parse
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from simfl.protocols.publication import Diverged
 from simfl.runfolder import MANIFEST, load_run
 from simfl.scenario import Scenario
 from simfl.simulation import Options
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 
 ENDED = ("completed", "diverged")
 PROBE_VERSIONS = 2

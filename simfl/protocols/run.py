@@ -14,7 +14,8 @@ import simpy
 from numpy.typing import NDArray
 
 from simfl.accounts import Accounts
-from simfl.eventlog import Actors, EventLog
+from simfl.eventlog import EventLog
+from simfl.eventlog.kinds import Actors
 from simfl.protocols.aggregation import Aggregation
 from simfl.protocols.clock import Clock
 from simfl.protocols.deciders import Deciders

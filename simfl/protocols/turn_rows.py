@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.eventlog import KIND_INDEX
+from simfl.eventlog.kinds import KIND_INDEX
 from simfl.eventrows import Columns, make_rows, take_rows
 from simfl.protocols.details import as_json
 from simfl.system.presence import Mishap

@@ -23,7 +23,7 @@ from simfl.study.loaded import STUDY, TABLE
 from simfl.study.plan import Point
 from simfl.study.rows import ENDED, row
 from simfl.study.studyfile import FIGURES, Study, as_text
-from simfl.yaml_source import dump
+from simfl.yaml_source.text import dump
 
 
 class StudyFolder:

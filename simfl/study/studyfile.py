@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, mod
 from simfl.scenario import Scenario
 from simfl.suggestion import nearest
 from simfl.validation import validate
-from simfl.yaml_source import KeyPath, Source, read_source, show
+from simfl.yaml_source import KeyPath, Source, read_source
+from simfl.yaml_source.error import show
 
 VARIANT = "variant"
 """The factor whose levels are the names under `points.variants`."""

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 import simfl
 from simfl.algorithms.corefed import CoreFed
 from simfl.simulation import Options
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.algorithms.made import aggregated, state_at, update_of
 from tests.small import final_weights, largest_difference, simulated, small
 from tests.test_resume import assert_same, cut_off

@@ -20,7 +20,7 @@ from simfl.protocols.values import Values
 from simfl.results import MemoryStore
 from simfl.scenario import Scenario
 from simfl.simulation import Options
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.learning.training import assert_close, assert_same_bits
 from tests.small import final_weights, largest_difference, simulated, small
 

@@ -13,7 +13,7 @@ import simfl
 from paper.claims import metric, read_claims
 from simfl.learning.datasets.base import DataMissing
 from simfl.scenario import Scenario
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 
 TABLES = [name for name in corefed.PAPER.exhibits if name.startswith("table")]
 

@@ -13,7 +13,7 @@ from simfl.measures.core.agents import Agents
 from simfl.measures.core_stability import CoreStability
 from simfl.runfolder import RunFolderError
 from simfl.streams import Streams
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.measures.core.tasks import nash_optimum
 from tests.small import small
 

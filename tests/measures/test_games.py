@@ -26,7 +26,7 @@ from simfl.measures.lime_masks import LimeMasks, share_on
 from simfl.measures.nash_gap import NashGap
 from simfl.measures.oscillation import Oscillation, oscillation
 from simfl.measures.spurious_reliance import SpuriousReliance
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.small import small
 
 

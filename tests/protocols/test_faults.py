@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.protocols.faults import PROTOCOLS, Watched, check_promises, faulty, outages
 from tests.small import simulated, small
 

@@ -11,7 +11,7 @@ from simfl.algorithms.fedavg import FedAvg
 from simfl.assembly import assemble
 from simfl.protocols.patience import Patience
 from simfl.simulation import Options
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.small import final_weights, largest_difference, simulated, small
 
 POLYNOMIAL = {"staleness": {"name": "polynomial", "exponent": 0.5}}

@@ -10,7 +10,7 @@ from simfl.journal import Journal
 from simfl.learning.evaluate import mean_loss
 from simfl.protocols.clock import Clock
 from simfl.protocols.run import Run
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.protocols.test_determinism import ShuffledEnvironment, log_bytes
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 

@@ -10,7 +10,7 @@ import simfl
 from simfl.assembly import assemble
 from simfl.protocols.clock import Clock
 from simfl.system.catalogue import Catalogue
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.protocols.test_determinism import ShuffledEnvironment, log_bytes
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small
 

@@ -9,7 +9,7 @@ import pytest
 
 from simfl.study.plan import points
 from simfl.study.studyfile import FIGURES, Study, level
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.study.studies import write_study
 
 HEAD = "scenario: base.yaml\n"

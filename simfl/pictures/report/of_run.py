@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,10 @@ import pandas as pd
 
 from simfl.pictures.overview import MOST_NAMED_EDGES, STATE_COLOURS
 from simfl.pictures.report import charts
+from simfl.pictures.report.fairness import fairness
 from simfl.pictures.report.page import Page
+from simfl.pictures.report.timeline import timeline
 from simfl.runfolder import LoadedRun, RunFolderError
-
-MOST_SLICES, MOST_ACTORS = 4000, 40
-"""What the timeline shows; the run folder, and `simfl trace`, have all."""
 
 MISHAPS = {
     "crash": "crashes",
@@ -40,8 +38,8 @@ def report_run(run: LoadedRun, path: Path) -> Path:
     _staleness(page, run)
     _queues(page, run)
     _energy(page, run)
-    _fairness(page, run)
-    _timeline(page, run)
+    fairness(page, run)
+    timeline(page, run)
     page.data("manifest", run.manifest)
     page.data("rounds", _columns(run.rounds))
     page.data("clients", _columns(run.clients.drop(columns="label_counts").head(MOST_CLIENTS)))
@@ -216,88 +214,6 @@ def _energy(page: Page, run: LoadedRun) -> None:
             )
         )
     page.charts(*drawn)
-
-
-def _fairness(page: Page, run: LoadedRun) -> None:
-    page.heading("Fairness and certificates")
-    rows: list[tuple[str, str, float, str]] = []
-    clients = run.clients
-    for column, what in (
-        ("participations", "turns finished by a client"),
-        ("energy_j", "energy of a client (J)"),
-        ("global_accuracy", "accuracy of the final global model on a client's own data"),
-        ("served_accuracy", "accuracy of what a client is served, on its own data"),
-    ):
-        if column in clients:
-            values = clients[column].to_numpy(dtype=float)
-            squares = float((values**2).sum())
-            for figure, value in (
-                ("lowest", float(values.min())),
-                ("mean", float(values.mean())),
-                ("highest", float(values.max())),
-                ("Jain's index", float(values.sum()) ** 2 / (values.size * squares or 1.0)),
-            ):
-                rows.append((what if figure == "lowest" else "", figure, value, ""))
-    for measure, figures in run.manifest.get("measures", {}).items():
-        what = _what_it_shows(measure)
-        for index, (figure, value) in enumerate(figures.items()):
-            name = measure.replace("_", " ") if index == 0 else ""
-            rows.append((name, figure.replace("_", " "), value, what if index == 0 else ""))
-    page.table(("what", "figure", "value", "what it shows"), rows)
-    if not run.manifest.get("measures"):
-        page.text(
-            "Certificates (core stability, coalition stability, queues, collaborative fairness) are"
-            " measures: name them under evaluate.measures; simfl list measures has all.",
-            "note",
-        )
-
-
-def _what_it_shows(measure: str) -> str:
-    """The first line of a shipped measure's module; nothing for one of the user's own."""
-    try:
-        module = importlib.import_module(f"simfl.measures.{measure}")
-    except ImportError:
-        return ""
-    return (module.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-
-
-def _timeline(page: Page, run: LoadedRun) -> None:
-    page.heading("Timeline")
-    drawn = run.events[
-        run.events["kind"].isin(charts.KIND_COLOURS) & (run.events["kind"] != "idle")
-    ]
-    drawn = drawn[drawn["duration_s"] > 0]
-    if drawn.empty:
-        page.text("The run kept no events (log.level: rounds).", "note")
-        return
-    order = sorted(drawn["actor"].unique(), key=_actor_key)
-    actors = order[:MOST_ACTORS]
-    chosen = drawn[drawn["actor"].isin(actors)].sort_values("start_s").head(MOST_SLICES)
-    kinds = {
-        kind: (_list(own["actor"]), _list(own["start_s"]), _list(own["duration_s"]))
-        for kind in charts.KIND_COLOURS
-        if len(own := chosen[chosen["kind"] == kind])
-    }
-    seen_s = float(chosen["time_s"].max())
-    if len(chosen) < len(drawn):
-        page.text(
-            f"The first {seen_s:.4g} s of {run.manifest['horizon_s']:.4g} s, {len(actors)} of"
-            f" {len(order)} machines; simfl trace writes all of it for Perfetto.",
-            "note",
-        )
-    page.charts(
-        (
-            "what each machine does (blank: it waits)",
-            charts.slices(kinds, actors, "simulated time (s)"),
-        ),
-        wide=True,
-    )
-
-
-def _actor_key(actor: str) -> tuple[int, int]:
-    """Servers first, then clients by number."""
-    tier, _, number = actor.partition("-")
-    return (("cloud", "network", "edge", "client").index(tier), int(number or 0))
 
 
 def _name(part: Any) -> str:

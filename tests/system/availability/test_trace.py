@@ -11,7 +11,7 @@ from simfl.scenario import Scenario
 from simfl.streams import Streams
 from simfl.system.availability.trace import Trace
 from simfl.system.traces.tables import make_intervals
-from simfl.validation import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.small import SMALL
 
 NOBODY = Streams(0)

@@ -7,7 +7,7 @@ import pytest
 
 from simfl.system.codecs.int8 import Int8
 from simfl.system.codecs.top_k import TopK
-from simfl.yaml_source import ScenarioError
+from simfl.yaml_source.error import ScenarioError
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 
 

@@ -1,0 +1,52 @@
+"""The table of a run's report that tells how clients fare beside one another."""
+
+from __future__ import annotations
+
+import importlib
+
+from simfl.pictures.report.page import Page
+from simfl.runfolder import LoadedRun
+
+
+def fairness(page: Page, run: LoadedRun) -> None:
+    """What clients did, spent and reached, and the measures of the run."""
+    page.heading("Fairness and certificates")
+    rows: list[tuple[str, str, float, str]] = []
+    clients = run.clients
+    for column, what in (
+        ("participations", "turns finished by a client"),
+        ("energy_j", "energy of a client (J)"),
+        ("global_accuracy", "accuracy of the final global model on a client's own data"),
+        ("served_accuracy", "accuracy of what a client is served, on its own data"),
+    ):
+        if column in clients:
+            values = clients[column].to_numpy(dtype=float)
+            squares = float((values**2).sum())
+            for figure, value in (
+                ("lowest", float(values.min())),
+                ("mean", float(values.mean())),
+                ("highest", float(values.max())),
+                ("Jain's index", float(values.sum()) ** 2 / (values.size * squares or 1.0)),
+            ):
+                rows.append((what if figure == "lowest" else "", figure, value, ""))
+    for measure, figures in run.manifest.get("measures", {}).items():
+        what = _what_it_shows(measure)
+        for index, (figure, value) in enumerate(figures.items()):
+            name = measure.replace("_", " ") if index == 0 else ""
+            rows.append((name, figure.replace("_", " "), value, what if index == 0 else ""))
+    page.table(("what", "figure", "value", "what it shows"), rows)
+    if not run.manifest.get("measures"):
+        page.text(
+            "Certificates (core stability, coalition stability, queues, collaborative fairness) are"
+            " measures: name them under evaluate.measures; simfl list measures has all.",
+            "note",
+        )
+
+
+def _what_it_shows(measure: str) -> str:
+    """The first line of a shipped measure's module; nothing for one of the user's own."""
+    try:
+        module = importlib.import_module(f"simfl.measures.{measure}")
+    except ImportError:
+        return ""
+    return (module.__doc__ or "").split("\n\n")[0].replace("\n", " ")

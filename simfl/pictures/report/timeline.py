@@ -1,0 +1,50 @@
+"""The picture of a run's report that shows what each machine did when."""
+
+from __future__ import annotations
+
+from simfl.pictures.report import charts
+from simfl.pictures.report.page import Page
+from simfl.runfolder import LoadedRun
+
+MOST_SLICES, MOST_ACTORS = 4000, 40
+"""What the timeline shows; the run folder, and `simfl trace`, have all."""
+
+
+def timeline(page: Page, run: LoadedRun) -> None:
+    """A bar per thing that a machine does, as far as `MOST_SLICES` and `MOST_ACTORS` go."""
+    page.heading("Timeline")
+    drawn = run.events[
+        run.events["kind"].isin(charts.KIND_COLOURS) & (run.events["kind"] != "idle")
+    ]
+    drawn = drawn[drawn["duration_s"] > 0]
+    if drawn.empty:
+        page.text("The run kept no events (log.level: rounds).", "note")
+        return
+    order = sorted(drawn["actor"].unique(), key=_actor_key)
+    actors = order[:MOST_ACTORS]
+    chosen = drawn[drawn["actor"].isin(actors)].sort_values("start_s").head(MOST_SLICES)
+    kinds = {
+        kind: (own["actor"].tolist(), own["start_s"].tolist(), own["duration_s"].tolist())
+        for kind in charts.KIND_COLOURS
+        if len(own := chosen[chosen["kind"] == kind])
+    }
+    seen_s = float(chosen["time_s"].max())
+    if len(chosen) < len(drawn):
+        page.text(
+            f"The first {seen_s:.4g} s of {run.manifest['horizon_s']:.4g} s, {len(actors)} of"
+            f" {len(order)} machines; simfl trace writes all of it for Perfetto.",
+            "note",
+        )
+    page.charts(
+        (
+            "what each machine does (blank: it waits)",
+            charts.slices(kinds, actors, "simulated time (s)"),
+        ),
+        wide=True,
+    )
+
+
+def _actor_key(actor: str) -> tuple[int, int]:
+    """Servers first, then clients by number."""
+    tier, _, number = actor.partition("-")
+    return (("cloud", "network", "edge", "client").index(tier), int(number or 0))

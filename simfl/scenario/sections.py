@@ -1,0 +1,178 @@
+"""The sections of a scenario: what its keys are, but for those of the parts that it names."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+PART_SCHEMA = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    ],
+    "description": "a part's name or import path, alone or with its parameters",
+}
+
+
+class Section(BaseModel):
+    """Keys of the frame: frozen, and no others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class _Named(BaseModel):
+    """A section whose keys other than its own belong to the part that it names."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
+
+    name: Annotated[str, Field(strict=True, min_length=1, description="a part's name")]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The part's own keys, as written."""
+        return copy.deepcopy(self.__pydantic_extra__ or {})
+
+    @property
+    def part(self) -> Part:
+        """The named part alone: its name and its own parameters."""
+        return Part.model_validate({"name": self.name, **self.parameters})
+
+
+class Part(_Named):
+    """One exchangeable part: the name of its class and the class's parameters."""
+
+
+def from_name(value: Any) -> Any:
+    """A part that is given by its bare name, as a section with that name."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+AnyPart = Annotated[Part, BeforeValidator(from_name), WithJsonSchema(PART_SCHEMA)]
+Count = Annotated[int, Field(strict=True, ge=1)]
+Flag = Annotated[bool, Field(strict=True)]
+Share = Annotated[float, Field(strict=True, ge=0, lt=1, allow_inf_nan=False)]
+Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Accuracy = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+
+
+def _part(name: str) -> Callable[[], Part]:
+    return lambda: Part(name=name)
+
+
+class DataSection(_Named):
+    """The data set, whose own parameters stand beside these keys, and how it is divided."""
+
+    partition: AnyPart = Field(default_factory=_part("iid"))
+    validation_share: Share = Field(
+        default=0.0, description="share of the training data that the server keeps, stratified"
+    )
+    noise_variance: tuple[NotNegative, ...] = Field(
+        default=(), description="of Gaussian noise on inputs, one per client; nothing is no noise"
+    )
+    root: Annotated[str, Field(strict=True)] | None = Field(
+        default=None, description="folder of the data; null is --data-root or SIMFL_DATA"
+    )
+    augmentation: tuple[AnyPart, ...] = Field(
+        default=(), description="torchvision.transforms.v2 calls, each with its keyword arguments"
+    )
+
+
+class PopulationSection(_Named):
+    """The clients and servers, whose own parameters stand beside these keys."""
+
+    availability: AnyPart = Field(default_factory=_part("always"))
+    uplink_codec: AnyPart = Field(default_factory=_part("float32"))
+    downlink_codec: AnyPart = Field(default_factory=_part("float32"))
+    access_sharing: AnyPart = Field(default_factory=_part("dedicated"))
+    backhaul_sharing: AnyPart = Field(default_factory=_part("dedicated"))
+
+
+class Contributions(Section):
+    """Each client's test accuracy without collaboration, which some algorithms and measures need.
+
+    It is found out by a run of the algorithm `standalone` with the same data, model, seed and
+    `local`, before the run itself, with seconds and joules of its own; or it is given.
+    """
+
+    rounds: Count | None = Field(
+        default=None, description="rounds of standalone training; null is stop.versions"
+    )
+    accuracy: tuple[Accuracy, ...] | None = Field(
+        default=None, description="one per client, instead of training"
+    )
+
+
+class AlgorithmSection(_Named):
+    """The algorithm, whose own parameters stand beside these keys."""
+
+    contributions: Contributions | None = Field(
+        default=None, description="what clients achieve alone; null: found out where it is needed"
+    )
+
+    non_finite: Literal["stop", "drop", "reset"] = Field(
+        default="stop",
+        description="what a NaN or infinite update does: end the run, be dropped, or be dropped"
+        " and have its client forget what it kept",
+    )
+
+
+class Decisions(Section):
+    """Who, with whom, how fast: one policy per kind of decision."""
+
+    selection: AnyPart = Field(default_factory=_part("all"))
+    association: AnyPart = Field(default_factory=_part("initial"))
+    scheduling: AnyPart = Field(default_factory=_part("round_robin"))
+    allocation: AnyPart = Field(default_factory=_part("max"))
+    staleness: AnyPart = Field(default_factory=_part("exponential"))
+    estimator: AnyPart = Field(default_factory=_part("nig"))
+
+
+class Plateau(Section):
+    """No gain of `minimum_gain` in accuracy during the last `versions` versions."""
+
+    versions: Count = 20
+    minimum_gain: NotNegative = 0.001
+
+
+class Stop(Section):
+    """When a run ends: at the first criterion that is met; at least one is needed."""
+
+    versions: Count | None = Field(default=None, description="global versions")
+    time_s: Positive | None = Field(default=None, description="simulated seconds")
+    energy_j: Positive | None = Field(default=None, description="joules of all machines together")
+    bytes: Positive | None = Field(default=None, description="bytes sent over all links")
+    accuracy: Annotated[float, Field(strict=True, le=1, allow_inf_nan=False)] | None = Field(
+        default=None, description="test accuracy, or R^2 of a regression"
+    )
+    loss: NotNegative | None = Field(default=None, description="test loss")
+    plateau: Plateau | None = Field(default=None, description="no more gain in accuracy")
+
+    @model_validator(mode="after")
+    def _has_a_criterion(self) -> Stop:
+        names = list(type(self).model_fields)
+        if all(getattr(self, name) is None for name in names):
+            raise ValueError(f"a run needs an end: give at least one of {', '.join(names)}")
+        return self
+
+
+class Evaluate(Section):
+    """How often the global model is evaluated, and whether for every client too."""
+
+    every: Count = Field(default=1, description="versions from one evaluation to the next")
+    clients: Flag = Field(default=False, description="evaluate on every client's data too")
+    measures: tuple[AnyPart, ...] = Field(
+        default=(), description="measures of the finished run, kept in its manifest"
+    )
+
+
+class Log(Section):
+    """What the event log keeps: every event, or rounds only."""
+
+    level: Literal["full", "rounds"] = "full"
+    rows_per_segment: Count = Field(
+        default=100_000, description="rows per file while the run is going"
+    )
