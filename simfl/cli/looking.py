@@ -43,7 +43,12 @@ def trace(
     from simfl.runfolder import load_run
 
     with exit_codes():
-        typer.echo(f"trace: {save_trace(load_run(folder), out or folder / 'trace.json')}")
+        run, levels = load_run(folder), None
+        if run.scenario["population"].get("batteries"):
+            from simfl.charge import battery_levels
+
+            levels = battery_levels(run)
+        typer.echo(f"trace: {save_trace(run, out or folder / 'trace.json', levels)}")
 
 
 def compare(

@@ -1,7 +1,8 @@
 """A run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
 
 The format is Chrome's JSON trace format: edge servers are processes, machines are their tracks,
-downloads, training, uploads and waits are slices, and accuracy, versions and queues are counters.
+downloads, training, uploads and waits are slices, and accuracy, versions, queues and the levels of
+batteries are counters.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
+
+import pandas as pd
 
 from simfl.runfolder import LoadedRun, RunFolderError
 
@@ -46,37 +49,42 @@ CLOUD_PROCESS = 1
 """Process numbers begin with the cloud's; an edge server's is 2 + its number."""
 
 
-def save_trace(run: LoadedRun, path: Path) -> Path:
+def save_trace(run: LoadedRun, path: Path, levels: pd.DataFrame | None = None) -> Path:
     """Write the trace of a run, compressed where the name ends in ".gz".
 
-    Raises `RunFolderError` where the run kept no events.
+    `levels` are those of batteries, if any: columns client, time_s, and level, 0 to 1. Raises
+    `RunFolderError` where the run kept no events.
     """
     if run.events.empty:
         raise RunFolderError(f"{run.path}: the run kept no events; run it with log.level: full")
     if path.suffix == ".gz":
         with gzip.open(path, "wt", encoding="utf-8") as file:
-            _write(run, file)
+            _write(run, levels, file)
     else:
         with path.open("w", encoding="utf-8") as file:
-            _write(run, file)
+            _write(run, levels, file)
     return path
 
 
-def _write(run: LoadedRun, file: TextIO) -> None:
+def _write(run: LoadedRun, levels: pd.DataFrame | None, file: TextIO) -> None:
     """One event per line, so that a large run never is one text in memory."""
     file.write('{"displayTimeUnit":"ms","traceEvents":[\n')
-    for index, event in enumerate(trace_events(run)):
+    for index, event in enumerate(trace_events(run, levels)):
         file.write((",\n" if index else "") + json.dumps(event, separators=(",", ":")))
     file.write("\n]}\n")
 
 
-def trace_events(run: LoadedRun) -> Iterator[Event]:
+def trace_events(run: LoadedRun, levels: pd.DataFrame | None = None) -> Iterator[Event]:
     """Every event of the trace; times in microseconds of simulated time."""
     places = _places(run)
     yield from _names(run, places)
     yield from _slices(run, places)
     yield from _moments(run, places)
     yield from _counters(run)
+    if levels is not None:
+        for client, time_s, level in levels[["client", "time_s", "level"]].itertuples(index=False):
+            process, _ = places[f"client-{client}"]
+            yield _count("level", process, time_s, level, f"battery of client {client}")
 
 
 def _places(run: LoadedRun) -> dict[str, tuple[int, int]]:
@@ -171,11 +179,12 @@ def _counters(run: LoadedRun) -> Iterator[Event]:
                 yield _count("queue", CLOUD_PROCESS + 1 + edge, time_s, float(length))
 
 
-def _count(name: str, process: int, time_s: float, value: float) -> Event:
+def _count(series: str, process: int, time_s: float, value: float, name: str = "") -> Event:
+    """A counter called `name` (nothing: as its only series) stands at `value` from now on."""
     return {
         "ph": "C",
-        "name": name,
+        "name": name or series,
         "pid": process,
         "ts": float(time_s) * MICROSECONDS,
-        "args": {name: value},
+        "args": {series: value},
     }

@@ -74,6 +74,7 @@ ROOMS = {
     "assembly": _room(
         f"{_BELOW_ASSEMBLY} simulation checks dealing lineage prelude", "torch numpy simpy"
     ),
+    "charge": _room("assembly eventlog runfolder scenario system.battery", "numpy pandas"),
     "replay": _room("eventlog", "pyarrow"),
     "serialization": _room("algorithms.base learning journal", "torch numpy"),
     "results": _room("serialization", "torch"),
@@ -93,7 +94,7 @@ ROOMS = {
     "console": _room("runfolder scenario study protocols.publication", "rich pandas"),
     "listing": _room("registry system.catalogue system.traces eventlog suggestion", "rich"),
     "cli": _room(
-        f"{_BELOW_ASSEMBLY} assembly simulation execution console listing study exports",
+        f"{_BELOW_ASSEMBLY} assembly simulation execution charge console listing study exports",
         "typer rich",
     ),
     "__init__": _room("scenario execution runfolder"),

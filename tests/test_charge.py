@@ -1,0 +1,73 @@
+"""Levels of batteries, found again from the log."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simfl
+from simfl.charge import battery_levels
+from simfl.protocols.clock import Stalled
+from simfl.system.battery import Batteries
+from tests.protocols.faults import faulty
+from tests.small import small
+
+PHONES = {"groups": [{"device": "phone_high_sd865", "link": "lte_2021", "share": 1.0}]}
+EMPTYING = {"initial": [2e-6, 1e-5], "lowest": 1e-6, "charge_w": 0.0}
+# Plugged in a second after midnight or so, to be unplugged before the run is over.
+CHARGED = {**EMPTYING, "charge_w": 3.0, "plug_in_s": 1.0, "unplug_s": 1.5, "hours_spread_s": 0.3}
+HARVESTING = {**EMPTYING, "harvest_w": [[0.0, 0.5], [0.7, 2.0]], "harvest_spread": 0.5}
+
+
+@pytest.mark.parametrize("batteries", [EMPTYING, CHARGED, HARVESTING])
+@pytest.mark.parametrize("leaving", ["ignore", "pause", "abort"])
+def test_levels_are_those_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batteries: dict[str, Any], leaving: str
+) -> None:
+    """Wherever the run has looked at a battery, which runs empty, restarts and is charged."""
+    known: dict[tuple[int, float], float] = {}
+    advance = Batteries.advance
+
+    def watched(self: Batteries, clients: Any, *arguments: Any) -> Any:
+        flow = advance(self, clients, *arguments)
+        places = zip(clients.tolist(), self.time_s[clients].tolist(), strict=True)
+        known.update(zip(places, self.level(clients).tolist(), strict=True))
+        return flow
+
+    absences = {"name": "renewal", "present": {"mean_s": 0.3}, "absent": {"mean_s": 0.1}}
+    population = {**PHONES, "batteries": batteries, "leaving": leaving, "availability": absences}
+    with monkeypatch.context() as patch, suppress(Stalled):  # once all have run empty
+        patch.setattr(Batteries, "advance", watched)
+        simfl.run(faulty("asynchronous", versions=1000, **population), tmp_path / "run")
+    run = simfl.load_run(tmp_path / "run")
+
+    levels = battery_levels(run)
+
+    found = {(one.client, one.time_s): one.level for one in levels.itertuples()}
+    shared = found.keys() & known.keys()
+    assert len(shared) > 0.9 * len(found)
+    assert {place: found[place] for place in shared} == pytest.approx(
+        {place: known[place] for place in shared}, abs=1e-12
+    )
+    assert levels["level"].between(0, 1).all()
+    if batteries is EMPTYING:
+        assert (run.events["kind"] == "battery_empty").any()
+    else:
+        assert (levels.groupby("client")["level"].diff() > 0).any()
+
+
+def test_only_what_runs_on_a_battery_has_levels(tmp_path: Path) -> None:
+    """Phones have, from time 0 on; boards, and everybody without batteries, have none."""
+    stop = {"versions": 1}
+    mixed = simfl.run(small(stop=stop, population={"batteries": {}}), tmp_path / "mixed")
+    mains = simfl.run(small(stop=stop), tmp_path / "mains")
+
+    levels = battery_levels(mixed)
+
+    phones = mixed.clients.query("device == 'phone_high_sd865'")["client"]
+    assert set(levels["client"]) == set(phones) and 0 < len(phones) < 8
+    assert set(levels.query("time_s == 0")["client"]) == set(phones)
+    assert battery_levels(mains).empty
