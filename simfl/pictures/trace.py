@@ -44,7 +44,6 @@ MOMENTS = ("select", "schedule", "late", "departure")
 MISHAPS = ("unavailable", "crash", "battery_empty")
 """Kinds that are shown as moments of the machine that they happen to."""
 
-MICROSECONDS = 1e6
 CLOUD_PROCESS = 1
 """Process numbers begin with the cloud's; an edge server's is 2 + its number."""
 
@@ -75,7 +74,7 @@ def _write(run: LoadedRun, levels: pd.DataFrame | None, file: TextIO) -> None:
 
 
 def trace_events(run: LoadedRun, levels: pd.DataFrame | None = None) -> Iterator[Event]:
-    """Every event of the trace; times in microseconds of simulated time."""
+    """Every event of the trace; times in whole microseconds of simulated time."""
     places = _places(run)
     yield from _names(run, places)
     yield from _slices(run, places)
@@ -120,11 +119,15 @@ def _about(name: str, process: int, track: int, content: Event) -> Event:
 def _slices(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Event]:
     events = run.events
     shown = events[events["kind"].isin(list(SLICES)) & (events["duration_s"] > 0)]
-    columns = ("kind", "actor", "start_s", "duration_s", "version", "energy_j", "bytes")
-    for kind, actor, start_s, duration_s, version, energy_j, size in zip(
+    columns = ("kind", "actor", "start_s", "time_s", "version", "energy_j", "bytes")
+    free_us = dict.fromkeys(places, 0)
+    for kind, actor, start_s, time_s, version, energy_j, size in zip(
         *(shown[column].tolist() for column in columns), strict=True
     ):
         name, (process, track) = SLICES[kind], places[actor]
+        # Perfetto drops a slice that begins within another and ends after it, be it by a rounding.
+        begin_us = max(_microseconds(start_s), free_us[actor])
+        free_us[actor] = max(_microseconds(time_s), begin_us)
         facts: Event = {"energy_j": energy_j}
         if size:
             facts["bytes"] = size
@@ -136,8 +139,8 @@ def _slices(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Even
             "cat": kind,
             "pid": process,
             "tid": track,
-            "ts": start_s * MICROSECONDS,
-            "dur": duration_s * MICROSECONDS,
+            "ts": begin_us,
+            "dur": free_us[actor] - begin_us,
             "cname": COLOURS[name],
             "args": facts,
         }
@@ -160,7 +163,7 @@ def _moments(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Eve
             "cat": kind,
             "pid": process,
             "tid": track,
-            "ts": time_s * MICROSECONDS,
+            "ts": _microseconds(time_s),
             "args": json.loads(detail) if isinstance(detail, str) else {},
         }
 
@@ -185,6 +188,10 @@ def _count(series: str, process: int, time_s: float, value: float, name: str = "
         "ph": "C",
         "name": name or series,
         "pid": process,
-        "ts": float(time_s) * MICROSECONDS,
+        "ts": _microseconds(time_s),
         "args": {series: value},
     }
+
+
+def _microseconds(time_s: float) -> int:
+    return round(1e6 * time_s)
