@@ -27,10 +27,16 @@ LARGEST_COHORT = 64
 
 
 class BatchedTrainer(Trainer):
-    """Trains a cohort as one stack; models that gain nothing from it one by one."""
+    """Trains a cohort as one stack; models that gain nothing from it one by one.
 
-    def __init__(self, network: Network, *arguments: Any, **settings: Any) -> None:
+    `share`: updates may be views of their cohort's stack, for those who copy them at once.
+    """
+
+    def __init__(
+        self, network: Network, *arguments: Any, share: bool = False, **settings: Any
+    ) -> None:
         super().__init__(network, *arguments, **settings)
+        self._share = share
         if network.device.type == "cpu":
             keep_freed_memory()
 
@@ -64,7 +70,7 @@ class BatchedTrainer(Trainer):
             [plans[place] for place in company],
             self.augmentation,
         )
-        updates = self._cohort(stacked, data).updates()
+        updates = self._cohort(stacked, data).updates(share=self._share)
         placed = dict(zip(company, updates, strict=True))
         return [placed[place] for place in range(len(tasks))]
 

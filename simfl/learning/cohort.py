@@ -45,17 +45,17 @@ class Cohort(ABC):
     def gradients(self, step: int) -> Parameters:
         """The live jobs' gradients at this step, by parameter name; absent where there is none."""
 
-    def updates(self) -> list[Update]:
-        """Compute all jobs; one update per task."""
+    def updates(self, *, share: bool = False) -> list[Update]:
+        """Compute all jobs; one update per task, with `share` of views into the stack."""
         measures = [task.measures(self.network) for task in self.tasks]
         if self.recipe.kind == "gradient":
-            rows = unstack(self._mean_gradient())
+            rows = unstack(self._mean_gradient(), share=share)
             return [
                 task.derived(gradient, **figures)
                 for task, gradient, figures in zip(self.tasks, rows, measures, strict=True)
             ]
-        optimizer = unstack(self.train()) or [{} for _ in self.tasks]
-        rows = unstack({**self.parameters, **self.buffers})
+        optimizer = unstack(self.train(), share=share) or [{} for _ in self.tasks]
+        rows = unstack({**self.parameters, **self.buffers}, share=share)
         return [
             task.trained(self.network, tensors, held, steps, **figures)
             for task, tensors, held, steps, figures in zip(

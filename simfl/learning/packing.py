@@ -16,22 +16,29 @@ ALIGNMENT = 64
 """Bytes: every tensor starts on a cache line, where kernels give the bits they give elsewhere."""
 
 
+RUN_BYTES = 1 << 18
+"""Neighbours are copied out of the flat run in pieces of about so many bytes: fewer copies, yet a
+tensor that is kept keeps little else alive."""
+
+
+def _packed_tensor(place: int) -> Tensor:
+    """Stands in a header for the tensor of this place; what unpickles it knows the tensors."""
+    raise RuntimeError(f"tensor {place} can be unpacked by `unpack` alone")
+
+
 class _Packer(pickle.Pickler):
     """Pickles tensors as places in `tensors`."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
-        self.places: dict[int, int] = {}
         self.tensors: list[Tensor] = []
 
-    def persistent_id(self, found: Any) -> int | None:
-        """The place of a tensor; None leaves everything else to pickle."""
+    def reducer_override(self, found: Any) -> Any:
+        """A tensor's place, asked once per tensor; NotImplemented leaves the rest to pickle."""
         if not isinstance(found, Tensor):
-            return None
-        if id(found) not in self.places:
-            self.places[id(found)] = len(self.tensors)
-            self.tensors.append(found)
-        return self.places[id(found)]
+            return NotImplemented
+        self.tensors.append(found)
+        return _packed_tensor, (len(self.tensors) - 1,)
 
 
 class _Unpacker(pickle.Unpickler):
@@ -39,9 +46,11 @@ class _Unpacker(pickle.Unpickler):
         super().__init__(file)
         self.tensors = tensors
 
-    def persistent_load(self, place: Any) -> Tensor:
-        found: Tensor = self.tensors[place]
-        return found
+    def find_class(self, module: str, name: str) -> Any:
+        """What a header names; places become their tensors."""
+        if name == _packed_tensor.__name__ and module == __name__:
+            return self.tensors.__getitem__
+        return super().find_class(module, name)
 
 
 Layout = list[tuple[torch.dtype, torch.Size, int]]
@@ -72,9 +81,21 @@ def write(flat: Tensor, layout: Layout, tensors: list[Tensor]) -> None:
 
 def unpack(header: bytes, layout: Layout, flat: Tensor, *, share: bool = False) -> Any:
     """The value again; its tensors are copies, or with `share` views of `flat`."""
-    views = _views(flat, layout)
-    tensors = views if share else [view.clone() for view in views]
+    tensors = _views(flat, layout) if share else _copies(flat, layout)
     return _Unpacker(io.BytesIO(header), tensors).load()
+
+
+def _copies(flat: Tensor, layout: Layout) -> list[Tensor]:
+    copies: list[Tensor] = []
+    while (first := len(copies)) < len(layout):
+        start, after = layout[first][2], first + 1
+        while after < len(layout) and layout[after][2] - start < RUN_BYTES:
+            after += 1
+        last_dtype, last_shape, last = layout[after - 1]
+        run = flat[start : last + last_shape.numel() * last_dtype.itemsize].clone()
+        moved = [(dtype, shape, at - start) for dtype, shape, at in layout[first:after]]
+        copies += _views(run, moved)
+    return copies
 
 
 def _views(flat: Tensor, layout: Layout) -> list[Tensor]:

@@ -60,7 +60,7 @@ class ParallelTrainer(BatchedTrainer):
             _Setup(network, loss, augmentation),
             cast,
             prepare,
-            answer_bytes=jobs * values * network.dtype.itemsize,
+            tensor_bytes=jobs * values * network.dtype.itemsize,
         )
 
     def pieces(self, tasks: Sequence[Task]) -> int:
@@ -105,7 +105,9 @@ class _Setup:
 
     def __call__(self, shards: Sequence[Examples]) -> Callable[[Sequence[Task]], list[Update]]:
         """What trains a cohort whose tasks come without their examples."""
-        trainer = BatchedTrainer(self.network, shards, self.loss, augmentation=self.augmentation)
+        trainer = BatchedTrainer(
+            self.network, shards, self.loss, augmentation=self.augmentation, share=True
+        )
 
         def train(tasks: Sequence[Task]) -> list[Update]:
             updates = trainer.train([replace(one, examples=shards[one.client]) for one in tasks])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import signal
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
@@ -18,10 +19,17 @@ import torch
 import torch.multiprocessing as multiprocessing
 from torch import Tensor
 
+from simfl.learning.channel import Channel, Parcel, shared_memory
 from simfl.learning.packing import pack, unpack, write
 
 MOST_DEATHS = 3
 """Times that one request may take its worker down before it is given up."""
+
+AHEAD = 2
+"""Requests that a worker has at a time: the next lies ready when it has answered one."""
+
+REST_BYTES = 1 << 20
+"""Room for what is not a tensor in a request or an answer."""
 
 Handler = Callable[[Any], Any]
 """Computes the answer to one request, in a worker."""
@@ -37,8 +45,8 @@ class WorkerPool:
     `make_handler(shared)` is called once in every worker and returns what answers requests there.
     The tensors of `shared` lie in memory that all processes share; the workers must not write to
     them. `prepare` is called before anything is unpickled, with nothing. Everything must be
-    picklable: raises ValueError where it is not. Answers whose tensors take at most `answer_bytes`
-    come through shared memory, which is faster than a pipe.
+    picklable: raises ValueError where it is not. Requests and answers whose tensors take at most
+    `tensor_bytes` go through shared memory, which is faster than a pipe.
     """
 
     def __init__(
@@ -47,7 +55,7 @@ class WorkerPool:
         make_handler: Callable[[Any], Handler],
         shared: Any,
         prepare: Sequence[Callable[[], object]] = (),
-        answer_bytes: int = 0,
+        tensor_bytes: int = 0,
     ) -> None:
         self.count = count
         try:
@@ -55,10 +63,10 @@ class WorkerPool:
             setup = pickle.dumps((make_handler, header, layout))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise ValueError(f"cannot be sent to worker processes: {error}") from error
-        memory = _shared(size)
+        memory = shared_memory(size)
         write(memory, layout, tensors)
         self._arguments = (tuple(prepare), setup, memory)
-        self._answer_bytes = answer_bytes
+        self._room_bytes = tensor_bytes + REST_BYTES
         self._workers: list[_Worker] = []
         self._stop = weakref.finalize(self, _stop, self._workers)
 
@@ -84,24 +92,19 @@ class WorkerPool:
                 self.close()
 
     def _answers(self, requests: Sequence[Any]) -> Iterator[Any]:
-        waiting = list(reversed(range(len(requests))))
+        waiting = deque(range(len(requests)))
         deaths = dict.fromkeys(waiting, 0)
         answers: dict[int, Any] = {}
         following = 0
         self._fill(min(self.count, len(requests)))
         while following < len(requests):
-            for worker in self._workers:
-                if worker.place is None and waiting:
-                    worker.place = waiting.pop()
-                    with suppress(OSError):  # a dead worker is found out below
-                        _send(worker.connection, requests[worker.place])
-            busy = {one.connection: one for one in self._workers if one.place is not None}
+            self._hand_out(waiting, requests)
+            busy = {worker.connection: worker for worker in self._workers if worker.places}
             for connection in wait(list(busy)):
                 worker = busy[connection]  # type: ignore[index]  # what went in comes out
-                place = worker.place
-                assert place is not None
+                place = worker.places[0]
                 try:
-                    failed, answers[place] = _receive(worker.connection, worker.answer)
+                    failed, answers[place] = worker.channel.receive()
                 except (EOFError, OSError):
                     deaths[place] += 1
                     self._workers.remove(worker)
@@ -111,38 +114,55 @@ class WorkerPool:
                             f"{MOST_DEATHS} worker processes died of the same jobs (exit code "
                             f"{code}; -9 is killed, often for want of memory)"
                         ) from None
-                    waiting.append(place)
+                    waiting.extendleft(reversed(worker.places))
                     self._workers.append(self._worker())
                     continue
-                worker.place = None
+                worker.places.popleft()
                 if failed:
                     raise answers[place]
             while following in answers:
                 yield answers.pop(following)
                 following += 1
 
+    def _hand_out(self, waiting: deque[int], requests: Sequence[Any]) -> None:
+        """Give every worker its next request, then those that never wait for it one ahead."""
+        for ahead in range(AHEAD):
+            for worker in self._workers:
+                if not waiting or len(worker.places) != ahead:
+                    continue
+                parcel = Parcel.of(requests[waiting[0]])
+                if ahead and not worker.channel.has_room(parcel):
+                    return
+                worker.places.append(waiting.popleft())
+                with suppress(OSError):  # a dead worker is found out when its answer is read
+                    worker.channel.send(parcel)
+
     def _fill(self, count: int) -> None:
         while len(self._workers) < count:
             self._workers.append(self._worker())
 
     def _worker(self) -> _Worker:
-        return _Worker(self._arguments, _shared(self._answer_bytes))
+        return _Worker(self._arguments, self._room_bytes)
 
 
 class _Worker:
-    """One process, the line to it, and which request it has."""
+    """One process, the line to it, and which requests it has, in their order."""
 
-    def __init__(self, arguments: tuple[Any, ...], answer: Tensor) -> None:
+    def __init__(self, arguments: tuple[Any, ...], room_bytes: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
+        asked, answered = ([shared_memory(room_bytes) for _ in range(AHEAD)] for _ in range(2))
         self.process: Any = context.Process(
-            target=_serve, args=(theirs, *arguments, answer), daemon=True, name="simfl-worker"
+            target=_serve,
+            args=(theirs, *arguments, asked, answered),
+            daemon=True,
+            name="simfl-worker",
         )
         with _interrupts_held():
             self.process.start()
         theirs.close()
-        self.answer = answer
-        self.place: int | None = None
+        self.channel = Channel(self.connection, outgoing=asked, incoming=answered)
+        self.places: deque[int] = deque()
 
     def end(self) -> int | None:
         """Kill the process if it is alive; its exit code."""
@@ -176,7 +196,8 @@ def _serve(
     prepare: Sequence[Callable[[], object]],
     setup: bytes,
     memory: Tensor,
-    room: Tensor,
+    asked: Sequence[Tensor],
+    answered: Sequence[Tensor],
 ) -> None:
     """A worker's life: answer requests until nobody is there to ask."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -185,9 +206,10 @@ def _serve(
         one()
     make_handler, header, layout = pickle.loads(setup)
     handle: Handler = make_handler(unpack(header, layout, memory, share=True))
+    channel = Channel(connection, outgoing=answered, incoming=asked)
     while True:
         try:
-            request = _receive(connection)
+            request = channel.receive()
         except (EOFError, OSError):
             return
         try:
@@ -195,7 +217,7 @@ def _serve(
         except Exception as error:  # noqa: BLE001  # a user's loss may raise anything: passed on
             answer = (True, _sendable(error))
         try:
-            _send(connection, answer, room)
+            channel.send(Parcel.of(answer))
         except OSError:
             return
 
@@ -206,34 +228,3 @@ def _sendable(error: Exception) -> Exception:
     except Exception:  # noqa: BLE001  # an exception class may do anything when it is copied
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
-
-
-def _shared(size: int) -> Tensor:
-    """So many bytes in memory that processes can share."""
-    flat: Tensor = torch.empty(max(size, 1), dtype=torch.uint8)
-    return flat.share_memory_()  # type: ignore[no-untyped-call,no-any-return]  # torch's gap
-
-
-def _send(connection: Any, value: Any, room: Tensor | None = None) -> None:
-    """Send a value; its tensors through `room`, where they find room there."""
-    header, layout, tensors, size = pack(value)
-    if room is not None and size <= len(room):
-        write(room, layout, tensors)
-        connection.send((header, layout, None))
-        return
-    flat = torch.empty(size, dtype=torch.uint8)
-    write(flat, layout, tensors)
-    connection.send((header, layout, size))
-    if size:
-        connection.send_bytes(flat.numpy().data)
-
-
-def _receive(connection: Any, room: Tensor | None = None) -> Any:
-    header, layout, size = connection.recv()
-    if size is None:
-        assert room is not None
-        return unpack(header, layout, room)
-    flat = torch.empty(size, dtype=torch.uint8)
-    if size:
-        connection.recv_bytes_into(flat.numpy().data)
-    return unpack(header, layout, flat)
