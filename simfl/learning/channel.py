@@ -1,6 +1,6 @@
 """Values full of tensors between two processes: through memory that both see, or through a pipe.
 
-A value that finds room in the shared memory costs two copies and a message of a few bytes, which
+A parcel that finds room in the shared memory costs two copies and a message of a few bytes, which
 never waits for the other side; any other goes through the pipe, which does.
 """
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from simfl.learning.packing import Layout, pack, unpack, write
 
 _MESSAGE = struct.Struct("<?qq")
-"""Whether the value lies in the shared memory, bytes of its tensors, bytes of all else."""
+"""Whether the values lie in the shared memory, bytes of their tensors, bytes of all else."""
 
 
 def shared_memory(size_bytes: int) -> Tensor:
@@ -29,7 +29,7 @@ def shared_memory(size_bytes: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Parcel:
-    """A value made ready for sending; raises what pickle raises for what it cannot handle."""
+    """Values made ready for sending."""
 
     layout: Layout
     tensors: list[Tensor]
@@ -37,16 +37,16 @@ class Parcel:
     rest: bytes
 
     @classmethod
-    def of(cls, value: Any) -> Parcel:
-        """Pack `value`; its tensors are read when the parcel is sent."""
-        header, layout, tensors, size = pack(value)
+    def of(cls, values: Sequence[Any]) -> Parcel:
+        """Pack values, whose tensors are read when the parcel is sent; raises what `pack` does."""
+        header, layout, tensors, size = pack(values)
         return cls(layout, tensors, size, pickle.dumps((header, layout)))
 
 
 class Channel:
     """One end of a line between two processes.
 
-    `outgoing` and `incoming` are rooms of shared memory (uint8), used in turns: as many values may
+    `outgoing` and `incoming` are rooms of shared memory (uint8), used in turns: as many parcels may
     be under way in one direction, unread, as there are rooms. The other end has them swapped.
     """
 
@@ -82,8 +82,8 @@ class Channel:
         if parcel.tensor_bytes:
             self.connection.send_bytes(flat.numpy().data)
 
-    def receive(self) -> Any:
-        """The next value, its tensors copied; raises EOFError or OSError as `Connection.recv`."""
+    def receive(self) -> list[Any]:
+        """The next values, their tensors copied; raises what `Connection.recv` raises."""
         room = self._incoming[self._received % len(self._incoming)]
         self._received += 1
         fits, tensor_bytes, rest_bytes = _MESSAGE.unpack(self.connection.recv_bytes())

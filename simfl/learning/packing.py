@@ -1,12 +1,14 @@
 """Objects full of tensors as a header and one flat run of bytes.
 
-A tensor that occurs several times is packed once, and is one object again after unpacking.
+A tensor that occurs several times is packed once, and is one object again after unpacking. The
+tensors of one object lie side by side and are copied out in one piece, which they then share.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,11 +16,6 @@ from torch import Tensor
 
 ALIGNMENT = 64
 """Bytes: every tensor starts on a cache line, where kernels give the bits they give elsewhere."""
-
-
-RUN_BYTES = 1 << 18
-"""Neighbours are copied out of the flat run in pieces of about so many bytes: fewer copies, yet a
-tensor that is kept keeps little else alive."""
 
 
 def _packed_tensor(place: int) -> Tensor:
@@ -53,53 +50,57 @@ class _Unpacker(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-Layout = list[tuple[torch.dtype, torch.Size, int]]
-"""Per tensor: dtype, shape, offset in bytes."""
+Run = list[tuple[torch.dtype, torch.Size, int]]
+"""Per tensor of an object that no earlier one has: dtype, shape, offset in bytes."""
+
+Layout = list[Run]
 
 
-def pack(value: Any) -> tuple[bytes, Layout, list[Tensor], int]:
+def pack(values: Sequence[Any]) -> tuple[bytes, Layout, list[Tensor], int]:
     """What `unpack` needs, the tensors to be written by `write`, and how many bytes they take.
 
     Raises what pickle raises for objects that it cannot handle.
     """
     file = io.BytesIO()
     packer = _Packer(file)
-    packer.dump(value)
     layout: Layout = []
-    end = 0
-    for tensor in packer.tensors:
-        layout.append((tensor.dtype, tensor.shape, end))
-        end += -(-tensor.numel() * tensor.element_size() // ALIGNMENT) * ALIGNMENT
+    end = packed = 0
+    for value in values:
+        packer.dump(value)
+        places = []
+        for tensor in packer.tensors[packed:]:
+            places.append((tensor.dtype, tensor.shape, end))
+            end += -(-tensor.numel() * tensor.element_size() // ALIGNMENT) * ALIGNMENT
+        layout.append(places)
+        packed = len(packer.tensors)
     return file.getvalue(), layout, packer.tensors, end
 
 
 def write(flat: Tensor, layout: Layout, tensors: list[Tensor]) -> None:
     """Copy the tensors into `flat` (bytes, uint8)."""
-    for place, tensor in zip(_views(flat, layout), tensors, strict=True):
+    places = [view for run in layout for view in _views(flat, run)]
+    for place, tensor in zip(places, tensors, strict=True):
         place.copy_(tensor.detach())
 
 
-def unpack(header: bytes, layout: Layout, flat: Tensor, *, share: bool = False) -> Any:
-    """The value again; its tensors are copies, or with `share` views of `flat`."""
-    tensors = _views(flat, layout) if share else _copies(flat, layout)
-    return _Unpacker(io.BytesIO(header), tensors).load()
+def unpack(header: bytes, layout: Layout, flat: Tensor, *, share: bool = False) -> list[Any]:
+    """The objects again; their tensors are copies, or with `share` views of `flat`."""
+    read = _views if share else _copies
+    tensors = [tensor for run in layout for tensor in read(flat, run)]
+    unpacker = _Unpacker(io.BytesIO(header), tensors)
+    return [unpacker.load() for _ in layout]
 
 
-def _copies(flat: Tensor, layout: Layout) -> list[Tensor]:
-    copies: list[Tensor] = []
-    while (first := len(copies)) < len(layout):
-        start, after = layout[first][2], first + 1
-        while after < len(layout) and layout[after][2] - start < RUN_BYTES:
-            after += 1
-        last_dtype, last_shape, last = layout[after - 1]
-        run = flat[start : last + last_shape.numel() * last_dtype.itemsize].clone()
-        moved = [(dtype, shape, at - start) for dtype, shape, at in layout[first:after]]
-        copies += _views(run, moved)
-    return copies
+def _copies(flat: Tensor, run: Run) -> list[Tensor]:
+    if not run:
+        return []
+    (_, _, start), (dtype, shape, last) = run[0], run[-1]
+    piece = flat[start : last + shape.numel() * dtype.itemsize].clone()
+    return _views(piece, [(dtype, shape, at - start) for dtype, shape, at in run])
 
 
-def _views(flat: Tensor, layout: Layout) -> list[Tensor]:
+def _views(flat: Tensor, run: Run) -> list[Tensor]:
     return [
         flat[start : start + shape.numel() * dtype.itemsize].view(dtype).view(shape)
-        for dtype, shape, start in layout
+        for dtype, shape, start in run
     ]

@@ -88,7 +88,7 @@ def stack(
 
 def unstack(stacked: Parameters, *, share: bool = False) -> list[Parameters]:
     """Each job's slices, as tensors of its own: a view (`share`) keeps the whole stack alive."""
-    columns = [tensor.detach().unbind(0) for tensor in stacked.values()]
+    columns: list[Sequence[Tensor]] = [tensor.detach().unbind(0) for tensor in stacked.values()]
     if not share:
-        columns = [tuple([one.clone() for one in column]) for column in columns]
+        columns = [[one.clone() for one in column] for column in columns]
     return [dict(zip(stacked, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -31,8 +31,8 @@ AHEAD = 2
 REST_BYTES = 1 << 20
 """Room for what is not a tensor in a request or an answer."""
 
-Handler = Callable[[Any], Any]
-"""Computes the answer to one request, in a worker."""
+Handler = Callable[[list[Any]], Sequence[Any]]
+"""Computes the answers to one request, a list of anything, in a worker."""
 
 
 class WorkerDied(RuntimeError):
@@ -52,8 +52,8 @@ class WorkerPool:
     def __init__(
         self,
         count: int,
-        make_handler: Callable[[Any], Handler],
-        shared: Any,
+        make_handler: Callable[[list[Any]], Handler],
+        shared: Sequence[Any],
         prepare: Sequence[Callable[[], object]] = (),
         tensor_bytes: int = 0,
     ) -> None:
@@ -78,7 +78,7 @@ class WorkerPool:
         """End all workers; the next request starts new ones."""
         _stop(self._workers)
 
-    def map(self, requests: Sequence[Any]) -> Iterator[Any]:
+    def map(self, requests: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
         """The answers, in the order of the requests, each as soon as all before it are there.
 
         Raises what a handler raised, and WorkerDied. Whatever ends this early ends the workers.
@@ -91,10 +91,10 @@ class WorkerPool:
             if not done:
                 self.close()
 
-    def _answers(self, requests: Sequence[Any]) -> Iterator[Any]:
+    def _answers(self, requests: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
         waiting = deque(range(len(requests)))
         deaths = dict.fromkeys(waiting, 0)
-        answers: dict[int, Any] = {}
+        answers: dict[int, list[Any]] = {}
         following = 0
         self._fill(min(self.count, len(requests)))
         while following < len(requests):
@@ -104,7 +104,7 @@ class WorkerPool:
                 worker = busy[connection]  # type: ignore[index]  # what went in comes out
                 place = worker.places[0]
                 try:
-                    failed, answers[place] = worker.channel.receive()
+                    failed, *answers[place] = worker.channel.receive()
                 except (EOFError, OSError):
                     deaths[place] += 1
                     self._workers.remove(worker)
@@ -119,12 +119,12 @@ class WorkerPool:
                     continue
                 worker.places.popleft()
                 if failed:
-                    raise answers[place]
+                    raise answers[place][0]
             while following in answers:
                 yield answers.pop(following)
                 following += 1
 
-    def _hand_out(self, waiting: deque[int], requests: Sequence[Any]) -> None:
+    def _hand_out(self, waiting: deque[int], requests: Sequence[Sequence[Any]]) -> None:
         """Give every worker its next request, then those that never wait for it one ahead."""
         for ahead in range(AHEAD):
             for worker in self._workers:
@@ -213,9 +213,9 @@ def _serve(
         except (EOFError, OSError):
             return
         try:
-            answer = (False, handle(request))
+            answer = [False, *handle(request)]
         except Exception as error:  # noqa: BLE001  # a user's loss may raise anything: passed on
-            answer = (True, _sendable(error))
+            answer = [True, _sendable(error)]
         try:
             channel.send(Parcel.of(answer))
         except OSError:

@@ -1,20 +1,13 @@
-"""Workers change no bit, are replaced when they die, and leave with who made them."""
+"""Workers change no bit, and are replaced when they die."""
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from torch import Tensor, nn
 
 from simfl.learning import parallel
@@ -28,7 +21,7 @@ from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.parallel import ParallelTrainer
 from simfl.learning.parameters import Parameters
-from simfl.learning.workers import WorkerDied, WorkerPool
+from simfl.learning.workers import WorkerDied
 from tests.learning.training import IMAGE, SIZES, assert_same_bits, shards, submit
 
 RECIPE = Recipe(
@@ -47,22 +40,6 @@ def _send_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """The jobs of these tests are small, and would not be sent."""
     monkeypatch.setattr(parallel, "FEWEST_FLOPS", 0.0)
     monkeypatch.setattr(parallel, "FEWEST_FLOPS_PER_JOB", 0.0)
-
-
-def alive(process: int) -> bool:
-    """Whether a process runs."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
-    except OSError:
-        return False
-
-
-def gone(processes: list[int], within_s: float = 10.0) -> bool:
-    """Whether none of the processes runs any more, after waiting a little."""
-    end = time.monotonic() + within_s
-    while any(map(alive, processes)) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not any(map(alive, processes))
 
 
 @pytest.mark.parametrize(("model", "most"), [(Mlp((13,)), 1), (Cnn((4,)), 2)])
@@ -168,93 +145,6 @@ def test_what_cannot_be_sent_is_refused() -> None:
 
     with pytest.raises(ValueError, match="cannot be sent to worker processes"):
         ParallelTrainer(network, shards(), plain_loss, workers=2)
-
-
-def echo(_: Any) -> Callable[[Any], Any]:
-    """A handler that returns what it is given."""
-    return lambda request: request
-
-
-def test_a_pool_that_nobody_holds_leaves_no_process() -> None:
-    """Workers end when their pool is collected."""
-    pool = WorkerPool(2, echo, [])
-    answers = list(pool.map([torch.ones(3), 2]))
-    processes = pool.processes()
-
-    del pool
-    gc.collect()
-
-    assert torch.equal(answers[0], torch.ones(3)) and answers[1] == 2
-    assert len(processes) == 2 and gone(processes)
-
-
-# A process started in the background of a shell ignores SIGINT; these shall not.
-SCRIPT = """
-import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.path.insert(0, {root!r})
-from tests.learning.test_parallel import echo, sleepy
-from simfl.learning.workers import WorkerPool
-if __name__ == "__main__":
-    pool = WorkerPool(2, sleepy, [])
-    answers = pool.map([0, 0, 60, 60])
-    next(answers)
-    print(*pool.processes(), flush=True)
-    next(answers)
-    next(answers)
-"""
-
-
-def sleepy(_: Any) -> Callable[[Any], Any]:
-    """A handler that takes as many seconds as it is asked for."""
-    return time.sleep
-
-
-@pytest.fixture
-def busy(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
-    """A process with two busy workers, in a session of its own; and the workers' numbers."""
-    script = tmp_path / "busy.py"
-    script.write_text(SCRIPT.format(root=str(Path(__file__).parents[2])))
-    process = subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None and process.stderr is not None
-    workers = [int(number) for number in process.stdout.readline().split()]
-    yield process, workers
-    process.kill()
-    process.communicate()
-
-
-def test_an_interrupt_ends_the_workers(busy: tuple[subprocess.Popen[str], list[int]]) -> None:
-    """Ctrl-C, which the whole group gets, ends all at once, and only the parent speaks of it."""
-    process, workers = busy
-    os.killpg(process.pid, signal.SIGINT)
-
-    _, errors = process.communicate(timeout=20)
-
-    assert len(workers) == 2 and gone(workers)
-    assert errors.count("KeyboardInterrupt") == 1
-    assert errors.count("Traceback") == 1
-
-
-def test_idle_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
-    """A parent that is killed cannot say goodbye; its workers notice."""
-    script = tmp_path / "idle.py"
-    text = SCRIPT.format(root=str(Path(__file__).parents[2])).replace("0, 0, 60, 60", "0, 0")
-    script.write_text(
-        text.replace("    next(answers)\n    next(answers)\n", "    time.sleep(60)\n")
-    )
-    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    workers = [int(number) for number in process.stdout.readline().split()]
-    process.kill()
-    process.communicate()
-
-    assert len(workers) == 2 and gone(workers)
 
 
 class Sent(Exception):

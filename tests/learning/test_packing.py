@@ -1,0 +1,53 @@
+"""What is packed comes out again, sharing what it shared and no more."""
+
+from __future__ import annotations
+
+import torch
+
+from simfl.learning.packing import pack, unpack, write
+
+
+def test_objects_come_back_and_shared_tensors_stay_one() -> None:
+    """Two objects with a tensor in common; dtypes, shapes and everything else as they were."""
+    common = torch.arange(6.0).view(2, 3)
+    values = [
+        {"common": common, "own": torch.tensor([1, 2], dtype=torch.int64), "name": "a"},
+        {"common": common, "own": torch.ones(2, 3, dtype=torch.float64).t(), "name": "b"},
+    ]
+    header, layout, tensors, size = pack(values)
+    flat = torch.empty(size, dtype=torch.uint8)
+    write(flat, layout, tensors)
+
+    first, second = unpack(header, layout, flat)
+
+    assert first["common"] is second["common"] and torch.equal(first["common"], common)
+    for found, value in ((first, values[0]), (second, values[1])):
+        assert found["name"] == value["name"]
+        assert torch.equal(found["own"], value["own"]) and found["own"].dtype == value["own"].dtype
+
+
+def test_an_object_keeps_no_other_alive() -> None:
+    """An object's tensors are one piece of memory, of its own."""
+    values = [[torch.zeros(1000), torch.ones(10)], [torch.zeros(1000)], "no tensor"]
+    header, layout, tensors, size = pack(values)
+    flat = torch.empty(size, dtype=torch.uint8)
+    write(flat, layout, tensors)
+
+    (large, small), (other,), text = unpack(header, layout, flat)
+    flat.fill_(255)
+
+    assert large.untyped_storage().data_ptr() == small.untyped_storage().data_ptr()
+    assert other.untyped_storage().nbytes() == 4000
+    assert small.eq(1).all() and large.eq(0).all() and text == "no tensor"
+
+
+def test_shared_tensors_are_views() -> None:
+    """With `share` nothing is copied."""
+    header, layout, tensors, size = pack([torch.zeros(4)])
+    flat = torch.zeros(size, dtype=torch.uint8)
+    write(flat, layout, tensors)
+
+    (found,) = unpack(header, layout, flat, share=True)
+    found.fill_(1.0)
+
+    assert flat.any()

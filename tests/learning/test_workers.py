@@ -1,0 +1,155 @@
+"""Workers answer in order, whatever befalls them, and leave with who made them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from simfl.learning.workers import WorkerPool
+
+
+def alive(process: int) -> bool:
+    """Whether a process runs."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def gone(processes: list[int], within_s: float = 10.0) -> bool:
+    """Whether none of the processes runs any more, after waiting a little."""
+    end = time.monotonic() + within_s
+    while any(map(alive, processes)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not any(map(alive, processes))
+
+
+def echo(_: Any) -> Callable[[Any], Any]:
+    """A handler that returns what it is given."""
+    return lambda request: request
+
+
+def fatal_once(flag: Sequence[Path]) -> Callable[[list[int]], list[int]]:
+    """A handler that echoes, but the first process that is asked for 13 is killed."""
+
+    def handle(request: list[int]) -> list[int]:
+        if 13 in request and not flag[0].exists():
+            flag[0].touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return request
+
+    return handle
+
+
+def test_a_dead_worker_s_next_request_is_not_lost(tmp_path: Path) -> None:
+    """Who dies had the next request at hand already: both are done, and order is kept."""
+    pool = WorkerPool(1, fatal_once, [tmp_path / "flag"])
+
+    answers = list(pool.map([[1], [13], [2], [3]]))
+
+    assert answers == [[1], [13], [2], [3]]
+    assert (tmp_path / "flag").exists()
+
+
+@pytest.mark.parametrize("room", [0, 1 << 22], ids=["pipe", "shared memory"])
+def test_answers_come_in_order_by_either_way(room: int) -> None:
+    """More requests than workers, of sizes that need the pipe or fit the memory."""
+    pool = WorkerPool(2, echo, [], tensor_bytes=room)
+    requests = [[torch.full((500_000,), float(place)), place] for place in range(7)]
+
+    answers = list(pool.map(requests))
+
+    for place, (tensor, number) in enumerate(answers):
+        assert number == place and tensor.eq(place).all()
+
+
+def test_a_pool_that_nobody_holds_leaves_no_process() -> None:
+    """Workers end when their pool is collected."""
+    pool = WorkerPool(2, echo, [])
+    answers = list(pool.map([[torch.ones(3)], [2]]))
+    processes = pool.processes()
+
+    del pool
+    gc.collect()
+
+    assert torch.equal(answers[0][0], torch.ones(3)) and answers[1] == [2]
+    assert len(processes) == 2 and gone(processes)
+
+
+# A process started in the background of a shell ignores SIGINT; these shall not.
+SCRIPT = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.path.insert(0, {root!r})
+from tests.learning.test_workers import echo, sleepy
+from simfl.learning.workers import WorkerPool
+if __name__ == "__main__":
+    pool = WorkerPool(2, sleepy, [])
+    answers = pool.map([[0], [0], [60], [60]])
+    next(answers)
+    print(*pool.processes(), flush=True)
+    next(answers)
+    next(answers)
+"""
+
+
+def sleepy(_: Any) -> Callable[[Any], Any]:
+    """A handler that takes as many seconds as it is asked for."""
+    return lambda request: [time.sleep(request[0])]
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """A process with two busy workers, in a session of its own; and the workers' numbers."""
+    script = tmp_path / "busy.py"
+    script.write_text(SCRIPT.format(root=str(Path(__file__).parents[2])))
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    workers = [int(number) for number in process.stdout.readline().split()]
+    yield process, workers
+    process.kill()
+    process.communicate()
+
+
+def test_an_interrupt_ends_the_workers(busy: tuple[subprocess.Popen[str], list[int]]) -> None:
+    """Ctrl-C, which the whole group gets, ends all at once, and only the parent speaks of it."""
+    process, workers = busy
+    os.killpg(process.pid, signal.SIGINT)
+
+    _, errors = process.communicate(timeout=20)
+
+    assert len(workers) == 2 and gone(workers)
+    assert errors.count("KeyboardInterrupt") == 1
+    assert errors.count("Traceback") == 1
+
+
+def test_idle_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
+    """A parent that is killed cannot say goodbye; its workers notice."""
+    script = tmp_path / "idle.py"
+    text = SCRIPT.format(root=str(Path(__file__).parents[2])).replace(", [60], [60]", "")
+    script.write_text(
+        text.replace("    next(answers)\n    next(answers)\n", "    time.sleep(60)\n")
+    )
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    workers = [int(number) for number in process.stdout.readline().split()]
+    process.kill()
+    process.communicate()
+
+    assert len(workers) == 2 and gone(workers)
