@@ -10,13 +10,14 @@ H the entropy with 0 log 0 = 0; it lies between 0 (equal) and ln 2 (disjoint sup
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import entr
 
 from simfl.decisions.views import FloatArray, IntArray
 
 
 def entropy(p: FloatArray) -> FloatArray:
     """H(p) in nats over the last axis."""
+    from scipy.special import entr  # takes as long to import as a small run to begin
+
     total: FloatArray = entr(p).sum(axis=-1)
     return total
 
