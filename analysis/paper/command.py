@@ -48,7 +48,7 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
         values = exhibit.show(study)
         study.folder.mkdir(parents=True, exist_ok=True)
         values.to_csv(study.folder / f"{name}.csv", index=False)
-        checked = check_claims(paper.claims, name, values)
+        checked = check_claims(paper.claims, exhibit.part_of or name, values)
         if not checked.empty:
             checked.to_csv(study.folder / f"{name}_claims.csv", index=False)
             _print_verdicts(checked)

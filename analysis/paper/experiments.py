@@ -65,10 +65,12 @@ class Exhibit:
     """A table or figure: `show` runs what it needs, prints and draws it, and returns its values.
 
     The values have the columns data, name, seed, figure, value; `figure` is what was measured.
+    `part_of`: the exhibit that this is a part of, by whose claims it is judged (None: its own).
     """
 
     title: str
     show: Callable[[Study], pd.DataFrame]
+    part_of: str | None = None
 
 
 @dataclass(frozen=True)

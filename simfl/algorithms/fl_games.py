@@ -48,7 +48,8 @@ from simfl.algorithms.base import (
     Work,
 )
 from simfl.algorithms.ensemble import Ensemble, Member
-from simfl.learning.evaluate import Evaluator, client_set
+from simfl.algorithms.equilibrium import Equilibrium
+from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
@@ -58,24 +59,6 @@ from simfl.learning.server_adam import NO_MOMENTS, adam_step
 from simfl.streams import Streams
 
 FLAT = "the players answer one another round by round, under one server that hears them all"
-
-
-@dataclass(frozen=True)
-class Equilibrium:
-    """The game is settled when, after a warm start, training accuracy first is below a threshold.
-
-    Section D.2 of the paper; the accuracy is that of the ensemble, on all clients' data.
-    """
-
-    threshold: Annotated[
-        float | None, ">= 0", "<= 1", "training accuracy; null never ends the run"
-    ] = None
-    warm_start: Annotated[
-        int | None, ">= 0", "rounds; null: one per player, or one epoch's with a representation"
-    ] = None
-    examples: Annotated[
-        int | None, ">= 1", "of each client, a fixed random choice, to measure on; null is all"
-    ] = 5000
 
 
 @dataclass(frozen=True)
@@ -279,28 +262,16 @@ class FLGames(Algorithm):
     def standing(self, state: ServerState, evaluator: Evaluator) -> Standing:
         """Accuracy of w_av o phi on all clients' data, and whether the game is settled."""
         sizes: Mapping[int, int] = state.memory["sizes"]
-        models, rule = self.served(state, 0, Memory()), self.equilibrium
-        of_each = [
-            evaluator.metrics(models, client_set(client), at_most=rule.examples)
-            for client in sorted(sizes)
-        ]
-        shares = np.array([sizes[client] for client in sorted(sizes)]) / sum(sizes.values())
-        loss = float(shares @ np.array([one.loss for one in of_each]))
-        accuracy = float(shares @ np.array([one.accuracy for one in of_each]))
-        settled = rule.threshold is not None and accuracy < rule.threshold
-        if not settled or state.version <= self._warm_start(sizes):
-            return Standing(loss, accuracy)
-        return Standing(
-            loss,
-            accuracy,
-            f"equilibrium: training accuracy {accuracy:.4f} below {rule.threshold:g}",
+        warm = state.version > self.warm_start(list(sizes.values()))
+        return self.equilibrium.standing(
+            self.served(state, 0, Memory()), sizes, evaluator, warm=warm
         )
 
-    def _warm_start(self, sizes: Mapping[int, int]) -> int:
+    def warm_start(self, sizes: Sequence[int]) -> int:
+        """Rounds in which nothing ends the game of players with so many examples each."""
         if self.equilibrium.warm_start is not None:
             return self.equilibrium.warm_start
-        largest = max(sizes.values())
-        epoch = largest // (self.local.batch_size or largest)
+        epoch = max(sizes) // (self.local.batch_size or max(sizes))
         return len(sizes) if self.representation == "fixed" else epoch
 
     def server_work(self, network: Network, version: int, up_bytes: IntArray) -> Work:

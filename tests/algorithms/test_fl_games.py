@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import simfl
-from simfl.algorithms.fl_games import Equilibrium, FLGames
+from simfl.algorithms.equilibrium import Equilibrium
+from simfl.algorithms.fl_games import FLGames
 from simfl.learning.datasets.base import Examples
 from simfl.learning.job import LocalTraining, Memory
 from simfl.learning.models.mlp import Mlp
@@ -421,6 +422,16 @@ def test_the_game_ends_below_the_threshold_after_the_warm_start(tmp_path):
     train = runs[0].evaluations.query("on == 'train'")
     assert train["version"].tolist() == [1, 2, 3]
     assert runs[0].rounds["accuracy"].notna().all()
+
+
+def test_the_warm_start_is_a_round_per_player_or_an_epoch():
+    """Section D.2: N rounds for a fixed representation, N_k / 256 for a variable one."""
+    sizes = [30_000, 30_000]
+    variable = FLGames(representation="variable")
+
+    assert FLGames().warm_start(sizes) == FLGames(order="sequential").warm_start(sizes) == 2
+    assert variable.warm_start(sizes) == 117
+    assert FLGames(equilibrium=Equilibrium(warm_start=5)).warm_start(sizes) == 5
 
 
 def test_training_accuracy_is_that_of_the_ensemble_on_all_clients_data():
