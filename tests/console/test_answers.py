@@ -1,0 +1,118 @@
+"""What a study's runs answer, as a person reads it in a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from rich.console import Console
+
+from simfl.console import answers
+from simfl.study.loaded import load_study
+from simfl.study.studyfile import Study
+
+FACTORS = {
+    "decisions.allocation": ["max", "{name: capped, frequency_hz: 800000000.0}"],
+    "population.groups.0.link": ["wifi5_ac", "nr_sub6_lowband"],
+}
+ENERGY, SHARE = "energy_to_accuracy_0.8_j", "edge_participation.share_min"
+
+
+def runs() -> pd.DataFrame:
+    """Two factors and three seeds; the cap costs 40 to 60 J, and nothing of the share."""
+    rows: list[dict[str, Any]] = []
+    for place, (allocation, link) in enumerate(itertools.product(*FACTORS.values())):
+        for seed in (1, 2, 3):
+            capped = allocation != "max"
+            figures = {ENERGY: 3000.0 + seed + capped * (40.0 + 5 * seed), SHARE: 0.2 + seed / 1e3}
+            keys = dict(zip(FACTORS, (allocation, link), strict=True))
+            about = {"point": place, "seed": seed, "folder": "", **keys, "status": "completed"}
+            rows.append({**about, **figures})
+    return pd.DataFrame(rows)
+
+
+def shown(width: int, table: Any) -> list[str]:
+    """The lines of a table on a terminal so wide."""
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get().splitlines()
+
+
+def test_differences_fit_a_terminal_of_80_columns() -> None:
+    """A table per figure, in which no figure and no name is broken."""
+    first, second = answers._comparisons(
+        runs(), [ENERGY, SHARE], "population.groups.0.link", "wifi5_ac", list(FACTORS)
+    )
+    (capped, _) = answers._comparisons(
+        runs(), [ENERGY, SHARE], "decisions.allocation", "max", list(FACTORS)
+    )
+
+    for table, figure in ((first, ENERGY), (second, SHARE)):
+        lines = shown(80, table)
+        assert max(map(len, lines)) <= 80
+        assert lines[0].strip() == f"{figure} against link wifi5_ac, pair by pair"
+        (row,) = (line for line in lines if "nr_sub6_lowband" in line)
+        assert "equal" in row
+    # 45, 50 and 55 J, twice: Student's interval is 50 +- 4.7.
+    lines = shown(80, capped)
+    (row,) = (line for line in lines if "capped, frequency_hz:" in line)
+    assert " 50.0 ±4.7 " in row and " +1.7% " in row and " higher " in row
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_headings_break_between_words(width: int) -> None:
+    """Behind "_" and ".", not within a number."""
+    table = answers._table(
+        "means", ["factor"], [ENERGY, SHARE, ENERGY], [["a", "1.5 ±0.2", "", ""]]
+    )
+
+    heads = [line.replace("┃", " ").split() for line in shown(width, table)]
+
+    words = {word for line in heads for word in line}
+    assert {"energy_to_", "accuracy_", "0.8_j", "participation."} <= words
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "text"),
+    [
+        (3151.2, 283.7, "3151 ±284"),
+        (-0.00062, 0.0018, "-0.0006 ±0.0018"),
+        (0.5, 0.0, "0.5 ±0"),
+        (0.5, float("nan"), "0.5"),
+        (1e-9, 2e-8, "1e-09 ±2e-08"),
+    ],
+)
+def test_as_many_digits_as_the_interval_bears(mean: float, half: float, text: str) -> None:
+    """Two of the half width, and those decimals of the mean."""
+    assert answers._with_interval(mean, half) == text
+
+
+def test_all_answers_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Means, differences, fronts and main effects, in 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    questions = {
+        "metrics": [ENERGY, SHARE],
+        "compare": [
+            {"factor": factor, "baseline": levels[0]} for factor, levels in FACTORS.items()
+        ],
+        "pareto": {ENERGY: "min", SHARE: "max"},
+    }
+    content = {"name": "tiny", "scenario": "base.yaml", "questions": questions}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(content))
+    runs().to_parquet(tmp_path / "runs.parquet")
+
+    answers.print_answers(Study.model_validate(content), load_study(tmp_path))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    text = "\n".join(lines)
+    assert text.count("pair by pair") == 4
+    for title in ("tiny: means", "Pareto front", "main effects"):
+        assert text.count(title) == 1
