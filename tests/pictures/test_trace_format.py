@@ -43,6 +43,8 @@ def test_the_trace_keeps_to_the_format(tmp_path: Path, scenario: Callable[[], Sc
     text = (run.path / "trace.json").read_text(encoding="utf-8")
     assert violations(text) == []
     phases = {one["ph"] for one in json.loads(text)["traceEvents"]}
+    timed = [one for one in json.loads(text)["traceEvents"] if one["ph"] != "M"]
+    assert {type(one["ts"]) for one in timed} == {int}
     assert phases == {"X", "i", "C", "M"}
 
 
