@@ -84,7 +84,7 @@ def _means(means: pd.DataFrame, factors: list[str], metrics: list[str], title: s
     title = f"{title}; {rest} more in the Parquet file" if rest > 0 else title
     rows = [
         [
-            *(_words(one[name]) for name in factors),
+            *(_cell(one[name]) for name in factors),
             str(one["runs"]),
             *(_with_interval(one[metric], one[f"{metric}_ci"]) for metric in metrics),
         ]
@@ -105,7 +105,7 @@ def _comparisons(
     for metric in metrics if baseline in known else ():
         rows = [
             [
-                _words(one[factor]),
+                _cell(one[factor]),
                 str(one["pairs"]),
                 _with_interval(one["difference"], one["ci_high"] - one["difference"]),
                 "-" if math.isnan(one["relative"]) else f"{one['relative']:+.1%}",
@@ -114,7 +114,7 @@ def _comparisons(
             ]
             for _, one in paired_differences(runs, metric, factor, baseline, factors).iterrows()
         ]
-        title = f"{metric} against {name} {_words(baseline)}, pair by pair"
+        title = f"{metric} against {name} {_cell(baseline)}, pair by pair"
         yield _table(title, [name], columns, rows)
 
 
@@ -128,7 +128,7 @@ def _effects(
             cell = _with_interval(one["effect"], one["ci"])
             cells.setdefault((one["factor"], one["level"]), {})[metric] = cell
     rows = [
-        [short_names([factor])[0], _words(its), *(texts.get(metric, "-") for metric in metrics)]
+        [short_names([factor])[0], _cell(its), *(texts.get(metric, "-") for metric in metrics)]
         for (factor, its), texts in cells.items()
     ]
     return _table("main effects and 95 % intervals", ["factor", "level"], metrics, rows)
@@ -155,11 +155,6 @@ def _with_interval(mean: float, half: float) -> str:
         return _cell(mean) if math.isnan(half) else f"{_cell(mean)} ±{half:.2g}"
     decimals = max(1 - math.floor(math.log10(half)), 0)
     return f"{mean:.{decimals}f} ±{half:.{decimals}f}"
-
-
-def _words(value: Any) -> str:
-    """A level; a part with parameters begins with its name, without "{name: "."""
-    return re.sub(r"^\{name: (.*)\}$", r"\1", _cell(value))
 
 
 def _cell(value: Any) -> str:

@@ -16,7 +16,7 @@ from simfl.study.loaded import load_study
 from simfl.study.studyfile import Study
 
 FACTORS = {
-    "decisions.allocation": ["max", "{name: capped, frequency_hz: 800000000.0}"],
+    "decisions.allocation": ["max", "capped frequency_hz=8e+08"],
     "population.groups.0.link": ["wifi5_ac", "nr_sub6_lowband"],
 }
 ENERGY, SHARE = "energy_to_accuracy_0.8_j", "edge_participation.share_min"
@@ -60,7 +60,7 @@ def test_differences_fit_a_terminal_of_80_columns() -> None:
         assert "equal" in row
     # 45, 50 and 55 J, twice: Student's interval is 50 +- 4.7.
     lines = shown(80, capped)
-    (row,) = (line for line in lines if "capped, frequency_hz:" in line)
+    (row,) = (line for line in lines if "capped frequency_hz=8e+08" in line)
     assert " 50.0 ±4.7 " in row and " +1.7% " in row and " higher " in row
 
 
