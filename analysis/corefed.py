@@ -24,11 +24,9 @@ from paper import (
     Scale,
     Study,
     Trial,
+    draw_by_data,
     main,
-    new_figure,
-    plot_means,
     print_figures,
-    save_figure,
 )
 from paper.agents import DRAWS, Served, by_seed, fairness, serve
 from paper.prices import prices
@@ -268,13 +266,8 @@ def price(study: Study) -> pd.DataFrame:
     values = pd.DataFrame(rows, columns=COLUMNS)
     print_figures(values.dropna())
     print("Seconds and joules are those of the seeds that reach the target\n")
-    figure, panels = new_figure(len(study.data))
-    for panel, data in zip(panels, study.data, strict=True):
-        own = [one for one in trials if one.data == data]
-        if own:
-            plot_means(panel, own, lambda one: _course(one).set_index("time_s")["worst"])
-        panel.set(title=data, xlabel="simulated s", ylabel="utility of the worst-off agent")
-    save_figure(figure, study.folder, "price")
+    axes = {"xlabel": "simulated s", "ylabel": "utility of the worst-off agent"}
+    draw_by_data(study, trials, "price", lambda t: _course(t).set_index("time_s")["worst"], **axes)
     return values
 
 

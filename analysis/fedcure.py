@@ -22,11 +22,11 @@ from paper import (
     Study,
     Trial,
     cohens_d,
+    draw_by_data,
     gather,
     main,
     mean_accuracy,
     new_figure,
-    plot_means,
     print_figures,
     print_table,
     save_figure,
@@ -43,6 +43,7 @@ ROOT = Path(__file__).parents[1]
 SCENARIOS = ROOT / "scenarios" / "papers" / "fedcure"
 
 KAPPA = 0.8
+ACCURACIES = {"xlabel": "version", "ylabel": "test accuracy"}
 LAST = 3  # evaluations at the end of a run that an accuracy is the mean of
 FROM_HOME = "decisions.association=initial"
 METHODS = {
@@ -153,7 +154,7 @@ def fig3(study: Study) -> pd.DataFrame:
     values = pd.concat([values, _ratios(values)], ignore_index=True)
     print_table(values, "accuracy", scale=100, digits=2)
     print_table(values, "accuracy_ratio", {("mnist", "fedcure_to_initial"): "1.40"}, digits=2)
-    _draw_accuracies(trials, study, "fig3")
+    draw_by_data(study, trials, "fig3", **ACCURACIES)
     return values
 
 
@@ -186,12 +187,8 @@ def fig4b(study: Study) -> pd.DataFrame:
     trials = study.run(planned)
     values = gather(trials, _queues)
     print_figures(values)
-    figure, axes = new_figure(len(_data(trials)))
-    for axis, data in zip(axes, _data(trials), strict=True):
-        plot_means(axis, [one for one in trials if one.data == data], _longest_queue)
-        axis.set(title=data, xlabel="scheduling round", ylabel="longest virtual queue")
-        axis.set_yscale("symlog", linthresh=1.0)
-    save_figure(figure, study.folder, "fig4b")
+    axes = {"xlabel": "scheduling round", "ylabel": "longest virtual queue", "yscale": "symlog"}
+    draw_by_data(study, trials, "fig4b", _longest_queue, **axes)
     return values
 
 
@@ -215,7 +212,7 @@ def fig6(study: Study) -> pd.DataFrame:
     trials = study.run(_all(study, RH_RULES, RH_SETUP))
     values = gather(trials, lambda run: {"accuracy_rh_setup": mean_accuracy(run, LAST)})
     print_table(values, "accuracy_rh_setup", scale=100, digits=2)
-    _draw_accuracies(trials, study, "fig6")
+    draw_by_data(study, trials, "fig6", **ACCURACIES)
     return values
 
 
@@ -227,10 +224,6 @@ def _all(
         for data in study.data
         for name, sets in named.items()
     ]
-
-
-def _data(trials: list[Trial]) -> list[str]:
-    return list(dict.fromkeys(one.data for one in trials))
 
 
 def _ratios(values: pd.DataFrame) -> pd.DataFrame:
@@ -259,14 +252,6 @@ def _longest_queue(trial: Trial) -> pd.Series:
     queues = virtual_queues(run)
     assert queues is not None
     return pd.Series(queues.longest, index=decisions(run)["round"])
-
-
-def _draw_accuracies(trials: list[Trial], study: Study, name: str) -> None:
-    figure, axes = new_figure(len(_data(trials)))
-    for axis, data in zip(axes, _data(trials), strict=True):
-        plot_means(axis, [one for one in trials if one.data == data])
-        axis.set(title=data, xlabel="version", ylabel="test accuracy")
-    save_figure(figure, study.folder, name)
 
 
 SCALES = {

@@ -24,7 +24,7 @@ a run's folder is found by the digest of its scenario.
 from paper.claims import check_claims
 from paper.command import main
 from paper.experiments import Exhibit, Experiment, Paper, Scale, Trial
-from paper.pictures import new_figure, plot_means, save_figure
+from paper.pictures import draw_by_data, new_figure, plot_means, save_figure
 from paper.study import Study
 from paper.tables import cohens_d, final_accuracy, gather, mean_accuracy, print_figures, print_table
 
@@ -37,6 +37,7 @@ __all__ = [
     "Trial",
     "check_claims",
     "cohens_d",
+    "draw_by_data",
     "final_accuracy",
     "gather",
     "main",

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from paper.experiments import Trial
+from paper.study import Study
 from simfl.pictures.overview import COLOURS
 
 Curve = Callable[[Trial], pd.Series]
@@ -39,6 +40,20 @@ def plot_means(axis: Axes, trials: Sequence[Trial], curve: Curve = accuracy_curv
             axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
     axis.grid(alpha=0.3)
     axis.legend(fontsize="small")
+
+
+def draw_by_data(
+    study: Study, trials: Sequence[Trial], name: str, curve: Curve = accuracy_curve, **axes: str
+) -> None:
+    """Save a figure with `plot_means` in a panel per data set; `axes` is set of each (xlabel)."""
+    shown = list(dict.fromkeys(one.data for one in trials))
+    if not shown:
+        return
+    figure, panels = new_figure(len(shown))
+    for panel, data in zip(panels, shown, strict=True):
+        plot_means(panel, [one for one in trials if one.data == data], curve)
+        panel.set(title=data, **axes)
+    save_figure(figure, study.folder, name)
 
 
 def new_figure(panels: int, height: float = 3.8) -> tuple[Figure, list[Axes]]:
