@@ -60,8 +60,8 @@ class Options:
     """How to run, as opposed to what: nothing here changes a result on one numeric platform.
 
     `trainer` "sequential" is the plain reference; `cohort_cap` limits how many jobs are trained
-    together; `workers` processes train side by side (0: in this one); `facts` are an earlier run's
-    journal; a snapshot to resume from is kept every `snapshot_seconds` of wall time;
+    together; `workers` processes or threads train side by side (0: none); `facts` are an earlier
+    run's journal; a snapshot to resume from is kept every `snapshot_seconds` of wall time;
     `any_platform` resumes a run that was begun elsewhere; `store` keeps results for other runs and
     looks theirs up.
     """

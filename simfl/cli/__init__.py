@@ -70,7 +70,7 @@ def run(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     trainer: Annotated[str, typer.Option(help="batched or sequential.")] = "batched",
     workers: Annotated[
-        int, typer.Option(help="Processes that train side by side; 0: in this one.")
+        int, typer.Option(help="Processes or threads that train side by side; 0: neither.")
     ] = 0,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard's curves, live.")

@@ -12,6 +12,7 @@ from typing import Any
 
 from simfl.learning.allocation import keep_freed_memory
 from simfl.learning.cohort import AutogradCohort, Cohort, DenseCohort
+from simfl.learning.dense import DenseChain
 from simfl.learning.job import Update
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.network import Network
@@ -76,7 +77,14 @@ class BatchedTrainer(Trainer):
 
     def _cohort(self, stacked: StackedForward, data: StackedBatches) -> Cohort:
         """A static rule: model, loss and recipe say how gradients are computed."""
-        plain = self.loss is plain_loss and data.tasks[0].trains_all(self.network)
-        if plain and stacked.dense is not None:
-            return DenseCohort(self.network, data, stacked.dense)
+        chain = self.by_hand(data.tasks[0])
+        if chain is not None:
+            return DenseCohort(self.network, data, chain)
         return AutogradCohort(self.network, data, stacked, self.loss)
+
+    def by_hand(self, task: Task) -> DenseChain | None:
+        """What computes this task's gradients, where that is written by hand."""
+        stacked = self.network.stacked
+        if stacked is None or self.loss is not plain_loss or not task.trains_all(self.network):
+            return None
+        return stacked.dense

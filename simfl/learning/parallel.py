@@ -1,14 +1,19 @@
-"""The batched trainer on several cores: cohorts go to worker processes.
+"""The batched trainer on several cores: cohorts go to worker processes, or to threads of this one.
 
 How many workers there are changes no bit: every cohort is computed by one of them, with one
-thread, as it would be here.
+thread, as it would be here. A cohort whose gradients are written by hand is a chain of products
+that need no interpreter, and goes to a thread: there is nothing to start and nothing to send. In
+any other the interpreter, or a random generator of the whole process, would be in the way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
+
+import torch
 
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.datasets.base import Examples
@@ -32,7 +37,7 @@ NO_EXAMPLES: Any = None
 
 
 class ParallelTrainer(BatchedTrainer):
-    """Trains cohorts in `workers` processes, which start when they are first needed.
+    """Trains cohorts in `workers` processes or threads, which start when they are first needed.
 
     Further arguments are the trainer's. Network, loss and augmentation must be picklable: raises
     ValueError where they are not, and off the CPU. `prepare`: see `WorkerPool`.
@@ -55,6 +60,7 @@ class ParallelTrainer(BatchedTrainer):
         cast = [shard.placed(network.dtype, network.device) for shard in shards]
         jobs = self.cohort_cap or self.largest_cohort() or 1
         values = network.size_bytes // 4 + ROUNDING * len(network.tensor_names)
+        self._threads = ThreadPoolExecutor(workers, "simfl", torch.set_num_threads, (1,))
         self.pool = WorkerPool(
             workers,
             _Setup(network, loss, augmentation),
@@ -79,12 +85,20 @@ class ParallelTrainer(BatchedTrainer):
         if len(cohorts) == 1 or not self._worth_sending(everything):
             yield from super().train_each(cohorts)
             return
+        if all(self._needs_no_interpreter(tasks) for tasks in cohorts):
+            yield from self._threads.map(self.train, cohorts)
+            return
         requests = [[replace(task, examples=NO_EXAMPLES) for task in tasks] for tasks in cohorts]
         for tasks, updates in zip(cohorts, self.pool.map(requests), strict=True):
             yield [
                 replace(update, brief=task.brief)
                 for task, update in zip(tasks, updates, strict=True)
             ]
+
+    def _needs_no_interpreter(self, tasks: Sequence[Task]) -> bool:
+        first = tasks[0]
+        draws = self.augmentation is not None
+        return self.by_hand(first) is not None and not draws and not first.brief.recipe.measure
 
     def _worth_sending(self, tasks: Sequence[Task]) -> bool:
         flops = 0.0

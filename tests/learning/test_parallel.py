@@ -35,6 +35,9 @@ def net(model: Mlp | Cnn) -> Network:
     return Network(partial(as_module, model, IMAGE, 3), IMAGE, Objective("classification"))
 
 
+ALIKE = (16,) * 8
+
+
 @pytest.fixture(autouse=True)
 def _send_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """The jobs of these tests are small, and would not be sent."""
@@ -42,7 +45,7 @@ def _send_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "FEWEST_FLOPS_PER_JOB", 0.0)
 
 
-@pytest.mark.parametrize(("model", "most"), [(Mlp((13,)), 1), (Cnn((4,)), 2)])
+@pytest.mark.parametrize(("model", "most"), [(Mlp((13,)), 2), (Cnn((4,)), 2)])
 def test_the_number_of_workers_changes_no_bit(model: Mlp | Cnn, most: int) -> None:
     """Two chained turns of all clients come back the same from none, one and two workers."""
     network = net(model)
@@ -105,7 +108,7 @@ def test_a_killed_worker_is_replaced_and_its_jobs_are_done(tmp_path: Path) -> No
 
 def test_workers_killed_while_idle_are_replaced() -> None:
     """Whoever is gone when the next jobs come is replaced."""
-    trainer = ParallelTrainer(net(Mlp((13,))), shards(), plain_loss, workers=1, cohort_cap=2)
+    trainer = ParallelTrainer(net(Cnn((4,))), shards(), plain_loss, workers=1, cohort_cap=2)
     before = [submit(trainer, client, RECIPE) for client in range(len(SIZES))]
     before[0].result()
     old = trainer.pool.processes()
@@ -116,6 +119,7 @@ def test_workers_killed_while_idle_are_replaced() -> None:
 
     for left, right in zip(before, again, strict=True):
         assert_same_bits(left.result(), right.result())
+    assert len(old) == len(trainer.pool.processes()) == 1
     assert not set(old) & set(trainer.pool.processes())
 
 
@@ -147,11 +151,33 @@ def test_what_cannot_be_sent_is_refused() -> None:
         ParallelTrainer(network, shards(), plain_loss, workers=2)
 
 
+@pytest.mark.parametrize(
+    ("model", "recipe", "processes"),
+    [
+        (Mlp((13,)), Recipe(LocalTraining(epochs=2, batch_size=8)), 0),
+        (Mlp((13,)), RECIPE, 2),  # the loss before is measured on the module, which jobs share
+        (Cnn((4,)), Recipe(LocalTraining(epochs=2, batch_size=8)), 2),
+    ],
+)
+def test_gradients_by_hand_need_no_process(
+    model: Mlp | Cnn, recipe: Recipe, processes: int
+) -> None:
+    """A chain of products is computed by threads; what needs the interpreter by processes."""
+    trainer = ParallelTrainer(net(model), shards(ALIKE), plain_loss, workers=2)
+    alone = BatchedTrainer(net(model), shards(ALIKE), plain_loss)
+
+    futures = [submit(trainer, client, recipe) for client in range(len(ALIKE))]
+
+    for future in futures:
+        assert_same_bits(future.result(), submit(alone, future.client, recipe).result())
+    assert len(trainer.cohorts) == 2
+    assert len(trainer.pool.processes()) == processes
+
+
 class Sent(Exception):
     """Work is on its way to the workers."""
 
 
-ALIKE = (16,) * 8
 ROWS = sum(ALIKE)
 PASSED_OVER = {
     "two epochs": (Recipe(LocalTraining(epochs=2, batch_size=8)), 2 * ROWS),
@@ -170,7 +196,7 @@ def test_only_work_that_is_worth_it_is_sent(
 
     What is below a threshold is trained here, in the cohorts that there are without workers.
     """
-    network = net(Mlp((13,)))
+    network = net(Cnn((4,)))
     asked, examples = PASSED_OVER[recipe]
     flops = 3 * network.forward_flops * examples * (0.99 if worth_it else 1.01)
     jobs = len(ALIKE) if threshold == "FEWEST_FLOPS_PER_JOB" else 1
