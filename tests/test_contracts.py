@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import simfl
 from simfl import registry
 from simfl.algorithms.base import Algorithm
 from simfl.assembly import assemble
@@ -14,6 +15,7 @@ from simfl.protocols.values import Values
 from simfl.scenario import Scenario
 from simfl.yaml_source.error import ScenarioError
 from tests.small import final_weights, largest_difference, simulated, small
+from tests.test_resume import assert_same, cut_off
 
 PROTOCOLS = {
     "synchronous": {"name": "synchronous"},
@@ -128,6 +130,34 @@ def test_memory_of_clients_survives_tier_boundaries(algorithm, protocol):
         job = run.values.last_job(client, run.clock.now_s)
         assert job is not None
         assert job.memory().optimizer_steps >= turns * math.ceil(size / 16)
+
+
+LEARNING = [name for name in registry.names("algorithms") if class_of(name).learns]
+
+
+@pytest.mark.parametrize("algorithm", LEARNING)
+def test_the_plain_reference_learns_the_same(algorithm):
+    """In float64, under the paper's own protocol: weights agree to 1e-9."""
+    scenario = scenario_of(algorithm, class_of(algorithm).paper_protocol).with_overrides(
+        ["dtype=float64"]
+    )
+
+    _, batched = simulated(scenario)
+    _, sequential = simulated(scenario, trainer="sequential")
+
+    assert largest_difference(final_weights(batched), final_weights(sequential)) < 1e-9
+
+
+@pytest.mark.parametrize("algorithm", LEARNING)
+def test_an_interrupted_run_ends_as_an_undisturbed_one(algorithm, tmp_path):
+    """Cut off at half of its versions and resumed: the same events and the same model."""
+    scenario = scenario_of(algorithm, class_of(algorithm).paper_protocol)
+    whole = simfl.run(scenario, tmp_path / "whole")
+    cut_off(scenario, tmp_path / "cut", 2, snapshot_seconds=0.0)
+
+    resumed = simfl.run(scenario, tmp_path / "cut", resume=True)
+
+    assert_same(resumed, whole)
 
 
 OWN = '''
