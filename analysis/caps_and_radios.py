@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from simfl.pictures.overview import COLOURS
+from simfl.runfolder import load_run
 from simfl.study.comparisons import paired_differences
 from simfl.study.loaded import load_study
 from simfl.study.means import point_means
@@ -35,8 +36,25 @@ means = point_means(runs, factors, [ENERGY, TIME])
 reached = runs[ENERGY].notna().groupby(runs["point"]).mean()
 print(f"{reached.mean():.0%} of the runs reach 80 % accuracy")
 for figure in (ENERGY, TIME):
-    wide = means.pivot(index="variant", columns=[RADIO, CAP], values=figure)
+    wide = means.pivot(index=["variant", CAP], columns=RADIO, values=figure)
     print(f"\n{figure}:\n{wide.round(3).to_string()}")
+
+# %% [markdown]
+# ## What of it the phones pay
+# Edge servers and cloud draw power as long as the run lasts: what a slow clock saves a phone, they
+# spend, and more. A run ends at its target, so that all of its joules count.
+
+# %%
+phones = runs.assign(
+    phones_j=[load_run(folder / one).clients["energy_j"].sum() for one in runs["folder"]]
+)
+wide = point_means(phones, factors, ["phones_j"]).pivot(
+    index=["variant", CAP], columns=RADIO, values="phones_j"
+)
+print(f"\nenergy of the phones (J):\n{wide.round(2).to_string()}")
+found = paired_differences(phones, "phones_j", CAP, "max", factors)
+shown = found[[CAP, "pairs", "difference", "ci_low", "ci_high", "relative"]]
+print(f"\nphones_j against max:\n{shown.round(4).to_string(index=False)}")
 
 # %% [markdown]
 # ## What caps, radios and algorithms change, pair by pair

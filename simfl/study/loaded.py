@@ -18,7 +18,7 @@ STUDY, TABLE = "study.yaml", "runs.parquet"
 
 
 class LoadedStudy:
-    """A study read back: `table` (one row per run), `content` (the study file), `run(...)`."""
+    """A study read back: `table` (one row per run), `content` (the study file), its questions."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
