@@ -66,7 +66,8 @@ class Synthetic(Dataset):
             owner = torch.arange(rows) % len(weights)
             clean = inputs.new_empty(rows, self.outputs)
             for one, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-                clean[owner == one] = inputs[owner == one] @ weight.T + bias
+                own = slice(one, None, len(weights))  # dealt in turn
+                clean[own] = inputs[own] @ weight.T + bias
             parts.append(Examples(inputs, self._targets(clean, generator)))
             owners.append(owner.numpy())
         natural = None if self.owners is None else owners[0]
