@@ -275,7 +275,7 @@ SCALES = {
     "quick": _scale(
         "quick", 3, (MNIST,),
         "games of at most 600 rounds, training accuracy on 1,000 examples per client; 3 epochs of"
-        " FedAvg, FedProx and FedBN, 600 rounds of FedSGD; a fifth of CIFAR-10",
+        " FedAvg and FedProx, 30 of FedBN, 600 rounds of FedSGD; a fifth of CIFAR-10",
     ),
     "smoke": _scale(
         "smoke", 1, (DIGITS,),
