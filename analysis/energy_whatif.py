@@ -66,11 +66,12 @@ runs = {
 # %% [markdown]
 # ## Round time, joules, accuracy
 # Joules are the phones' own; a radio that stays awake for a while after a download spends them
-# while the phone computes, and there they are counted. At noon fewer phones train, which saves
-# joules and costs accuracy; a round then lasts as long as the slowest of those that are left.
+# while the phone computes, and there they are counted; after an upload they are its tail's. At noon
+# fewer phones train, which saves joules and costs accuracy; a round then lasts as long as the
+# slowest of those that are left.
 
 # %%
-STATES = ["download", "compute", "upload", "idle"]
+STATES = ["download", "compute", "upload", "tail", "idle"]
 rows, shares = [], {}
 for name, one in runs.items():
     versions = one.rounds["time_s"]

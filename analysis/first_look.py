@@ -69,7 +69,8 @@ for state in ("download", "compute", "upload"):
     waiting[state] = clients[f"{state}_s"] / horizon_s
 by_client = turns.groupby("client")["wait_s"].sum().reindex(clients["client"], fill_value=0.0)
 waiting["for slower clients"] = by_client.to_numpy() / horizon_s
-waiting["for the server"] = clients["idle_s"] / horizon_s - waiting["for slower clients"]
+waited_s = clients["idle_s"] + clients["tail_s"]
+waiting["for the server"] = waited_s / horizon_s - waiting["for slower clients"]
 waiting["straggler"] = (
     rounds["straggler"].value_counts().reindex(clients["client"], fill_value=0).to_numpy()
 )

@@ -57,7 +57,7 @@ def _clients_table(simulation: Simulation, one: Run) -> pa.Table:
         "participations": one.observations.participations,
     }
     kinds = list(KINDS)
-    for state in ("download", "compute", "upload", "idle"):
+    for state in ("download", "compute", "upload", "tail", "idle"):
         columns[f"{state}_s"] = accounts.seconds[clients, kinds.index(state)]
         columns[f"{state}_j"] = accounts.joules[clients, kinds.index(state)]
     columns["energy_j"] = accounts.joules[clients].sum(axis=1)

@@ -83,7 +83,7 @@ def test_faults_change_no_other_draw(tmp_path):
     calm = BASE.with_overrides(
         [
             "protocol={name: hierarchical, edge_rounds: 2}",
-            "algorithm={name: none, local: {epochs: 40, batch_size: 16}}",
+            "algorithm={name: none, local: {epochs: 200, batch_size: 16}}",
         ]
     )
     faulty = calm.with_overrides([f"population.faults={json.dumps(faults)}"])

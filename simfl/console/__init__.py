@@ -130,13 +130,13 @@ def _edges(run: LoadedRun) -> Table:
         table.add_column(column, justify="right")
     rounds, horizon_s = run.rounds, max(run.manifest["horizon_s"], 1e-12)
     for edge, members in run.clients.groupby("edge"):
-        busy = 1.0 - float(members["idle_s"].mean()) / horizon_s
+        waited_s = float((members["idle_s"] + members["tail_s"]).mean())
         table.add_row(
             str(edge),
             str(len(members)),
             str(int(members["participations"].sum())),
             str(int((rounds["edge"] == edge).sum())) if rounds["edge"].notna().any() else "-",
             quantity(float(members["energy_j"].sum()), "J"),
-            f"{busy:.0%}",
+            f"{1.0 - waited_s / horizon_s:.0%}",
         )
     return table

@@ -55,6 +55,7 @@ class EventLog:
         self._pending: list[Columns] = []
         self._recent: list[Columns] = []
         self._single: list[dict[str, Any]] = []
+        self._before_writing: list[Callable[[float], None]] = []
         self._pending_rows = 0
         self._segments: list[Path] = []
         self._segment_opened = time.monotonic()
@@ -83,6 +84,10 @@ class EventLog:
         if len(self._single) >= MOST_BLOCKS:
             self._gather()
         self.accounts.expect_one(row)
+
+    def before_writing(self, add_ended: Callable[[float], None]) -> None:
+        """`add_ended(now_s)` books what ended by then, before anything of that time is written."""
+        self._before_writing.append(add_ended)
 
     def advance(self, now_s: float) -> None:
         """Write what ended before `now_s`, if enough has gathered for a segment."""
@@ -116,6 +121,8 @@ class EventLog:
             self._recent = []
 
     def _write(self, now_s: float, *, include_now: bool) -> None:
+        for add_ended in self._before_writing:
+            add_ended(now_s)
         self._gather()
         if not self._pending:
             return

@@ -55,10 +55,15 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "stage, then; what (edge_server or cloud_link)",
     ),
     "battery_empty": ("a client's battery runs empty in mid-turn", "", "stage, then"),
+    "tail": (
+        "a device's radio is awake after its last message",
+        "",
+        "unmet_j (of its power, by an empty battery)",
+    ),
 }
 KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
 
-STATES = ("download", "compute", "upload", "edge_aggregate", "cloud_aggregate", "idle")
+STATES = ("download", "compute", "upload", "tail", "idle", "edge_aggregate", "cloud_aggregate")
 """Kinds that a device is in, one at a time; together they fill its time."""
 
 UNITS = {

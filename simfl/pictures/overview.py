@@ -19,6 +19,7 @@ STATE_COLOURS = {
     "download": COLOURS[0],
     "compute": COLOURS[1],
     "upload": COLOURS[2],
+    "tail": COLOURS[6],
 }
 
 MOST_NAMED_EDGES = 8

@@ -23,6 +23,7 @@ SLICES = {
     "download": "download",
     "compute": "training",
     "upload": "upload",
+    "tail": "tail",
     "idle": "wait",
     "edge_aggregate": "aggregate",
     "cloud_aggregate": "aggregate",
@@ -33,6 +34,7 @@ COLOURS = {
     "download": "thread_state_runnable",
     "training": "thread_state_running",
     "upload": "thread_state_iowait",
+    "tail": "thread_state_unknown",
     "wait": "thread_state_sleeping",
     "aggregate": "rail_response",
 }

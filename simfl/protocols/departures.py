@@ -16,15 +16,16 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from simfl.eventlog import EventLog
-from simfl.eventrows import Columns, join_rows
+from simfl.eventrows import join_rows
 from simfl.protocols.clock import Clock
 from simfl.protocols.course import Course
 from simfl.protocols.flight import Booked, Flight
 from simfl.protocols.media import Media
 from simfl.protocols.messages import message_rows
+from simfl.protocols.resting import Resting
 from simfl.protocols.servers import Servers
 from simfl.protocols.stages import Cohort, Stages, Told
-from simfl.protocols.turn_rows import idle_rows, mishap_row, network_row, turn_rows
+from simfl.protocols.turn_rows import mishap_row, network_row, turn_rows
 from simfl.system.cost import WireTransfer
 from simfl.system.presence import Presence
 from simfl.system.world import TurnPlan, World
@@ -74,14 +75,20 @@ class Departures:
         self._clock = clock
         self._presence = presence
         self._servers = servers
-        self._free_s: FloatArray = np.zeros(world.num_clients)
+        radios = world.messenger.client_radios
+        self._resting = Resting(log, clock, 0, radios, charge=presence.charge)
         self._shared = world.access_sharing.contended
         self._media = Media(world.access_sharing, log, clock)
         self._freed = clock.env.event()
 
     def free_s(self, clients: IntArray) -> FloatArray:
         """Since when clients have been free, or when they will be; inf: nobody knows yet."""
-        return self._free_s[clients]
+        return self._resting.free_s(clients)
+
+    def radio_idle_s(self, clients: IntArray) -> FloatArray:
+        """Seconds since each client's last message, now or when it will be free; inf: asleep."""
+        at_s = np.maximum(self._resting.free_s(clients), self._clock.now_s)
+        return self._resting.radio_idle_s(clients, at_s)
 
     @property
     def freed(self) -> simpy.Event:
@@ -96,9 +103,10 @@ class Departures:
         under way.
         """
         now_s, clients = self._clock.now_s, orders.clients
-        busy = clients[self._free_s[clients] > now_s]
+        busy = clients[self.free_s(clients) > now_s]
         if busy.size:
             raise ValueError(f"client {busy[0]} is dispatched while an earlier turn is under way")
+        radio_idle_s = self._resting.radio_idle_s(clients, now_s)
         plan = orders.world.plan_turns(
             clients,
             orders.numbers,
@@ -108,10 +116,11 @@ class Departures:
             orders.up_bytes,
             orders.frequency_hz,
             orders.edge,
+            radio_idle_s,
         )
         self._log.advance(now_s)
         if self._shared:
-            return self._by_stages(orders, plan, received, computed)
+            return self._by_stages(orders, plan, radio_idle_s, received, computed)
         return self._booked(orders, plan, received, computed)
 
     def receive(
@@ -119,11 +128,12 @@ class Departures:
     ) -> None:
         """Enter a message to each client beside its turns, as soon as it is free."""
         now_s = self._clock.now_s
-        waited = self._idle_rows(clients, now_s)
-        start_s = np.maximum(self._free_s[clients], now_s)
+        waited = self._resting.until_now(clients)
+        start_s = np.maximum(self.free_s(clients), now_s)
         end_s = start_s + message.duration_s
-        self._presence.spend(clients, start_s, end_s, message.active_j)
-        self._free_s[clients] = end_s
+        if self._presence.charge is not None:
+            self._presence.charge.spend(clients, start_s, end_s, message.active_j)
+        self._resting.free(clients, end_s, message.silent_s)
         idle_w = self._world.power_idle_w[clients]
         about = {"version": version, "round": round_number}
         self._log.advance(now_s)
@@ -136,18 +146,15 @@ class Departures:
         """The run ends: cut messages under way on shared media, and book who waits."""
         for client in self._media.senders:
             self._media.cut(client)
-        clients = np.flatnonzero(self._free_s < now_s)
-        self._log.add(self._idle_rows(clients, now_s))
-        self._free_s[clients] = now_s
+        self._log.add(self._resting.until_now(self._resting.waiting(now_s)))
 
     def settle(self) -> None:
-        """Book, until now, the waiting of clients whose batteries have been empty meanwhile."""
-        if not self._presence.on_batteries:
-            return
+        """Book, until now, tails and the waiting of clients whose batteries have been empty."""
         now_s = self._clock.now_s
-        clients = self._presence.settle(np.flatnonzero(self._free_s < now_s), now_s)
-        self._log.add(self._idle_rows(clients, now_s))
-        self._free_s[clients] = now_s
+        self._resting.settle(now_s)
+        if self._presence.charge is not None:
+            off = self._presence.charge.settle(self._resting.waiting(now_s), now_s)
+            self._log.add(self._resting.until_now(off))
 
     def _booked(
         self, orders: Orders, plan: TurnPlan, received: Received, computed: Computed
@@ -167,7 +174,7 @@ class Departures:
             detailed=self._log.write_rows,
             query=orders.query,
         )
-        self._log.add(join_rows([self._idle_rows(clients, now_s), rows]))
+        self._log.add(join_rows([self._resting.until_now(clients), rows]))
         network, ends_s = self._log.actors.network, float(course.ends_s.max())
         spent = network_row(plan, network, now_s, ends_s, *orders.about.values())
         if spent is not None:
@@ -175,14 +182,20 @@ class Departures:
         for mishap in outcome.mishaps:
             self._log.row(**{**mishap_row(mishap), **orders.about})
         course.send(self._log.accounts.messages, clients)
-        self._free_s[clients] = course.ends_s
+        radio_idle_s = np.where(np.isfinite(outcome.stops_s), np.inf, plan.radio_idle_s)
+        self._resting.free(clients, course.ends_s, radio_idle_s, outcome.stays_s)
         received(np.flatnonzero(~plan.download_failed))
         computed(np.arange(clients.size), course.computed_s)
         wait = partial(self._servers.until, edge)
         return Booked(clients, course, idle_w, plan.active_j, now_s, wait)
 
     def _by_stages(
-        self, orders: Orders, plan: TurnPlan, received: Received, computed: Computed
+        self,
+        orders: Orders,
+        plan: TurnPlan,
+        radio_idle_s: FloatArray,
+        received: Received,
+        computed: Computed,
     ) -> Flight:
         clients, world = orders.clients, orders.world
         stops_s, cause = self._presence.stops_s(clients, self._clock.now_s)
@@ -193,35 +206,36 @@ class Departures:
             )
             self._log.row(**{**mishap_row(mishap), **orders.about})
 
-        self._log.add(self._idle_rows(clients, self._clock.now_s))
-        self._free_s[clients] = np.inf
+        def free(place: int, silent_s: float) -> None:
+            who, now_s = clients[[place]], self._clock.now_s
+            self._resting.free(who, now_s, silent_s, stops_s[place])
+            freed, self._freed = self._freed, self._clock.env.event()
+            freed.succeed()
+
+        self._log.add(self._resting.until_now(clients))
+        self._resting.busy(clients, np.inf)
         messenger, edge = world.messenger, orders.edge
         points = world.home_edge[clients] if edge is None else np.full(clients.size, edge)
         cohort = Cohort(
             clients,
             plan,
-            messenger.shared_access(clients, orders.numbers, orders.down_bytes, False, edge, 0.0),
             messenger.shared_access(
-                clients, orders.numbers, orders.up_bytes, True, edge, plan.compute_s
+                clients, orders.numbers, orders.down_bytes, False, edge, radio_idle_s
+            ),
+            messenger.shared_access(
+                clients,
+                orders.numbers,
+                orders.up_bytes,
+                True,
+                edge,
+                np.where(plan.down_bytes > 0, 0.0, radio_idle_s) + plan.compute_s,
             ),
             list(zip(points.tolist(), world.link_index[clients].tolist(), strict=True)),
             world.power_idle_w[clients],
+            radio_idle_s,
             orders.about,
             orders.query,
             stops_s,
         )
-        tell = Told(received, computed, stopped, self._free)
+        tell = Told(received, computed, stopped, free)
         return Stages(cohort, self._media, self._log, self._clock, tell)
-
-    def _free(self, client: int) -> None:
-        """A client's turn is over."""
-        self._free_s[client] = self._clock.now_s
-        freed, self._freed = self._freed, self._clock.env.event()
-        freed.succeed()
-
-    def _idle_rows(self, clients: IntArray, now_s: float) -> Columns:
-        waited = clients[self._free_s[clients] < now_s]
-        self._presence.settle(waited, now_s)
-        unmet_j = self._presence.take_unmet_j(waited)
-        idle_w = self._world.power_idle_w[waited]
-        return idle_rows(waited, self._free_s[waited], now_s, idle_w, unmet_j)

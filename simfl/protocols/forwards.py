@@ -53,7 +53,13 @@ class Forwards:
         for _ in range(MOST_FAILURES):
             numbers = FIRST_NUMBER + self._sent[receivers]
             self._sent[receivers] += 1
-            message = self._world.access_transfer(receivers, numbers, raw_bytes[receivers], False)
+            message = self._world.access_transfer(
+                receivers,
+                numbers,
+                raw_bytes[receivers],
+                False,
+                radio_idle_s=self._departures.radio_idle_s(receivers),
+            )
             self._departures.receive(receivers, message, ref.version, round_number)
             receivers = receivers[message.failed]
             if not receivers.size:

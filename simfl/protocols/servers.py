@@ -16,6 +16,7 @@ from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.details import as_json
 from simfl.protocols.media import Media
 from simfl.protocols.messages import book_message
+from simfl.protocols.resting import Resting
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.failures import Failures
 from simfl.system.world import World
@@ -48,8 +49,9 @@ class Servers:
         self._log = log
         self._clock = clock
         self._failures, self._link_failures = failures
-        self._free_s = {log.actors.edge(edge): 0.0 for edge in range(world.num_edges)}
-        self._free_s[log.actors.cloud] = 0.0
+        edges = [*range(world.num_edges), -1]
+        radios = world.messenger.server_radios
+        self._resting = Resting(log, clock, log.actors.edge(0), radios, edges)
         self._media = Media(world.backhaul_sharing, log, clock)
         self._messages = {
             uplink: np.zeros(world.num_edges, dtype=np.int64) for uplink in (False, True)
@@ -84,8 +86,9 @@ class Servers:
             actor,
             share * duration_s,
             share * float(cost.active_j),
+            self.fails_s(tier),
+            detail,
             edge=edge,
-            detail=json.dumps(detail),
             **columns,
         )
         yield from self.until(tier, end_s if share == 1.0 else self.fails_s(tier))
@@ -116,15 +119,20 @@ class Servers:
         number = int(self._messages[uplink][edge])
         self._messages[uplink][edge] += 1
         about = {"edge": edge, "version": version, "round": round_number}
+        actor, who = self._log.actors.edge(edge), np.array([edge])
+        self._log.add(self._resting.until_now(who))
+        radio_idle_s = self._resting.radio_idle_s(who, self._clock.now_s)
         if self._world.backhaul_sharing.contended:
-            message = self._world.messenger.shared_backhaul(edge, number, raw_bytes, uplink)
-            actor = self._log.actors.edge(edge)
-            self._idle_until_now(actor)
-            self._free_s[actor] = math.inf
+            message = self._world.messenger.shared_backhaul(
+                edge, number, raw_bytes, uplink, radio_idle_s
+            )
+            self._resting.busy(who, np.inf)
             yield from self._media.carry(actor, (), message, uplink, about)
-            self._free_s[actor] = self._clock.now_s
+            self._resting.free(who, self._clock.now_s, message.silent_s)
             return not message.failed
-        cost = self._world.backhaul_transfer(edge, number, raw_bytes, uplink)
+        cost = self._world.backhaul_transfer(
+            edge, number, raw_bytes, uplink, float(radio_idle_s[0])
+        )
         start_s, duration_s = self._clock.now_s, float(cost.duration_s)
         cut_s = self._link_failures.fails_s(edge, start_s)
         share = self._share_until(min(cut_s, self.fails_s(edge)), duration_s)
@@ -133,9 +141,9 @@ class Servers:
         # Of a message that is cut off every attempt begun so far is lost.
         attempts = math.ceil(share * int(cost.attempts))
         lost_bytes = attempts * int(cost.wire_bytes) if failed else int(cost.lost_bytes)
-        actor, end_s = self._log.actors.edge(edge), start_s + share * duration_s
-        self._idle_until_now(actor)
-        self._free_s[actor] = end_s
+        end_s = start_s + share * duration_s
+        silent_s = float(cost.silent_s) if share == 1.0 else 0.0
+        self._resting.free(who, end_s, silent_s, self._failures.fails_s(edge, start_s))
         book_message(
             self._log,
             actor,
@@ -208,17 +216,29 @@ class Servers:
         """Book what every server waited until now."""
         for actor in self._media.senders:
             self._media.cut(actor)
-        for actor in self._free_s:
-            self._idle_until_now(actor)
+        self._log.add(self._resting.until_now(self._resting.waiting(self._clock.now_s)))
 
     def _busy(
-        self, kind: str, actor: int, duration_s: float, active_j: float, **columns: Any
+        self,
+        kind: str,
+        actor: int,
+        duration_s: float,
+        active_j: float,
+        stays_s: float,
+        detail: Mapping[str, Any],
+        **columns: Any,
     ) -> float:
-        """Book an activity that starts now; when it ends."""
-        self._idle_until_now(actor)
+        """Book work that starts now, of a machine that fails at `stays_s`; when it ends."""
         start_s = self._clock.now_s
         end_s = start_s + duration_s
-        self._free_s[actor] = end_s
+        who = np.array([actor - self._log.actors.edge(0)])
+        self._log.add(self._resting.until_now(who))
+        tail_j = float(self._resting.tail_j(who, end_s)[0])
+        radio_idle_s = self._resting.radio_idle_s(who, start_s) + duration_s
+        self._resting.free(who, end_s, radio_idle_s, stays_s)
+        active_j += tail_j
+        if tail_j:
+            detail = {**detail, "tail_j": tail_j}
         self._log.row(
             kind,
             actor,
@@ -226,20 +246,7 @@ class Servers:
             start_s=start_s,
             energy_j=self._log.accounts.power_idle_w[actor] * (end_s - start_s) + active_j,
             extra_j=active_j,
+            detail=json.dumps(detail),
             **columns,
         )
         return end_s
-
-    def _idle_until_now(self, actor: int) -> None:
-        since_s, now_s = self._free_s[actor], self._clock.now_s
-        if now_s > since_s:
-            edge = actor - self._log.actors.clients if actor != self._log.actors.cloud else -1
-            self._log.row(
-                "idle",
-                actor,
-                now_s,
-                start_s=since_s,
-                edge=edge,
-                energy_j=self._log.accounts.power_idle_w[actor] * (now_s - since_s),
-            )
-            self._free_s[actor] = now_s

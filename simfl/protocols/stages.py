@@ -32,8 +32,8 @@ class Cohort:
     """Who begins a turn now, and what that takes: `plan`, but for the messages, which are shared.
 
     `place` are the media of the clients' messages, `about` columns of all their rows, `idle_w`
-    their idle powers. `query` says that this is no training turn. At `stops_s` (inf: never) a turn
-    ends that is not over by then.
+    their idle powers, `radio_idle_s` the seconds since their last messages. `query` says that this
+    is no training turn. At `stops_s` (inf: never) a turn ends that is not over by then.
     """
 
     clients: IntArray
@@ -42,6 +42,7 @@ class Cohort:
     uploads: list[SharedMessage]
     place: list[tuple[int, ...]]
     idle_w: FloatArray
+    radio_idle_s: FloatArray
     about: dict[str, int]
     query: bool
     stops_s: FloatArray
@@ -53,13 +54,14 @@ class Told:
 
     `received(places)` when a download is there, `computed(places, times_s)` when a computation
     begins that comes to its end, then; `stopped(place, stage)` when a turn is stopped, in stage 0,
-    1 or 2; `free(client)` when one is over.
+    1 or 2; `free(place, radio_idle_s)` when one is over, so long after its last message (inf: its
+    radio is off).
     """
 
     received: Callable[[IntArray], None]
     computed: Callable[[IntArray, FloatArray], None]
     stopped: Callable[[int, int], None]
-    free: Callable[[int], None]
+    free: Callable[[int, float], None]
 
 
 class Stages(Flight):
@@ -82,6 +84,7 @@ class Stages(Flight):
         self._told = told
         self.begun_s, self.idle_w = clock.now_s, cohort.idle_w
         self._active_j = np.zeros(cohort.clients.size)
+        self._message_s = clock.now_s - cohort.radio_idle_s
         self._under_way = cohort.clients.size
         self._changed = clock.env.event()
         self._tell: Late | None = None
@@ -126,8 +129,9 @@ class Stages(Flight):
             yield from self._go(place)
         except simpy.Interrupt:
             self._told.stopped(place, int(self._stage[place]))
+            self._message_s[place] = -np.inf
         self._under_way -= 1
-        self._told.free(int(self.clients[place]))
+        self._told.free(place, float(self._clock.now_s - self._message_s[place]))
         changed, self._changed = self._changed, self._clock.env.event()
         changed.succeed()
         if self._tell is not None and np.isfinite(self.arrives_s[place]):
@@ -190,3 +194,5 @@ class Stages(Flight):
             client, cohort.place[place], message, uplink, cohort.about, self._mark
         )
         self._active_j[place] += spent_j
+        if message.attempts:
+            self._message_s[place] = self._clock.now_s - message.silent_s

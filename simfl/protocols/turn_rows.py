@@ -19,27 +19,6 @@ FloatArray = NDArray[np.float64]
 QUERY = ', "query": true'
 
 
-def idle_rows(
-    clients: IntArray, since_s: FloatArray, now_s: float, idle_w: FloatArray, unmet_j: FloatArray
-) -> Columns:
-    """Clients that waited until now; their batteries did not give `unmet_j` of their idle power."""
-    duration_s = now_s - since_s
-    detail: list[str | None] = [None] * clients.size
-    for place in np.flatnonzero(unmet_j).tolist():
-        detail[place] = f'{{"unmet_j": {float(unmet_j[place])!r}}}'
-    return make_rows(
-        clients.size,
-        kind=KIND_INDEX["idle"],
-        actor=clients,
-        start_s=since_s,
-        time_s=now_s,
-        duration_s=duration_s,
-        energy_j=idle_w * duration_s - unmet_j,
-        extra_j=-unmet_j,
-        detail=detail,
-    )
-
-
 def mishap_row(mishap: Mishap) -> dict[str, Any]:
     """What befalls a client in mid-turn, as a row that takes no time."""
     detail = {"stage": mishap.stage, "then": "goes_on" if mishap.goes_on else "ends"}

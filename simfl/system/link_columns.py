@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from simfl.system.cost import FloatArray, IntArray
 from simfl.system.link import Link
+
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,11 @@ class LinkColumns:
         """One entry per element of `index`, which points into these columns."""
         columns = (getattr(self, field.name) for field in fields(self))
         return LinkColumns(*(column.take(index) for column in columns))
+
+    def where(self, there: BoolArray) -> LinkColumns:
+        """The same, with all figures 0 where there is no link."""
+        columns = (getattr(self, field.name) for field in fields(self))
+        return LinkColumns(*(column * there for column in columns))
 
     def wake(self, since_s: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Seconds and joules of the promotion before a message, `since_s` after the last one.

@@ -51,14 +51,15 @@ def send(
     `once` is what one attempt costs a radio that is awake, `since_s` the seconds since each radio's
     last message. Without `loss` nothing is lost; with it, `uniform` is one draw per message. Every
     attempt costs the time, energy and bytes of the whole message, at the same rate (block fading:
-    the channel stays as it is); between attempts the radio is in its tail and, after that, asleep.
-    What tail follows the last attempt is not part of the message.
+    the channel stays as it is); between attempts, and while a sender that gives up waits in vain,
+    the radio is in its tail and, after that, asleep. What tail follows a message is not part of it.
     """
     sent = wire_bytes > 0
     wake_s, wake_j = links.wake(since_s)
     promotion_j, tail_j = sent * wake_j, np.zeros_like(once.active_j)
     duration_s = sent * wake_s + once.duration_s
     attempts, failed = sent.astype(np.int64), np.zeros_like(sent)
+    silent_s: FloatArray = np.zeros_like(duration_s)
     if loss is not None:
         attempts, failed = loss.attempts(links.loss_probability, uniform)
         attempts, failed = attempts * sent, failed & sent
@@ -68,7 +69,9 @@ def send(
             duration_s = duration_s + again * (wait_s + wake_s + once.duration_s)
             promotion_j = promotion_j + again * wake_j
             tail_j = tail_j + again * links.tail_j(wait_s)
-        duration_s = duration_s + failed * loss.wait_s(loss.attempts_max)
+        silent_s = np.where(failed, loss.wait_s(loss.attempts_max), 0.0)
+        duration_s = duration_s + silent_s
+        tail_j = tail_j + failed * links.tail_j(loss.wait_s(loss.attempts_max))
     return WireTransfer(
         duration_s,
         attempts * once.active_j + promotion_j + tail_j,
@@ -78,4 +81,5 @@ def send(
         (attempts - (sent & ~failed)) * wire_bytes,
         failed,
         promotion_j,
+        silent_s,
     )

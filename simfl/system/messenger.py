@@ -52,6 +52,18 @@ class Messenger:
         """Figures of each access link and, last, of the backhaul."""
         return LinkColumns.of([*self.links, self.backhaul_link])
 
+    @property
+    def client_radios(self) -> LinkColumns:
+        """Figures of every client's link."""
+        return self._columns.take(self.link_index)
+
+    @property
+    def server_radios(self) -> LinkColumns:
+        """Figures of every edge server's link to the cloud and, last, of the cloud: it has none."""
+        edges = len(self.edge_position_m)
+        radios = self._columns.take(np.full(edges + 1, len(self.links)))
+        return radios.where(np.arange(edges + 1) < edges)
+
     def tail_j(self, clients: IntArray, begin_s: ArrayLike, end_s: ArrayLike) -> FloatArray:
         """Joules of each radio's tail from `begin_s` to `end_s` seconds after its last message.
 
@@ -93,7 +105,12 @@ class Messenger:
         )
 
     def backhaul(
-        self, edge: ArrayLike, counter: ArrayLike, raw_bytes: ArrayLike, uplink: bool
+        self,
+        edge: ArrayLike,
+        counter: ArrayLike,
+        raw_bytes: ArrayLike,
+        uplink: bool,
+        radio_idle_s: ArrayLike,
     ) -> WireTransfer:
         """A message between an edge server and the cloud; broadcasts."""
         wire_bytes = self._codec(uplink).encoded_bytes(raw_bytes)
@@ -101,10 +118,10 @@ class Messenger:
         component, noise, jitter = self._drawn("backhaul", edge, counter, uplink, columns)
         once = self.backhaul_link.transmit(8.0 * wire_bytes, uplink, 1.0 / noise, jitter)
         luck = self._luck(component, edge, counter)
-        return send(once, wire_bytes, columns, 0.0, self.message_loss, luck)
+        return send(once, wire_bytes, columns, radio_idle_s, self.message_loss, luck)
 
     def shared_backhaul(
-        self, edge: int, counter: int, raw_bytes: int, uplink: bool
+        self, edge: int, counter: int, raw_bytes: int, uplink: bool, radio_idle_s: FloatArray
     ) -> SharedMessage:
         """The same, of one edge server."""
         one, place = np.array([edge]), np.array([len(self.links)])
@@ -121,7 +138,7 @@ class Messenger:
             self.message_loss,
             self._luck(component, one, counter),
         )
-        return outgoing.shared(np.zeros(1), np.ones(1), [(BACKHAUL,)])[0]
+        return outgoing.shared(radio_idle_s, np.ones(1), [(BACKHAUL,)])[0]
 
     def _access(
         self,

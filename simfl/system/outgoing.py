@@ -99,7 +99,8 @@ class Outgoing:
             gaps.append((wait_s + float(wake_s[0]), gap_j))
         if failed:
             assert self.loss is not None
-            gaps.append((self.loss.wait_s(attempts), 0.0))
+            wait_s = self.loss.wait_s(attempts)
+            gaps.append((wait_s, float(radio.tail_j(wait_s)[0])))
         return tuple(gaps)
 
     def _bands(self) -> tuple[FloatArray, FloatArray]:

@@ -9,7 +9,6 @@ Choices
 2. A crash ends the turn, and so does a battery that runs empty. The server notices at once.
 3. A message that is cut off is lost, every attempt begun so far; a paused one goes on where it was.
 4. The joules of a paused stage are spread evenly over its time.
-5. A client whose battery is empty is off; its idle power is not drawn then.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import numpy as np
 from simfl.streams import Streams
 from simfl.system.availability.base import Availability
 from simfl.system.battery import Batteries, BoolArray
+from simfl.system.charge import Charge
 from simfl.system.cost import FloatArray, IntArray
 from simfl.system.failures import Failures
 from simfl.system.turn_plan import TurnPlan
@@ -51,19 +51,20 @@ class Mishap:
 class Outcome:
     """What becomes of planned turns: the plan, cut where it is, and when each is cut (inf: never).
 
-    `computed` says whose computation comes to its end.
+    `computed` says whose computation comes to its end, `stays_s` how long each client is there.
     """
 
     plan: TurnPlan
     stops_s: FloatArray
     computed: BoolArray
+    stays_s: FloatArray
     mishaps: list[Mishap]
 
 
 class Presence:
     """Availability, crashes and batteries of clients, as one; `batteries` None is mains power.
 
-    `idle_w` is what each client draws while it does nothing.
+    `idle_w` is what each client draws while it does nothing. `charge` is that of the batteries.
     """
 
     def __init__(
@@ -78,27 +79,18 @@ class Presence:
         self._availability = availability
         self._leaving = leaving
         self._failures = failures
-        self._batteries = batteries
-        self._idle_w = idle_w
+        self.charge = None if batteries is None else Charge(batteries, idle_w)
+        self._num_clients = idle_w.size
         self._streams = streams
         self._untroubled = leaving == "ignore" and failures.never and batteries is None
-        self._unmet_j: FloatArray = np.zeros(0 if batteries is None else idle_w.size)
-        # What is known of a client that cannot take part stays true until it can.
-        self._ready_s = np.zeros_like(self._unmet_j)
-
-    @property
-    def on_batteries(self) -> bool:
-        """Whether anybody's charge is followed."""
-        return self._batteries is not None
 
     def there(self, clients: IntArray, now_s: float) -> BoolArray:
         """Which clients could begin a turn now, were they free."""
         there = self._availability.available(clients, now_s, self._streams)
         if not self._failures.never:
             there = there & self._failures.at(clients, now_s)[0]
-        if self._batteries is not None:
-            self.settle(clients, now_s)
-            there = there & self._batteries.can_take_part(clients)
+        if self.charge is not None:
+            there = there & self.charge.can_take_part(clients, now_s)
         return there
 
     def next_s(self, clients: IntArray, now_s: float) -> FloatArray:
@@ -113,53 +105,21 @@ class Presence:
         if not self._failures.never:
             working, until_s = self._failures.at(clients, now_s)
             next_s = np.where(working, next_s, np.maximum(next_s, until_s))
-        if self._batteries is not None:
-            low = ~self._batteries.can_take_part(clients)
-            unknown = clients[low & (self._ready_s[clients] <= now_s)]
-            self._ready_s[unknown] = self._batteries.ready_s(unknown, self._idle_w[unknown])
-            next_s[low] = np.maximum(next_s[low], self._ready_s[clients[low]])
+        if self.charge is not None:
+            next_s = np.maximum(next_s, self.charge.ready_s(clients, now_s))
         return next_s
 
     def anybody(self, now_s: float) -> bool:
         """Whether any client at all is there, or ever will be."""
-        clients = np.arange(self._idle_w.size)
+        clients = np.arange(self._num_clients)
         there, next_s = self.there(clients, now_s), self.next_s(clients, now_s)
         return bool((there | np.isfinite(next_s)).any())
 
     def level(self, clients: IntArray) -> FloatArray:
         """Charge over capacity when each was last looked at; NaN for mains power."""
-        if self._batteries is None:
+        if self.charge is None:
             return np.full(clients.size, np.nan)
-        return self._batteries.level(clients)
-
-    def settle(self, clients: IntArray, now_s: float) -> IntArray:
-        """Let those that are free idle until now; who of them has been off meanwhile."""
-        if self._batteries is None:
-            return clients[:0]
-        free = clients[self._batteries.time_s[clients] < now_s]
-        flow = self._batteries.advance(free, now_s, self._idle_w[free])
-        self._unmet_j[free] += flow.unmet_j
-        return clients[self._unmet_j[clients] > 0]
-
-    def spend(
-        self, clients: IntArray, start_s: FloatArray, end_s: FloatArray, joules: FloatArray
-    ) -> None:
-        """Draw what a message beside their turns takes; a battery that is empty gives nothing."""
-        if self._batteries is None:
-            return
-        lasts_s = end_s - start_s
-        active_w = np.divide(joules, lasts_s, out=np.zeros(clients.size), where=lasts_s > 0)
-        for until_s, load_w in ((start_s, 0.0), (end_s, active_w)):
-            flow = self._batteries.advance(clients, until_s, self._idle_w[clients] + load_w)
-            self._unmet_j[clients] += flow.unmet_j
-
-    def take_unmet_j(self, clients: IntArray) -> FloatArray:
-        """Joules of idle power that empty batteries did not give; each is told once."""
-        if self._batteries is None:
-            return np.zeros(clients.size)
-        unmet_j = self._unmet_j[clients]
-        self._unmet_j[clients] = 0.0
-        return unmet_j
+        return self.charge.level(clients)
 
     def turns(
         self, clients: IntArray, plan: TurnPlan, now_s: float, server_fails_s: float
@@ -170,8 +130,8 @@ class Presence:
         """
         never = np.full(clients.size, np.inf)
         if self._untroubled and server_fails_s == np.inf:
-            return Outcome(plan, never, ~plan.download_failed, [])
-        plan, leaves_s, mishaps = self._with_absences(clients, plan, now_s)
+            return Outcome(plan, never, ~plan.download_failed, never, [])
+        plan, leaves_s, stays_s, mishaps = self._with_absences(clients, plan, now_s)
         if np.isfinite(server_fails_s):
             plan = plan.unheard_after(server_fails_s, now_s)
         times_s = np.stack(plan.times_s(now_s))
@@ -181,13 +141,16 @@ class Presence:
         soon_s = np.nextafter(now_s, np.inf)
         fails_s = np.maximum(self._failures.at(clients, now_s)[1], soon_s)
         stops_s = np.minimum(leaves_s, fails_s)
-        empty_s = self._discharge(clients, plan, times_s, stops_s)
+        stays_s = np.minimum(stays_s, fails_s)
+        empty_s = never
+        if self.charge is not None:
+            empty_s = self.charge.discharge(clients, plan, times_s, stops_s)
         causes_s = np.stack([leaves_s, fails_s, empty_s])
         stops_s, cause = causes_s.min(axis=0), causes_s.argmin(axis=0)
         stage = (times_s[1:] <= stops_s).sum(axis=0)
         cut = np.flatnonzero(stage < len(STAGES))
         if not cut.size:
-            return Outcome(plan, never, ~plan.download_failed, mishaps)
+            return Outcome(plan, never, ~plan.download_failed, stays_s, mishaps)
         share = np.ones(clients.size)
         begun_s, done_s = times_s[stage[cut], cut], times_s[stage[cut] + 1, cut]
         share[cut] = (stops_s[cut] - begun_s) / (done_s - begun_s)
@@ -198,7 +161,7 @@ class Presence:
             befallen = int(clients[place]), int(cause[place]), float(stops_s[place])
             mishaps.append(self.mishap(*befallen, int(stage[place])))
         computed = ~plan.download_failed & (stage >= 2)
-        return Outcome(plan.cut(stage, share), stops_s, computed, mishaps)
+        return Outcome(plan.cut(stage, share), stops_s, computed, stays_s, mishaps)
 
     def stops_s(self, clients: IntArray, now_s: float) -> tuple[FloatArray, IntArray]:
         """When turns that begin now end, if they are not over by then (inf), by which of `CAUSES`.
@@ -221,20 +184,21 @@ class Presence:
 
     def _with_absences(
         self, clients: IntArray, plan: TurnPlan, now_s: float
-    ) -> tuple[TurnPlan, FloatArray, list[Mishap]]:
-        """The plan with its pauses, when clients leave for good, and every pause."""
+    ) -> tuple[TurnPlan, FloatArray, FloatArray, list[Mishap]]:
+        """The plan with its pauses, when clients leave for good, and next, and every pause."""
         leaves_s, pauses = np.full(clients.size, np.inf), list[Mishap]()
         if self._leaving == "ignore":
-            return plan, leaves_s, pauses
+            return plan, leaves_s, leaves_s, pauses
         until_s = self._availability.until_s(clients, now_s, self._streams)
         until_s = np.maximum(until_s, np.nextafter(now_s, np.inf))
         if self._leaving == "abort":
-            return plan, until_s, pauses
+            return plan, until_s, until_s, pauses
         stages_s = np.stack([plan.download_s, plan.compute_s, plan.upload_s])
         stages_s[1:] *= ~plan.download_failed
         for place in np.flatnonzero(now_s + stages_s.sum(axis=0) > until_s).tolist():
             client = int(clients[place])
-            leaves_s[place] = self._stretch(client, stages_s[:, place], now_s, pauses)
+            for_good_s, next_s = self._stretch(client, stages_s[:, place], now_s, pauses)
+            leaves_s[place], until_s[place] = for_good_s, next_s
         download_s, compute_s, upload_s = stages_s
         failed = plan.download_failed
         paused = replace(
@@ -243,13 +207,13 @@ class Presence:
             compute_s=np.where(failed, plan.compute_s, compute_s),
             upload_s=np.where(failed, plan.upload_s, upload_s),
         )
-        return paused, leaves_s, pauses
+        return paused, leaves_s, until_s, pauses
 
     def _stretch(
         self, client: int, stages_s: FloatArray, now_s: float, pauses: list[Mishap]
-    ) -> float:
-        """Add a client's absences to its stages; when it leaves never to come back (inf: never)."""
-        at_s = now_s
+    ) -> tuple[float, float]:
+        """Add a client's absences to its stages; when it leaves never to come back, and next."""
+        at_s = leaves_s = now_s
         for stage, lasts_s in enumerate(stages_s.tolist()):
             begun_s, left_s = at_s, lasts_s
             while True:
@@ -262,14 +226,14 @@ class Presence:
                 away_s = self._away_s(client, "unavailable", leaves_s)
                 if away_s == np.inf:
                     stages_s[stage] = leaves_s + left_s - begun_s
-                    return leaves_s
+                    return leaves_s, leaves_s
                 if away_s > 0:
                     pause = Mishap(client, "unavailable", leaves_s, STAGES[stage], away_s, True)
                     pauses.append(pause)
                 at_s = leaves_s + away_s
             at_s += left_s
             stages_s[stage] = at_s - begun_s
-        return np.inf
+        return np.inf, leaves_s
 
     def _away_s(self, client: int, cause: str, time_s: float) -> float:
         """How long a client that is stopped at `time_s` is away."""
@@ -281,23 +245,3 @@ class Presence:
         if self._availability.available(who, time_s, self._streams)[0]:
             return 0.0
         return float(self._availability.next_s(who, time_s, self._streams)[0]) - time_s
-
-    def _discharge(
-        self, clients: IntArray, plan: TurnPlan, times_s: FloatArray, stops_s: FloatArray
-    ) -> FloatArray:
-        """Draw what turns take until they end or stop; when a battery ran empty before (or inf)."""
-        batteries, empty_s = self._batteries, np.full(clients.size, np.inf)
-        if batteries is None:
-            return empty_s
-        self.settle(clients, float(times_s[0, 0]))
-        for stage, joules in enumerate((plan.download_j, plan.compute_j, plan.upload_j)):
-            lasts_s = times_s[stage + 1] - times_s[stage]
-            active_w = np.divide(joules, lasts_s, out=np.zeros(clients.size), where=lasts_s > 0)
-            load_w = self._idle_w[clients] + active_w
-            end_s = np.maximum(np.minimum(times_s[stage + 1], stops_s), batteries.time_s[clients])
-            end_s = np.where(np.isfinite(empty_s), batteries.time_s[clients], end_s)
-            dry_s = batteries.foresee(clients, end_s, load_w).empty_s
-            batteries.advance(clients, np.minimum(end_s, dry_s), load_w)
-            empty_s = np.minimum(empty_s, dry_s)
-        batteries.switch_off(clients[np.isfinite(empty_s)])
-        return empty_s

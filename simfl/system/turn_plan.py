@@ -22,10 +22,10 @@ class TurnPlan:
     `download_failed`, the client has nothing to train: its turn ends with the download and the
     later columns hold what would have followed; where `upload_failed`, nothing arrives.
 
-    Of the radio's own states, promotions are within `download_j` and `upload_j`. Its tails take
-    `idle_tail_j` in the wait before the turn and `compute_tail_j` during the computation, neither
-    within any other column. `radio_idle_s` says how long before the turn's end its last message
-    ended: what the next turn, `wait_s` later, is planned with is `radio_idle_s + wait_s`.
+    Of the radio's own states, promotions are within `download_j` and `upload_j`; its tail takes
+    `compute_tail_j` during the computation, within no other column. `radio_idle_s` says how long
+    before the turn's end its last message ended: the next turn, `wait_s` later, is planned with
+    `radio_idle_s + wait_s`.
     """
 
     frequency_hz: FloatArray
@@ -49,7 +49,6 @@ class TurnPlan:
     up_lost_bytes: IntArray
     upload_failed: NDArray[np.bool_]
     upload_promotion_j: FloatArray
-    idle_tail_j: FloatArray
     compute_tail_j: FloatArray
     radio_idle_s: FloatArray
 
@@ -140,7 +139,6 @@ class TurnPlan:
         compute: ComputeCost,
         upload: WireTransfer,
         *,
-        idle_tail_j: FloatArray,
         compute_tail_j: FloatArray,
         radio_idle_s: FloatArray,
     ) -> TurnPlan:
@@ -167,7 +165,6 @@ class TurnPlan:
             up_lost_bytes=upload.lost_bytes,
             upload_failed=upload.failed,
             upload_promotion_j=upload.promotion_j,
-            idle_tail_j=idle_tail_j,
             compute_tail_j=compute_tail_j,
             radio_idle_s=radio_idle_s,
         )

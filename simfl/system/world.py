@@ -214,17 +214,13 @@ class World:
             cycles,
             compute,
             upload,
-            idle_tail_j=self.tail_j(asked, 0.0, before_s),
-            compute_tail_j=self.tail_j(asked, begun_s, computed_s),
-            radio_idle_s=np.where(upload.wire_bytes > 0, 0.0, computed_s),
+            compute_tail_j=self.messenger.tail_j(asked, begun_s, computed_s),
+            radio_idle_s=np.where(
+                download.failed,
+                download.silent_s,
+                np.where(upload.wire_bytes > 0, upload.silent_s, computed_s),
+            ),
         )
-
-    def tail_j(self, clients: ArrayLike, begin_s: ArrayLike, end_s: ArrayLike) -> FloatArray:
-        """Joules of each radio's tail from `begin_s` to `end_s` seconds after its last message.
-
-        inf, no message so far, has no tail.
-        """
-        return self.messenger.tail_j(_indices(clients), begin_s, end_s)
 
     def access_transfer(
         self,
@@ -244,13 +240,18 @@ class World:
         )
 
     def backhaul_transfer(
-        self, edge: ArrayLike, counter: ArrayLike, raw_bytes: ArrayLike, uplink: bool
+        self,
+        edge: ArrayLike,
+        counter: ArrayLike,
+        raw_bytes: ArrayLike,
+        uplink: bool,
+        radio_idle_s: ArrayLike = 0.0,
     ) -> WireTransfer:
         """Cost of a message between an edge and the cloud; `active_j` is the edge's end.
 
         `counter` counts the edge's messages in this direction (it addresses the noise).
         """
-        return self.messenger.backhaul(edge, counter, raw_bytes, uplink)
+        return self.messenger.backhaul(edge, counter, raw_bytes, uplink, radio_idle_s)
 
     def aggregate(
         self, tier: Literal["edge", "cloud"], flops: ArrayLike, bytes_moved: ArrayLike

@@ -38,13 +38,13 @@ def outages(works_s: float, broken_s: float) -> dict[str, Any]:
 def faulty(
     protocol: str | Mapping[str, Any], *, versions: int = 12, seed: int = 3, **population: Any
 ) -> Scenario:
-    """Timing-only rounds on the small population, with these keys of it changed; 2 s at most."""
+    """Timing-only rounds on the small population, with these keys of it changed; 3 s at most."""
     chosen = PROTOCOLS[protocol] if isinstance(protocol, str) else protocol
     return small(
         protocol=chosen,
         algorithm=TIMING,
         population=population,
-        stop={"versions": versions, "time_s": 2.0},
+        stop={"versions": versions, "time_s": 3.0},
         seed=seed,
     )
 

@@ -23,8 +23,8 @@ EVERYTHING: dict[str, Any] = {
         "edge_servers": outages(1.0, 0.1),
         "cloud_link": outages(0.5, 0.05),
     },
-    # Half a joule at most of a phone; those of the boards are on mains power.
-    "batteries": {"initial": [1e-6, 1e-5], "lowest": 1e-6, "charge_w": 0.0},
+    # Two joules at most of a phone; those of the boards are on mains power.
+    "batteries": {"initial": [1e-6, 4e-5], "lowest": 1e-6, "charge_w": 0.0},
 }
 
 

@@ -174,7 +174,7 @@ def test_details_break_the_energy_down(by_hand):
 def test_clients_table_adds_up_per_device(by_hand):
     """Seconds by state fill the horizon; joules are those of the client's rows."""
     clients = by_hand.clients.set_index("client")
-    states = [f"{state}_s" for state in ("download", "compute", "upload", "idle")]
+    states = [f"{state}_s" for state in ("download", "compute", "upload", "tail", "idle")]
 
     assert clients[states].sum(axis=1).tolist() == pytest.approx([14.5, 14.5])
     assert clients["compute_s"].tolist() == pytest.approx([2.0, 4.0])

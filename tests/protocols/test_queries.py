@@ -26,7 +26,7 @@ PROTOCOLS = {
 
 def query_rows(events):
     """The rows of queries, and those of turns."""
-    clients = events[events["client"].notna() & (events["kind"] != "idle")]
+    clients = events[events["client"].notna() & ~events["kind"].isin(["idle", "tail"])]
     asked = clients["detail"].str.contains('"query"')
     return clients[asked], clients[~asked]
 

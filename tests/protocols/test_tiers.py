@@ -80,16 +80,17 @@ def test_edge_servers_start_from_the_clouds_weights(tmp_path):
 def test_a_late_model_moves_the_cloud_by_its_share(staleness, weight, tmp_path):
     """The card's anchors on a merge: w = 0 and w_m = 1 give w = xi, by ell = 0.2 and k = 0.9.
 
-    Four edge servers of one client are dispatched together, so that the n-th to arrive is n - 1
-    versions late; all models but its own are zeros.
+    Four edge servers of one client each, with equal hardware, are dispatched together, so that the
+    n-th to arrive is n - 1 versions late; all models but its own are zeros.
     """
+    equal = [{"device": "rpi_4b", "link": "wifi5_ac", "share": 1.0}]
     file = tmp_path / "own.py"
     file.write_text(PLUGINS)
 
     def versions(client):
         scenario = small(
             data={"partition": "iid"},
-            population={"clients": 4, "edges": 4},
+            population={"clients": 4, "edges": 4, "groups": equal},
             algorithm={"name": f"{file}:OnesFrom", "client": client},
             protocol={**ONE_ROUND, "concurrency": 4},
             decisions={"staleness": {"name": "exponential", "initial": 0.2, "base": 0.9}},

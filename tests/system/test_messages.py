@@ -104,12 +104,16 @@ def test_repetitions_by_hand() -> None:
 
 
 def test_a_message_that_never_arrives() -> None:
-    """Two attempts in vain: 1 s, 1 s wait, 1 s, 2 s wait; all bytes are lost."""
+    """Two attempts in vain: 1 s, 1 s wait, 1 s, 2 s wait; all bytes are lost.
+
+    The radio is in its tail, at 0.25 W, in both waits.
+    """
     lost = messages(RADIO, MEGABYTES, 0.0, MessageLoss(1.0, 1.0, 2, 2.0))
 
     assert lost.failed[0]
     assert float(lost.duration_s[0]) == pytest.approx(5.0)
-    assert float(lost.active_j[0]) == pytest.approx(4.0 + 0.25)
+    assert float(lost.active_j[0]) == pytest.approx(4.0 + 0.25 + 0.5)
+    assert float(lost.silent_s[0]) == 2.0
     assert int(lost.lost_bytes[0]) == 2 * 10**6
 
 

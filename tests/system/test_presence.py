@@ -209,9 +209,10 @@ def test_a_battery_that_runs_empty_ends_the_turn() -> None:
     # Off from 5 to 50 s, then 4 W more than it needs, until 10 J are there.
     assert one.next_s(np.array([0]), 20.0)[0] == pytest.approx(52.5)
     assert one.there(np.array([0]), 53.0)[0]
-    assert one.settle(np.array([0]), 53.0).tolist() == [0]
-    assert one.take_unmet_j(np.array([0]))[0] == pytest.approx(45.0)
-    assert one.take_unmet_j(np.array([0]))[0] == 0.0
+    assert one.charge.settle(np.array([0]), 53.0).tolist() == [0]
+    waited = np.array([0]), np.array([53.0]), np.array([False])
+    assert one.charge.unmet_j(*waited)[0] == pytest.approx(45.0)
+    assert one.charge.unmet_j(*waited)[0] == 0.0
     assert one.level(np.array([0]))[0] == pytest.approx(0.12)
 
 

@@ -28,6 +28,11 @@ class SharedMessage:
     network_j: float
 
     @property
+    def silent_s(self) -> float:
+        """How long before the end of it the last attempt was over."""
+        return self.gaps[-1][0] if self.failed else 0.0
+
+    @property
     def lost_bytes(self) -> int:
         """Bytes sent in vain."""
         return (self.attempts - (self.attempts > 0 and not self.failed)) * self.size_bytes

@@ -1,0 +1,170 @@
+"""What devices do between their activities: a radio's tail after the last message, then nothing.
+
+After a message a radio stays awake for its link's tail. The next message cuts the tail short, and
+needs no promotion then; so do the end of the run, and whatever turns the device off or takes it
+away. How long a tail was is known when it is over: it is booked then, as is the waiting after it
+when that ends.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from simfl.eventlog import EventLog
+from simfl.eventlog.kinds import KIND_INDEX
+from simfl.eventrows import Columns, make_rows
+from simfl.protocols.clock import Clock
+from simfl.system.charge import Charge
+from simfl.system.link_columns import LinkColumns
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+class Resting:
+    """Since when devices have been free, and until when their radios are awake.
+
+    Devices are numbered from 0, which is `first_actor` of the log; `radios` has one entry for each,
+    and `edge` that column of its rows. `charge` is that of their batteries; None: mains power.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        clock: Clock,
+        first_actor: int,
+        radios: LinkColumns,
+        edge: ArrayLike = -1,
+        charge: Charge | None = None,
+    ) -> None:
+        count = radios.tail_s.size
+        self._log = log
+        self._clock = clock
+        self._first_actor = first_actor
+        self._idle_w = log.accounts.power_idle_w[first_actor : first_actor + count]
+        self._tail_s, self._tail_w = radios.tail_s, radios.tail_w
+        self._edge = np.broadcast_to(np.asarray(edge), (count,))
+        self._charge = charge
+        self._sleeps = bool((radios.tail_s + radios.promotion_s).any())
+        self._free_s: FloatArray = np.zeros(count)
+        # When a radio's last message ended, and until when it is awake.
+        self._message_s: FloatArray = np.full(count if self._sleeps else 0, -np.inf)
+        self._awake_s = self._message_s.copy()
+        # Those whose tails are not booked, each once.
+        self._in_tail: IntArray = np.zeros(0, dtype=np.int64)
+        self._listed = np.zeros(self._awake_s.size, dtype=bool)
+        self._soonest_s = np.inf
+        if self._sleeps:
+            log.accounts.spending(self._spent_j)
+            log.before_writing(self.settle)
+
+    def free_s(self, who: IntArray) -> FloatArray:
+        """Since when they have been free, or when they will be; inf: nobody knows yet."""
+        return self._free_s[who]
+
+    def waiting(self, now_s: float) -> IntArray:
+        """Who has been free since before `now_s`, as far as that is not booked."""
+        return np.flatnonzero(self._free_s < now_s)
+
+    def radio_idle_s(self, who: IntArray, at_s: FloatArray | float) -> FloatArray:
+        """Seconds since their last messages, as `World.plan_turns` wants it; inf: radios asleep."""
+        if not self._sleeps:
+            return np.zeros(who.size)
+        # Not longer than the tail, for a rounding error.
+        since_s = np.minimum(at_s - self._message_s[who], self._tail_s[who])
+        return np.where(self._awake_s[who] >= at_s, since_s, np.inf)
+
+    def tail_j(self, who: IntArray, until_s: float) -> FloatArray:
+        """Joules of their radios' tails from now to `until_s`, while they do something else."""
+        if not self._sleeps:
+            return np.zeros(who.size)
+        lasts_s = np.minimum(self._awake_s[who], until_s) - self._clock.now_s
+        return self._tail_w[who] * np.maximum(lasts_s, 0.0)
+
+    def busy(self, who: IntArray, until_s: FloatArray | float) -> None:
+        """They do something until then; book what they did before (`until_now`) first."""
+        self._free_s[who] = until_s
+
+    def free(
+        self,
+        who: IntArray,
+        from_s: FloatArray | float,
+        radio_idle_s: FloatArray | float,
+        stays_s: FloatArray | float = np.inf,
+    ) -> None:
+        """They rest from `from_s` on, now or later; their last messages ended so long before.
+
+        Radios that are off (inf) have no tail, and none lasts beyond `stays_s`.
+        """
+        self._free_s[who] = from_s
+        if not self._sleeps:
+            return
+        begun_s, tail_w = self._free_s[who], self._tail_w[who]
+        message_s = begun_s - radio_idle_s
+        awake_s = np.minimum(message_s + self._tail_s[who], stays_s)
+        if self._charge is not None:
+            awake_s = self._charge.tails_end_s(who, begun_s, awake_s, tail_w)
+        self._message_s[who], self._awake_s[who] = message_s, awake_s
+        tailing = awake_s > begun_s
+        fresh = who[tailing & ~self._listed[who]]
+        self._listed[fresh] = True
+        self._in_tail = np.concatenate([self._in_tail, fresh])
+        self._soonest_s = min(self._soonest_s, float(awake_s[tailing].min(initial=np.inf)))
+
+    def settle(self, now_s: float) -> None:
+        """Book the tails that are over by now."""
+        if now_s < self._soonest_s:
+            return
+        who = self._in_tail
+        over = self._awake_s[who] <= now_s
+        ended, self._in_tail = who[over], who[~over]
+        self._listed[ended] = False
+        self._soonest_s = float(self._awake_s[self._in_tail].min(initial=np.inf))
+        # Who is under way again has booked its tail already.
+        ended = ended[self._free_s[ended] < self._awake_s[ended]]
+        self._log.add(self._rows(ended, self._awake_s[ended], np.ones(ended.size, dtype=bool)))
+        self._free_s[ended] = self._awake_s[ended]
+
+    def until_now(self, who: IntArray) -> Columns:
+        """The rows of what they have done until now, those of them that are free."""
+        now_s = self._clock.now_s
+        self.settle(now_s)
+        waited = who[self._free_s[who] < now_s]
+        in_tail = np.zeros(waited.size, dtype=bool)
+        if self._sleeps:
+            in_tail = self._awake_s[waited] > self._free_s[waited]
+        rows = self._rows(waited, np.full(waited.size, now_s), in_tail)
+        self._free_s[waited] = now_s
+        return rows
+
+    def _rows(self, who: IntArray, until_s: FloatArray, in_tail: NDArray[np.bool_]) -> Columns:
+        """Tails and waits until then; batteries that were empty did not give all of it."""
+        since_s = self._free_s[who]
+        duration_s = until_s - since_s
+        extra_j = np.where(in_tail, self._tail_w[who], 0.0) * duration_s
+        detail: list[str | None] = [None] * who.size
+        if self._charge is not None:
+            unmet_j = self._charge.unmet_j(who, until_s, in_tail)
+            extra_j = extra_j - unmet_j
+            for place in np.flatnonzero(unmet_j).tolist():
+                detail[place] = f'{{"unmet_j": {float(unmet_j[place])!r}}}'
+        return make_rows(
+            who.size,
+            kind=np.where(in_tail, KIND_INDEX["tail"], KIND_INDEX["idle"]),
+            actor=self._first_actor + who,
+            edge=self._edge[who],
+            start_s=since_s,
+            time_s=until_s,
+            duration_s=duration_s,
+            energy_j=self._idle_w[who] * duration_s + extra_j,
+            extra_j=extra_j,
+            detail=detail,
+        )
+
+    def _spent_j(self) -> float:
+        """Of tails that are not booked, beyond idle power."""
+        who = self._in_tail
+        until_s = np.minimum(self._awake_s[who], self._clock.now_s)
+        lasted_s = np.maximum(until_s - self._free_s[who], 0.0)
+        return float((self._tail_w[who] * lasted_s).sum())

@@ -1,0 +1,123 @@
+"""Clients' batteries over their turns and between them.
+
+Choices
+1. A client whose battery is empty is off: its idle power is not drawn, its radio is asleep.
+2. A battery that runs empty in mid-turn ends the turn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simfl.system.battery import Batteries, BoolArray
+from simfl.system.cost import FloatArray, IntArray
+from simfl.system.turn_plan import TurnPlan
+
+
+class Charge:
+    """What is left of every client's battery, each known at a time of its own.
+
+    `idle_w` is what each draws while it does nothing.
+    """
+
+    def __init__(self, batteries: Batteries, idle_w: FloatArray) -> None:
+        self._batteries = batteries
+        self._idle_w = idle_w
+        # Joules that were wanted of empty batteries: while clients waited, and in radios' tails.
+        self._unmet_j: FloatArray = np.zeros((2, idle_w.size))
+        # What a radio's tail draws, until when, and whether the battery is empty then.
+        self._tail_w: FloatArray = np.zeros(idle_w.size)
+        self._tail_ends_s: FloatArray = np.zeros(idle_w.size)
+        self._dries: BoolArray = np.zeros(idle_w.size, dtype=bool)
+        # What is known of a client that cannot take part stays true until it can.
+        self._ready_s: FloatArray = np.zeros(idle_w.size)
+
+    def level(self, clients: IntArray) -> FloatArray:
+        """Charge over capacity when each was last looked at."""
+        return self._batteries.level(clients)
+
+    def can_take_part(self, clients: IntArray, now_s: float) -> BoolArray:
+        """Whether each is charged enough now, or being charged."""
+        self.settle(clients, now_s)
+        return self._batteries.can_take_part(clients)
+
+    def ready_s(self, clients: IntArray, now_s: float) -> FloatArray:
+        """Before when none of them can take part; inf: never."""
+        ready_s = np.full(clients.size, now_s)
+        low = ~self._batteries.can_take_part(clients)
+        unknown = clients[low & (self._ready_s[clients] <= now_s)]
+        self._ready_s[unknown] = self._batteries.ready_s(unknown, self._idle_w[unknown])
+        ready_s[low] = self._ready_s[clients[low]]
+        return ready_s
+
+    def settle(self, clients: IntArray, now_s: float) -> IntArray:
+        """Let those that are free rest until now; who of them has been off meanwhile."""
+        self._rest(clients, np.full(clients.size, now_s))
+        return clients[(self._unmet_j[:, clients] > 0).any(axis=0)]
+
+    def spend(
+        self, clients: IntArray, start_s: FloatArray, end_s: FloatArray, joules: FloatArray
+    ) -> None:
+        """Draw what a message beside their turns takes; a battery that is empty gives nothing."""
+        lasts_s = end_s - start_s
+        active_w = np.divide(joules, lasts_s, out=np.zeros(clients.size), where=lasts_s > 0)
+        for until_s, load_w in ((start_s, 0.0), (end_s, active_w)):
+            flow = self._batteries.advance(clients, until_s, self._idle_w[clients] + load_w)
+            self._unmet_j[0, clients] += flow.unmet_j
+
+    def unmet_j(self, clients: IntArray, until_s: FloatArray, in_tail: BoolArray) -> FloatArray:
+        """Joules that empty batteries did not give to clients that rested until then; told once.
+
+        `in_tail`: to their radios' tails, or else while they waited.
+        """
+        self._rest(clients, until_s)
+        which = in_tail.astype(np.int64)
+        unmet_j = self._unmet_j[which, clients]
+        self._unmet_j[which, clients] = 0.0
+        return unmet_j
+
+    def tails_end_s(
+        self, clients: IntArray, from_s: FloatArray, until_s: FloatArray, tail_w: FloatArray
+    ) -> FloatArray:
+        """Until when batteries keep radios awake that would be so from `from_s` to `until_s`.
+
+        A tail draws `tail_w` beyond idle power. A client that is off has none.
+        """
+        until_s = np.where(self._batteries.off[clients], -np.inf, until_s)
+        load_w = self._idle_w[clients] + tail_w
+        empty_s = self._batteries.foresee(clients, np.maximum(until_s, from_s), load_w).empty_s
+        self._dries[clients] = empty_s < until_s
+        self._tail_w[clients] = tail_w
+        self._tail_ends_s[clients] = np.minimum(until_s, empty_s)
+        return self._tail_ends_s[clients]
+
+    def discharge(
+        self, clients: IntArray, plan: TurnPlan, times_s: FloatArray, stops_s: FloatArray
+    ) -> FloatArray:
+        """Draw what turns take until they end or stop; when a battery ran empty before (or inf)."""
+        batteries, empty_s = self._batteries, np.full(clients.size, np.inf)
+        self.settle(clients, float(times_s[0, 0]))
+        for stage, joules in enumerate((plan.download_j, plan.compute_j, plan.upload_j)):
+            lasts_s = times_s[stage + 1] - times_s[stage]
+            active_w = np.divide(joules, lasts_s, out=np.zeros(clients.size), where=lasts_s > 0)
+            load_w = self._idle_w[clients] + active_w
+            end_s = np.maximum(np.minimum(times_s[stage + 1], stops_s), batteries.time_s[clients])
+            end_s = np.where(np.isfinite(empty_s), batteries.time_s[clients], end_s)
+            dry_s = batteries.foresee(clients, end_s, load_w).empty_s
+            batteries.advance(clients, np.minimum(end_s, dry_s), load_w)
+            empty_s = np.minimum(empty_s, dry_s)
+        batteries.switch_off(clients[np.isfinite(empty_s)])
+        return empty_s
+
+    def _rest(self, clients: IntArray, until_s: FloatArray) -> None:
+        """First the tail, then nothing, of those whose batteries are not there yet."""
+        batteries = self._batteries
+        behind = batteries.time_s[clients] < until_s
+        free, end_s = clients[behind], until_s[behind]
+        tail_s = np.clip(self._tail_ends_s[free], batteries.time_s[free], end_s)
+        load_w = self._idle_w[free] + self._tail_w[free]
+        self._unmet_j[1, free] += batteries.advance(free, tail_s, load_w).unmet_j
+        dry = free[self._dries[free] & (self._tail_ends_s[free] <= end_s)]
+        batteries.switch_off(dry)
+        self._dries[dry] = False
+        self._unmet_j[0, free] += batteries.advance(free, end_s, self._idle_w[free]).unmet_j
