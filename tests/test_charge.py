@@ -16,7 +16,7 @@ from tests.protocols.faults import faulty
 from tests.small import small
 
 PHONES = {"groups": [{"device": "phone_high_sd865", "link": "lte_2021", "share": 1.0}]}
-EMPTYING = {"initial": [2e-6, 1e-5], "lowest": 1e-6, "charge_w": 0.0}
+EMPTYING = {"initial": [4e-6, 4e-5], "lowest": 1e-6, "charge_w": 0.0}
 # Plugged in a second after midnight or so, to be unplugged before the run is over.
 CHARGED = {**EMPTYING, "charge_w": 3.0, "plug_in_s": 1.0, "unplug_s": 1.5, "hours_spread_s": 0.3}
 HARVESTING = {**EMPTYING, "harvest_w": [[0.0, 0.5], [0.7, 2.0]], "harvest_spread": 0.5}
