@@ -45,7 +45,7 @@ def trace(
     with exit_codes():
         run, levels = load_run(folder), None
         if run.scenario["population"].get("batteries"):
-            from simfl.charge import battery_levels
+            from simfl.battery_levels import battery_levels
 
             levels = battery_levels(run)
         typer.echo(f"trace: {save_trace(run, out or folder / 'trace.json', levels)}")

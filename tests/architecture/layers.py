@@ -74,7 +74,7 @@ ROOMS = {
     "assembly": _room(
         f"{_BELOW_ASSEMBLY} simulation checks dealing lineage prelude", "torch numpy simpy"
     ),
-    "charge": _room("assembly eventlog runfolder scenario system.battery", "numpy pandas"),
+    "battery_levels": _room("assembly eventlog runfolder scenario system.battery", "numpy pandas"),
     "replay": _room("eventlog", "pyarrow"),
     "serialization": _room("algorithms.base learning journal", "torch numpy"),
     "results": _room("serialization", "torch"),

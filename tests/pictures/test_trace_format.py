@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import simfl
-from simfl.charge import battery_levels
+from simfl.battery_levels import battery_levels
 from simfl.cli import app
 from simfl.listing import shipped_scenarios
 from simfl.scenario import Scenario

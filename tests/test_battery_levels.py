@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import simfl
-from simfl.charge import battery_levels
+from simfl.battery_levels import battery_levels
 from simfl.protocols.clock import Stalled
 from simfl.system.battery import Batteries
 from tests.protocols.faults import faulty
