@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.3, help="per figure and repeat")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    print("updates/s; (x naive, x lean, x bound); simfl +N: with N worker processes")
+    print("updates/s; (x naive, x lean, x bound); simfl +N: with N workers (processes or threads)")
     for name in arguments.work:
         measure(name, arguments)
     goals = ", ".join(f"{name} {WORK[name].goal:g}x" for name in arguments.work)

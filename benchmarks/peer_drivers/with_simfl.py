@@ -14,7 +14,7 @@ from simfl.simulation import Options
 
 
 def main() -> None:
-    """Run it; a fourth argument is the number of worker processes."""
+    """Run it; a fourth argument is the number of workers."""
     job = Job()
     workers = int(sys.argv[4]) if len(sys.argv) > 4 else 0
     inputs = job.shards()[0][0]
