@@ -94,7 +94,8 @@ ROOMS = {
     "console": _room("runfolder scenario study protocols.publication", "rich pandas"),
     "listing": _room("registry system.catalogue system.traces eventlog suggestion", "rich"),
     "cli": _room(
-        f"{_BELOW_ASSEMBLY} assembly simulation execution charge console listing study exports",
+        f"{_BELOW_ASSEMBLY} assembly simulation execution battery_levels console listing study"
+        " exports",
         "typer rich",
     ),
     "__init__": _room("scenario execution runfolder"),
