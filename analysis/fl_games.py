@@ -55,7 +55,7 @@ from simfl.scenario import Scenario
 
 ROOT = Path(__file__).parents[1]
 ACCURACIES = ("train_accuracy", "test_accuracy")
-COSTS = ("threshold", "reached", "rounds", "time_s", "energy_j", "bytes")
+COSTS = ("reached", "rounds", "time_s", "energy_j", "bytes")
 
 FIXED_ROWS = (*BASELINES, *FIXED_GAMES, *(f"{one}_calibrated" for one in FIXED_GAMES))
 PUBLISHED = pd.read_csv(ROOT / "analysis" / "published" / "fl_games.csv", dtype=str)
@@ -263,7 +263,8 @@ def _print_accuracies(study: Study, values: pd.DataFrame, table: str) -> None:
 
 
 def _print_costs(values: pd.DataFrame) -> None:
-    """Rounds, simulated seconds, joules and bytes to equilibrium in one table."""
+    """The thresholds; rounds, simulated seconds, joules and bytes to equilibrium in one table."""
+    print_table(values, "threshold")
     print_figures(values[values["figure"].isin(COSTS)], digits=1)
 
 
