@@ -17,6 +17,22 @@ import torch
 
 from simfl.learning.workers import WorkerPool
 
+LONGEST_S = 60
+
+
+@pytest.fixture(autouse=True)
+def _time_limit() -> Iterator[None]:
+    """A lost request would be waited for without end: that fails instead."""
+
+    def stop(*_: object) -> None:
+        pytest.fail(f"not done after {LONGEST_S} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LONGEST_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
 
 def alive(process: int) -> bool:
     """Whether a process runs."""
