@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from simfl.eventlog.kinds import KINDS, STATES
 from simfl.eventlog.segments import write_parquet
+from simfl.protocols.evaluations import global_at_clients, served_at_clients
 from simfl.protocols.rewards import reward_scores
 from simfl.protocols.run import Run
 from simfl.protocols.values import Values
@@ -99,7 +100,8 @@ def _final_scores(one: Run) -> dict[str, list[float]]:
     ref, values = one.publications.latest, one.values
     if not isinstance(values, Values) or ref is None:
         return {}
-    of_all, served = values.global_at_clients(ref), values.evaluate_at_clients(ref, one.clock.now_s)
+    of_all = global_at_clients(values, ref)
+    served = served_at_clients(values, ref, one.clock.now_s)
     return {
         f"{model}_{figure}": [row[column] for row in rows]
         for model, rows in (("global", of_all), ("served", served))

@@ -82,7 +82,6 @@ class Publications:
 
         `standing` is that of an algorithm that says itself when training is over.
         """
-        evaluation = evaluation or None
         loss = evaluation["loss"] if evaluation else None
         accuracy = evaluation["accuracy"] if evaluation else None
         row = {

@@ -21,7 +21,6 @@ from simfl.protocols.clock import Clock
 from simfl.protocols.deciders import Deciders
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.departures import Departures
-from simfl.protocols.details import as_json, known
 from simfl.protocols.expectations import attainability, expectations
 from simfl.protocols.forwards import Forwards
 from simfl.protocols.losses import reported_losses
@@ -30,10 +29,11 @@ from simfl.protocols.oracle import Oracle
 from simfl.protocols.patience import UNLIMITED, Patience
 from simfl.protocols.progress import Progress
 from simfl.protocols.publication import Publications
+from simfl.protocols.publisher import Publisher
 from simfl.protocols.queries import Queries
+from simfl.protocols.scheduler import Scheduler
 from simfl.protocols.selecting import Selecting
 from simfl.protocols.servers import Servers
-from simfl.protocols.standings import standing_of
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.turns import Turns
@@ -67,7 +67,6 @@ class Run:
         checkpoint: Callable[[Values], None] | None = None,
     ) -> None:
         self.world = world
-        self._checkpoint = checkpoint
         self.values = values
         self.clock = clock
         self.log = log
@@ -82,7 +81,6 @@ class Run:
         self._members = {index: np.flatnonzero(edge == index) for index in self.edges}
         self._deciders = deciders
         self._streams = streams
-        self._scheduling_memory = deciders.scheduling.initial()
         self._servers = Servers(world, log, clock, server_failures)
         examples = np.bincount(edge, num_examples, minlength=world.num_edges).astype(float)
         self.aggregation = Aggregation(values, self._servers, deciders.staleness, examples)
@@ -94,6 +92,10 @@ class Run:
             world, moves, values, deciders.allocation, seen, data, streams, log, clock
         )
         self.forwards = Forwards(world, values, moves, clock)
+        self._scheduler = Scheduler(deciders.scheduling, self._servers, seen, streams, clock)
+        self._publisher = Publisher(
+            values, publications, moves, self._servers, log, clock, checkpoint
+        )
         self._queries = Queries(world, values, moves, seen, data, streams, clock)
         self._selecting = Selecting(
             deciders.selection,
@@ -154,7 +156,8 @@ class Run:
         if concurrency is not None and owed.any():
             detail, warning = attainability(owed, expected.latency_s[:-1], concurrency)
             self.warnings += warning
-            self._note("feasibility", -1, value=float(len(detail["unattainable"])), detail=detail)
+            unattainable = float(len(detail["unattainable"]))
+            self._servers.note(None, "feasibility", detail, value=unattainable)
 
     def select(
         self,
@@ -170,16 +173,9 @@ class Run:
         their answers; who answered is still there. Raises `Stalled` where it gave up and no client
         of anybody's will ever come.
         """
-        tier = -1 if edge is None else edge
         chosen, detail = yield from self._selecting.choose(ref, clients, round_number, edge, wait_s)
-        self._note(
-            "select",
-            tier,
-            version=ref.version,
-            round=round_number,
-            value=float(chosen.size),
-            detail=detail,
-        )
+        about = {"version": ref.version, "round": round_number, "value": float(chosen.size)}
+        self._servers.note(edge, "select", detail, **about)
         return chosen
 
     def turns(
@@ -240,29 +236,7 @@ class Run:
 
     def schedule(self, idle: NDArray[np.bool_], round_number: int) -> int:
         """Which idle edge server the cloud dispatches now."""
-        view = self.observations.edges(self.clock.now_s, round_number, idle.copy())
-        rng = self._streams.generator("scheduling", 0, round_number)
-        scheduling = self._deciders.scheduling
-        self._scheduling_memory, picked, detail = scheduling.decide(
-            self._scheduling_memory, view, rng
-        )
-        edge = int(picked)
-        if edge not in np.flatnonzero(idle):
-            raise ValueError(f"{type(scheduling).__name__} picked edge server {edge}, not idle")
-        self._note(
-            "schedule",
-            -1,
-            round=round_number,
-            value=float(edge),
-            about_edge=edge,
-            detail={
-                "idle": np.flatnonzero(idle),
-                "estimated_latency_s": known(view.estimated_latency_s),
-                **{name: known(column) for name, column in self.observations.posterior().items()},
-                **detail,
-            },
-        )
-        return edge
+        return self._scheduler.next(idle, round_number)
 
     def publish(
         self,
@@ -273,48 +247,18 @@ class Run:
         staleness: int,
         edge: int | None = None,
     ) -> bool:
-        """A new global version is out; whether the run ends with it."""
-        now_s, evaluation = self.clock.now_s, None
+        """A new global version is out; whether the run ends with it (`Publisher.publish`)."""
         self._progress.version()
-        standing = standing_of(self.values, ref) if isinstance(self.values, Values) else None
-        if self.publications.due(ref.version) or (standing and standing.over):
-            evaluation = self.values.evaluate(ref, now_s)
-        if evaluation:
-            if self.publications.at_clients:
-                evaluation["own"] = self.values.evaluate_at_clients(ref, now_s)
-            self._note(
-                "evaluate",
-                -1,
-                version=ref.version,
-                round=round_number,
-                value=evaluation["accuracy"],
-                detail={"loss": evaluation["loss"]},
-            )
-        self._departures.settle()
-        self.log.advance(now_s)
-        if self._checkpoint is not None and isinstance(self.values, Values):
-            self._checkpoint(self.values)
-        return self.publications.add(
-            ref,
-            evaluation,
-            time_s=self.clock.now_s,
-            energy_j=self.accounts.energy_j(self.clock.now_s),
-            bytes_moved=self.accounts.bytes_moved(self.clock.now_s),
-            round_number=round_number,
-            participants=participants,
-            staleness=staleness,
-            edge=edge,
-            standing=standing,
-            jobs=self.values.jobs_trained,
-            wall_s=self.values.wall_s(),
+        return self._publisher.publish(
+            ref, round_number, participants, staleness=staleness, edge=edge
         )
 
     def note_start(self, edge: IntArray | None, departure: str | None) -> None:
         """Log the association, and how the run departs from its algorithm's paper."""
         if edge is not None:
-            self._note("associate", -1, detail=self._association)
+            self._servers.note(None, "associate", self._association)
         if departure is not None:
-            self._note("departure", -1, detail={"reason": departure})
+            self._servers.note(None, "departure", {"reason": departure})
 
     def close(self) -> None:
         """End the run now: book what every device waited, write the log, check the laws."""
@@ -324,17 +268,3 @@ class Run:
         self._servers.close()
         self.log.finish(now_s)
         self.laws = self.accounts.close(now_s)
-
-    def _note(
-        self,
-        kind: str,
-        edge: int,
-        *,
-        detail: Mapping[str, Any],
-        about_edge: int | None = None,
-        **columns: Any,
-    ) -> None:
-        """A row that takes no time, by an edge server or (edge -1) the cloud."""
-        actor = self.actors.cloud if edge < 0 else self.actors.edge(edge)
-        columns["edge"] = edge if about_edge is None else about_edge
-        self.log.row(kind, actor, self.clock.now_s, detail=as_json(detail), **columns)

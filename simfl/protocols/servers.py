@@ -207,10 +207,13 @@ class Servers:
         return 1.0 if left_s >= duration_s else max(left_s, 0.0) / duration_s
 
     def note(self, tier: int | None, kind: str, detail: Mapping[str, Any], **columns: Any) -> None:
-        """A row that takes no time, by edge server `tier` or the cloud (None)."""
+        """A row that takes no time, by edge server `tier` or the cloud (None).
+
+        It is about that edge server, unless `columns` name another.
+        """
         actor = self._log.actors.cloud if tier is None else self._log.actors.edge(tier)
-        edge = -1 if tier is None else tier
-        self._log.row(kind, actor, self._clock.now_s, edge=edge, detail=as_json(detail), **columns)
+        columns = {"edge": -1 if tier is None else tier, **columns}
+        self._log.row(kind, actor, self._clock.now_s, detail=as_json(detail), **columns)
 
     def close(self) -> None:
         """Book what every server waited until now."""

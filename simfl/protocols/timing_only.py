@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,14 +103,6 @@ class TimingOnly:
     def wall_s(self) -> dict[str, float]:
         """Nothing is spent on learning."""
         return {}
-
-    def evaluate(self, ref: StateRef, now_s: float) -> dict[str, Any]:
-        """There is nothing to evaluate."""
-        return {}
-
-    def evaluate_at_clients(self, ref: StateRef, now_s: float) -> list[list[float]]:
-        """There is nothing to evaluate."""
-        return []
 
 
 def _empty(version: int) -> StateRef:

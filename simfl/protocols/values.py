@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Work
 from simfl.journal import Journal, Snapshot, make_key
-from simfl.learning.evaluate import Evaluator, mean_scores, scores_at_clients
-from simfl.learning.job import LocalJob, Memory, Price, Update
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import LocalJob, Price, Update
 from simfl.learning.network import Network
-from simfl.learning.parameters import Parameters, all_finite
+from simfl.learning.parameters import all_finite
 from simfl.learning.trainer import Future, Trainer
 from simfl.protocols.arrivals import arrivals, lineage
 from simfl.protocols.contributions import Contributions
@@ -65,7 +65,7 @@ class Values:
         self.evaluator = evaluator
         self.journal = journal
         self.contributions = contributions
-        self._clients = clients
+        self.clients = clients
         self._streams = streams
         self._snapshot = snapshot or Snapshot()
         self._store = store
@@ -79,7 +79,7 @@ class Values:
         seed = self._streams.seed("model")
 
         def make() -> ServerState:
-            facts = {client: self._clients[client] for client in clients}
+            facts = {client: self.clients[client] for client in clients}
             if self.algorithm.needs_contributions and self.contributions is not None:
                 facts = self.contributions.added_to(facts)
             return self.algorithm.start(self.network, facts, self.evaluator, seed)
@@ -292,55 +292,3 @@ class Values:
         for future in self._futures:
             future.save(taken.updates, taken.memories)
         return taken
-
-    def evaluate(self, ref: StateRef, now_s: float) -> dict[str, Any]:
-        """Loss and accuracy on the test set of what clients are served at `now_s`.
-
-        Keys: loss, accuracy (means over clients if the algorithm serves each its own model) and,
-        then, `served`: [loss, accuracy] per client. `flipped`: [loss, accuracy] on the data set's
-        test examples with a flipped feature, where it has them.
-        """
-        personal = self.algorithm.personal
-        jobs, chain = self._last_jobs(now_s) if personal else ({0: None}, ())
-
-        def make() -> dict[str, Any]:
-            of_each = "served" if personal else None
-            return mean_scores(self.evaluator, list(self._served(ref, jobs).values()), of_each)
-
-        return dict(self.know(("evaluate", ref.key, *([chain] if personal else [])), make))
-
-    def evaluate_at_clients(self, ref: StateRef, now_s: float) -> list[list[float]]:
-        """[loss, accuracy] of what each client is served at `now_s`, on that client's own data."""
-        jobs, chain = self._last_jobs(now_s)
-        if not self.algorithm.personal:
-            jobs, chain = dict.fromkeys(jobs), ()
-        return self._at_clients(("at clients", ref.key, chain), lambda: self._served(ref, jobs))
-
-    def _last_jobs(self, now_s: float) -> tuple[dict[int, Future | None], tuple[object, ...]]:
-        """Each client's last finished job, and what names them all in a key."""
-        jobs = {client: self.last_job(client, now_s) for client in sorted(self._clients)}
-        return jobs, tuple((client, job.key if job else None) for client, job in jobs.items())
-
-    def _served(
-        self, ref: StateRef, jobs: Mapping[int, Future | None]
-    ) -> dict[int, list[Parameters]]:
-        """What clients are served after these jobs of theirs."""
-        return {
-            client: self.algorithm.served(ref.value(), client, job.memory() if job else Memory())
-            for client, job in jobs.items()
-        }
-
-    def global_at_clients(self, ref: StateRef) -> list[list[float]]:
-        """[loss, accuracy] of the server's model on each client's own data."""
-        if not self.algorithm.personal:  # it is what everybody is served, at any time
-            return self.evaluate_at_clients(ref, np.inf)
-        key = ("global at clients", ref.key)
-        return self._at_clients(key, lambda: {n: [ref.value().weights] for n in self._clients})
-
-    def _at_clients(
-        self, key: tuple[object, ...], models: Callable[[], Mapping[int, list[Parameters]]]
-    ) -> list[list[float]]:
-        scores: list[list[float]] = self.know(
-            key, lambda: scores_at_clients(self.evaluator, models())
-        )
-        return scores

@@ -1,0 +1,84 @@
+"""A new global version comes out: it is evaluated, logged, kept for a resume, and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from simfl.eventlog import EventLog
+from simfl.protocols.clock import Clock
+from simfl.protocols.departures import Departures
+from simfl.protocols.evaluations import evaluation_of, served_at_clients
+from simfl.protocols.publication import Publications
+from simfl.protocols.servers import Servers
+from simfl.protocols.standings import standing_of
+from simfl.protocols.state_ref import StateRef
+from simfl.protocols.timing_only import TimingOnly
+from simfl.protocols.values import Values
+
+
+class Publisher:
+    """Publishes versions; `checkpoint` is called with the values of each."""
+
+    def __init__(
+        self,
+        values: Values | TimingOnly,
+        publications: Publications,
+        departures: Departures,
+        servers: Servers,
+        log: EventLog,
+        clock: Clock,
+        checkpoint: Callable[[Values], None] | None,
+    ) -> None:
+        self._values = values
+        self._publications = publications
+        self._departures = departures
+        self._servers = servers
+        self._log = log
+        self._clock = clock
+        self._checkpoint = checkpoint
+
+    def publish(
+        self,
+        ref: StateRef,
+        round_number: int,
+        participants: int,
+        *,
+        staleness: int,
+        edge: int | None = None,
+    ) -> bool:
+        """A new global version is out; whether the run ends with it."""
+        now_s, evaluation, standing = self._clock.now_s, None, None
+        if isinstance(self._values, Values):
+            standing = standing_of(self._values, ref)
+            if self._publications.due(ref.version) or (standing and standing.over):
+                evaluation = self._evaluation(self._values, ref, round_number)
+        self._departures.settle()
+        self._log.advance(now_s)
+        if self._checkpoint is not None and isinstance(self._values, Values):
+            self._checkpoint(self._values)
+        accounts = self._log.accounts
+        return self._publications.add(
+            ref,
+            evaluation,
+            time_s=now_s,
+            energy_j=accounts.energy_j(now_s),
+            bytes_moved=accounts.bytes_moved(now_s),
+            round_number=round_number,
+            participants=participants,
+            staleness=staleness,
+            edge=edge,
+            standing=standing,
+            jobs=self._values.jobs_trained,
+            wall_s=self._values.wall_s(),
+        )
+
+    def _evaluation(self, values: Values, ref: StateRef, round_number: int) -> dict[str, Any]:
+        """What is measured of a version, in the log too."""
+        now_s = self._clock.now_s
+        evaluation = evaluation_of(values, ref, now_s)
+        if self._publications.at_clients:
+            evaluation["own"] = served_at_clients(values, ref, now_s)
+        about = {"version": ref.version, "round": round_number, "value": evaluation["accuracy"]}
+        self._servers.note(None, "evaluate", {"loss": evaluation["loss"]}, **about)
+        return evaluation
