@@ -84,10 +84,22 @@ def _defined(values: pd.DataFrame) -> pd.DataFrame:
     return values.dropna(subset="value")
 
 
+def _fairness(values: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Fairness beside that of the paper's table."""
+    values = _defined(values)
+    print_table(values, "fairness", published(name), digits=2)
+    return values
+
+
+def _best_client(values: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The best client's accuracy beside that of the paper's table."""
+    print_table(values, "reward_max", published(name), scale=100, digits=2)
+    return values
+
+
 def table1(study: Study) -> pd.DataFrame:
     """Fairness of every method."""
-    values = _defined(_compared(study))
-    print_table(values, "fairness", published("table1"), digits=2)
+    values = _fairness(_compared(study), "table1")
     for figure in ("bounded_share", "ordered_pairs"):
         print_table(values[values["name"].str.startswith("fedsac")], figure, digits=2)
     return values
@@ -95,8 +107,7 @@ def table1(study: Study) -> pd.DataFrame:
 
 def table2(study: Study) -> pd.DataFrame:
     """Accuracy of the best client."""
-    values = _compared(study)
-    print_table(values, "reward_max", published("table2"), scale=100, digits=2)
+    values = _best_client(_compared(study), "table2")
     print_table(values, "reward_min", scale=100, digits=2)
     return values
 
@@ -113,16 +124,12 @@ def _ablated(study: Study) -> pd.DataFrame:
 
 def table3(study: Study) -> pd.DataFrame:
     """Fairness without each module."""
-    values = _defined(_ablated(study))
-    print_table(values, "fairness", published("table3"), digits=2)
-    return values
+    return _fairness(_ablated(study), "table3")
 
 
 def table4(study: Study) -> pd.DataFrame:
     """Accuracy of the best client without each module."""
-    values = _ablated(study)
-    print_table(values, "reward_max", published("table4"), scale=100, digits=2)
-    return values
+    return _best_client(_ablated(study), "table4")
 
 
 def _more_clients(study: Study) -> pd.DataFrame:
@@ -139,16 +146,12 @@ def _more_clients(study: Study) -> pd.DataFrame:
 
 def table5(study: Study) -> pd.DataFrame:
     """Fairness with 20, 40 and 60 clients."""
-    values = _defined(_more_clients(study))
-    print_table(values, "fairness", published("table5"), digits=2)
-    return values
+    return _fairness(_more_clients(study), "table5")
 
 
 def table6(study: Study) -> pd.DataFrame:
     """Accuracy of the best of 20, 40 and 60 clients."""
-    values = _more_clients(study)
-    print_table(values, "reward_max", published("table6"), scale=100, digits=2)
-    return values
+    return _best_client(_more_clients(study), "table6")
 
 
 def table7(study: Study) -> pd.DataFrame:
@@ -160,7 +163,7 @@ def table7(study: Study) -> pd.DataFrame:
         for beta in (2, 5, 10, 20)
     ]
     values = gather(study.run(planned), figures)
-    print_table(values, "reward_max", published("table7"), scale=100, digits=2)
+    _best_client(values, "table7")
     print_table(values, "reward_min", scale=100, digits=2)
     print_table(_defined(values), "fairness", digits=2)
     return values
