@@ -53,7 +53,7 @@ wide = point_means(phones, factors, ["phones_j"]).pivot(
 )
 print(f"\nenergy of the phones (J):\n{wide.round(2).to_string()}")
 found = paired_differences(phones, "phones_j", CAP, "max", factors)
-shown = found[[CAP, "pairs", "difference", "ci_low", "ci_high", "relative"]]
+shown = found[[CAP, "seeds", "pairs", "difference", "ci_low", "ci_high", "relative"]]
 print(f"\nphones_j against max:\n{shown.round(4).to_string(index=False)}")
 
 # %% [markdown]
@@ -63,7 +63,7 @@ print(f"\nphones_j against max:\n{shown.round(4).to_string(index=False)}")
 for factor, baseline in ((CAP, "max"), (RADIO, "wifi5_ac"), ("variant", "fedavg")):
     for figure in (ENERGY, TIME):
         found = paired_differences(runs, figure, factor, baseline, factors)
-        shown = found[[factor, "pairs", "difference", "ci_low", "ci_high", "relative"]]
+        shown = found[[factor, "seeds", "pairs", "difference", "ci_low", "ci_high", "relative"]]
         print(f"\n{figure} against {baseline}:\n{shown.round(4).to_string(index=False)}")
 
 # %% [markdown]

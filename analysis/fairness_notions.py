@@ -42,7 +42,7 @@ notions = {name: label for name, label in NOTIONS.items() if name in runs}
 # %%
 means = point_means(runs, ["variant"], list(notions)).set_index("variant")
 table = means[list(notions)]
-print(table.rename(columns=lambda name: name.rpartition(".")[2]).round(4).to_string(na_rep="-"))
+print(table.round(4).to_string(na_rep="-"))
 table.to_csv(folder / "fairness_notions.csv")
 
 # %% [markdown]
@@ -51,7 +51,7 @@ table.to_csv(folder / "fairness_notions.csv")
 # %%
 for name in notions:
     found = paired_differences(runs, name, "variant", "fedavg", ["variant"])
-    shown = found[["variant", "pairs", "difference", "ci_low", "ci_high"]]
+    shown = found[["variant", "seeds", "pairs", "difference", "ci_low", "ci_high"]]
     print(f"\n{name} against fedavg:\n{shown.round(4).to_string(index=False, na_rep='-')}")
 
 # %%

@@ -46,7 +46,7 @@ for name in (*FIGURES, "accuracy"):
 baseline = runs[BETA].iloc[0] if 0.5 not in runs[BETA].tolist() else 0.5
 for name in FIGURES:
     found = paired_differences(runs, name, BETA, baseline, factors)
-    shown = found[[BETA, "pairs", "difference", "ci_low", "ci_high", "effect_size"]]
+    shown = found[[BETA, "seeds", "pairs", "difference", "ci_low", "ci_high", "effect_size"]]
     print(f"\n{name} against beta = {baseline:g}:\n{shown.round(4).to_string(index=False)}")
     effects = main_effects(runs, name, factors)
     spread = effects.groupby("factor")["effect"].agg(lambda own: own.max() - own.min())

@@ -101,12 +101,12 @@ def _comparisons(
     # Where levels are of several types, the table has all of them as text.
     baseline = level(baseline) if level(baseline) in known else as_text(level(baseline))
     name = short_names([factor])[0]
-    columns = ["pairs", "difference (±95%)", "relative", "effect size", "verdict"]
+    columns = ["seeds", "difference (±95%)", "relative", "effect size", "verdict"]
     for metric in metrics if baseline in known else ():
         rows = [
             [
                 _cell(one[factor]),
-                str(one["pairs"]),
+                str(one["seeds"]),
                 _with_interval(one["difference"], one["ci_high"] - one["difference"]),
                 "-" if math.isnan(one["relative"]) else f"{one['relative']:+.1%}",
                 _share(one["effect_size"]),

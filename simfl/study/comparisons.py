@@ -2,7 +2,8 @@
 
 Runs with the same seed share every random draw that their difference does not touch, so the spread
 of the differences is what counts, not that of the runs (Law, Simulation Modeling and Analysis,
-chapters 10 and 11).
+chapters 10 and 11). For the same reason the settings of one seed are no independent replications: a
+seed counts once, with the mean over its settings.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ def paired_differences(
     """Every level of `factor` against `baseline`, paired by seed and all other `factors`.
 
     `table` has one row per run with the columns `seed`, `metric` and the factors; pairs in which a
-    figure is missing (NaN) are left out. One row per level other than the baseline: pairs,
+    figure is missing (NaN) are left out. One row per level other than the baseline: seeds, pairs,
     baseline_mean, mean, difference (level - baseline), ci_low and ci_high (Student's interval for
     `confidence`), relative (difference / |baseline_mean|), effect_size (Hedges' g_av of paired
     values: the mean difference over the root mean square of the two standard deviations, corrected
     for small samples; Lakens, Front. Psychol. 4:863, 2013, Eqs. 10 and 4) and p_value (paired t).
-    The interval, effect size and p need two pairs. Raises ValueError where a column is missing or
-    the factors and seed do not tell the runs apart.
+    All are over `replications`, and interval, effect size and p need two. Raises ValueError where
+    a column is missing or the factors and seed do not tell the runs apart.
     """
     others = [name for name in factors if name != factor]
     keys = ["seed", *others]
@@ -50,20 +51,32 @@ def paired_differences(
     for level in table[factor].drop_duplicates():
         if level == baseline:
             continue
-        pairs = wide[[baseline, level]].dropna().to_numpy(dtype=float)
-        rows.append({factor: level, **_compared(pairs, confidence)})
+        pairs = wide[[baseline, level]].dropna()
+        counts = {"seeds": pairs.index.unique("seed").size, "pairs": len(pairs)}
+        figures = _compared(replications(pairs).to_numpy(dtype=float), confidence)
+        rows.append({factor: level, **counts, **figures})
     return pd.DataFrame(rows)
 
 
+def replications(values: pd.DataFrame) -> pd.DataFrame:
+    """Independent rows of values that are indexed by seed and settings: the mean of each seed.
+
+    Of a single seed its settings stay as they are: what is said is then of that seed, and its
+    spread that over settings.
+    """
+    seeds = values.groupby(level="seed").mean()
+    return values if len(seeds) == 1 else seeds
+
+
 def _compared(pairs: np.ndarray, confidence: float) -> dict[str, float]:
-    """The figures of one comparison; `pairs` has the shape (pairs, 2), baseline first."""
+    """The figures of one comparison; `pairs` has the shape (count, 2), baseline first."""
     count = len(pairs)
     figures = dict.fromkeys(
         ("baseline_mean", "mean", "difference", "ci_low", "ci_high", "relative"), math.nan
     )
     figures |= {"effect_size": math.nan, "p_value": math.nan}
     if not count:
-        return {"pairs": 0, **figures}
+        return figures
     differences = pairs[:, 1] - pairs[:, 0]
     difference, base = float(differences.mean()), float(pairs[:, 0].mean())
     figures |= {"baseline_mean": base, "mean": base + difference, "difference": difference}
@@ -76,7 +89,7 @@ def _compared(pairs: np.ndarray, confidence: float) -> dict[str, float]:
         small_sample = 1 - 3 / (4 * (count - 1) - 1)
         if spread:
             figures["effect_size"] = difference / spread * small_sample
-    return {"pairs": count, **figures}
+    return figures
 
 
 def _p_value(differences: np.ndarray) -> float:

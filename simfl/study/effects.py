@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from simfl.study.comparisons import half_width
+from simfl.study.comparisons import half_width, replications
 from simfl.study.means import point_means
 
 FloatArray = NDArray[np.float64]
@@ -25,22 +25,21 @@ def main_effects(
 
     The effect of a level is the mean, over the runs that share the seed, all other factors and
     `within` (keys that were sampled), of its difference to those runs' mean; ci is half the width
-    of Student's 95 % interval of that mean. One row per factor and level: blocks (groups of such
-    runs), effect, ci. Groups in which a level or a figure is missing are left out; a factor without
-    any whole group has no rows.
+    of Student's 95 % interval over `replications`. One row per factor and level: blocks (groups of
+    such runs), effect, ci. Groups in which a level or a figure is missing are left out; a factor
+    without any whole group has no rows.
     """
     rows = []
     for factor in factors:
         others = ["seed", *within, *(name for name in factors if name != factor)]
         blocks = table.pivot(index=others, columns=factor, values=metric).dropna()
-        if blocks.shape[1] < 2:
+        if blocks.shape[1] < 2 or blocks.empty:
             continue
-        effects = blocks.sub(blocks.mean(axis=1), axis=0)
+        effects = replications(blocks.sub(blocks.mean(axis=1), axis=0))
         for level in table[factor].drop_duplicates():
             values = effects[level].to_numpy(dtype=float)
-            if values.size:
-                figures = {"blocks": values.size, "effect": float(values.mean())}
-                rows.append({"factor": factor, "level": level, **figures, "ci": half_width(values)})
+            figures = {"blocks": len(blocks), "effect": float(values.mean())}
+            rows.append({"factor": factor, "level": level, **figures, "ci": half_width(values)})
     return pd.DataFrame(rows, columns=["factor", "level", "blocks", "effect", "ci"])
 
 

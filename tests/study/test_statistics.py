@@ -49,9 +49,39 @@ def test_pairing_takes_out_what_pairs_share() -> None:
 
     one = paired_differences(runs, "y", "rule", "a", ["size", "rule"]).iloc[0]
 
-    assert one["pairs"] == 10
+    assert (one["seeds"], one["pairs"]) == (5, 10)
     assert one["ci_high"] - one["ci_low"] < 0.02
     assert verdict(one["ci_low"], one["ci_high"]) == "higher"
+
+
+def test_settings_of_a_seed_are_no_replications() -> None:
+    """Three seeds with the differences 1, 2, 3 at each of two sizes say as much as at one size."""
+    seeds = [1, 2, 3] * 2
+    runs = table(
+        seed=seeds * 2,
+        size=([1] * 3 + [2] * 3) * 2,
+        rule=["a"] * 6 + ["b"] * 6,
+        y=[0.0, 0.0, 0.0, 5.0, 5.0, 5.0, 1.0, 2.0, 3.0, 6.0, 7.0, 8.0],
+    )
+
+    twice = paired_differences(runs, "y", "rule", "a", ["size", "rule"]).iloc[0]
+    once = paired_differences(runs[runs["size"] == 1], "y", "rule", "a").iloc[0]
+
+    same = ["seeds", "difference", "ci_low", "ci_high", "p_value"]
+    assert twice[same].tolist() == once[same].tolist()
+    assert (twice["pairs"], once["pairs"]) == (6, 3)
+    effects = main_effects(runs, "y", ["size", "rule"]).set_index(["factor", "level"])
+    assert effects.loc[("rule", "b"), "ci"] == pytest.approx(4.302653 / math.sqrt(3) / 2, rel=1e-6)
+
+
+def test_a_single_seed_is_judged_over_its_settings() -> None:
+    """Differences 1 and 3 at two sizes: mean 2, error 1, t(0.975, 1) = 12.706."""
+    runs = table(seed=[7] * 4, size=[1, 2] * 2, rule=["a", "a", "b", "b"], y=[0.0, 9.0, 1.0, 12.0])
+
+    one = paired_differences(runs, "y", "rule", "a", ["size", "rule"]).iloc[0]
+
+    assert (one["seeds"], one["pairs"], one["difference"]) == (1, 2, 2.0)
+    assert one["ci_high"] == pytest.approx(2 + 12.706205, rel=1e-6)
 
 
 def test_pairs_with_a_missing_figure_are_left_out() -> None:

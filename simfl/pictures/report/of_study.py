@@ -94,7 +94,8 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     page.heading("Paired comparisons")
     page.text(
         "Each level against the baseline, paired by seed and all other factors: the difference of"
-        " runs that share their random draws, its 95 % interval, and the effect size (Hedges' g).",
+        " runs that share their random draws, its 95 % interval over the seeds, and the effect size"
+        " (Hedges' g).",
         "note",
     )
     runs, drawn, rows = study.completed, [], []
@@ -126,6 +127,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                 (
                     metric,
                     f"{row[one.factor]} against {baseline}",
+                    row["seeds"],
                     row["pairs"],
                     row["difference"],
                     row["ci_low"],
@@ -140,6 +142,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     columns = (
         "figure",
         "levels",
+        "seeds",
         "pairs",
         "difference",
         "from",
