@@ -63,7 +63,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0, result.output
     assert "8 of 8 done" in result.stderr
     differences = result.stdout.split("time_s against device rpi_4b")[1]
-    assert re.search(r"rpi_5 +│ +4 │ +-[\d.e-]+ ±[\d.e-]+ │.*│ +lower", differences)
+    assert re.search(r"rpi_5 +│ +2 │ +-[\d.e-]+ ±[\d.e-]+ │.*│ +lower", differences)
     for title in ("means", "Pareto front", "main effects", "first-order Sobol indices"):
         assert title in result.stdout
     assert len(load_study(tmp_path / "out").table) == 8
