@@ -102,7 +102,6 @@ def check_faults(scenario: Scenario, population: Any, media: Mapping[str, Any]) 
     """
     faults = population.faults
     on_access = {
-        "leaving: pause": population.leaving == "pause",
         "batteries": population.batteries is not None,
         "faults.edge_servers": faults.edge_servers is not None,
     }

@@ -198,17 +198,11 @@ class Departures:
         computed: Computed,
     ) -> Flight:
         clients, world = orders.clients, orders.world
-        stops_s, cause = self._presence.stops_s(clients, self._clock.now_s)
+        stops_s, causes = self._presence.stops_s(clients, self._clock.now_s)
 
-        def stopped(place: int, stage: int) -> None:
-            mishap = self._presence.mishap(
-                int(clients[place]), int(cause[place]), self._clock.now_s, stage
-            )
-            self._log.row(**{**mishap_row(mishap), **orders.about})
-
-        def free(place: int, silent_s: float) -> None:
+        def free(place: int, silent_s: float, stays_s: float) -> None:
             who, now_s = clients[[place]], self._clock.now_s
-            self._resting.free(who, now_s, silent_s, stops_s[place])
+            self._resting.free(who, now_s, silent_s, stays_s)
             freed, self._freed = self._freed, self._clock.env.event()
             freed.succeed()
 
@@ -236,6 +230,7 @@ class Departures:
             orders.about,
             orders.query,
             stops_s,
+            causes,
         )
-        tell = Told(received, computed, stopped, free)
-        return Stages(cohort, self._media, self._log, self._clock, tell)
+        told = Told(received, computed, free)
+        return Stages(cohort, self._presence, self._media, self._log, self._clock, told)

@@ -10,12 +10,14 @@ import simpy
 from simfl.eventlog import EventLog
 from simfl.eventrows import CUT_DETAIL
 from simfl.protocols.clock import Clock
-from simfl.protocols.crossing import Crossing
+from simfl.protocols.crossing import Bearer, Crossing
 from simfl.protocols.messages import book_message
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.sharing.base import Sharing
 from simfl.system.sharing.medium import Medium
 from simfl.system.sharing.message import SharedMessage
+
+ALWAYS_THERE = Bearer()
 
 
 class Media:
@@ -41,14 +43,16 @@ class Media:
         uplink: bool,
         about: dict[str, int],
         mark: str = "",
+        bearer: Bearer = ALWAYS_THERE,
     ) -> Generator[simpy.Event, Any, float]:
         """A message of `actor` over the medium `place`; the joules beyond idle that it took.
 
-        `about` are columns of its rows, `mark` more of their detail. No message leaves no row.
+        `about` are columns of its rows, `mark` more of their detail. No message leaves no row. An
+        interrupt, of whatever cause, breaks it off.
         """
         if not message.attempts:
             return 0.0
-        crossing = Crossing(self._clock, self._medium(place, uplink), message)
+        crossing = Crossing(self._clock, self._medium(place, uplink), message, bearer)
         self._under_way[actor] = crossing, uplink, about, mark
         try:
             yield from crossing.process()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ import simpy
 from numpy.typing import NDArray
 
 from simfl.eventlog import EventLog
+from simfl.protocols.attendance import UNAVAILABLE, Attendance
 from simfl.protocols.clock import Clock
 from simfl.protocols.flight import Flight, Late
 from simfl.protocols.media import Media
 from simfl.protocols.patience import Patience
-from simfl.protocols.turn_rows import QUERY, compute_detail
+from simfl.protocols.turn_rows import QUERY, compute_detail, mishap_row
+from simfl.system.presence import Mishap, Presence
 from simfl.system.sharing.message import SharedMessage
 from simfl.system.turn_plan import TurnPlan
 
@@ -33,7 +36,7 @@ class Cohort:
 
     `place` are the media of the clients' messages, `about` columns of all their rows, `idle_w`
     their idle powers, `radio_idle_s` the seconds since their last messages. `query` says that this
-    is no training turn. At `stops_s` (inf: never) a turn ends that is not over by then.
+    is no training turn. A turn that is not over at `stops_s` (inf: never) ends then, by `causes`.
     """
 
     clients: IntArray
@@ -46,6 +49,7 @@ class Cohort:
     about: dict[str, int]
     query: bool
     stops_s: FloatArray
+    causes: IntArray
 
 
 @dataclass(frozen=True)
@@ -53,15 +57,13 @@ class Told:
     """Who learns of what happens.
 
     `received(places)` when a download is there, `computed(places, times_s)` when a computation
-    begins that comes to its end, then; `stopped(place, stage)` when a turn is stopped, in stage 0,
-    1 or 2; `free(place, radio_idle_s)` when one is over, so long after its last message (inf: its
-    radio is off).
+    begins that comes to its end, then; `free(place, radio_idle_s, stays_s)` when a turn is over, so
+    long after its last message (inf: its radio is off), of a client that is there until then.
     """
 
     received: Callable[[IntArray], None]
     computed: Callable[[IntArray, FloatArray], None]
-    stopped: Callable[[int, int], None]
-    free: Callable[[int, float], None]
+    free: Callable[[int, float, float], None]
 
 
 class Stages(Flight):
@@ -70,6 +72,7 @@ class Stages(Flight):
     def __init__(
         self,
         cohort: Cohort,
+        presence: Presence,
         media: Media,
         log: EventLog,
         clock: Clock,
@@ -85,26 +88,34 @@ class Stages(Flight):
         self.begun_s, self.idle_w = clock.now_s, cohort.idle_w
         self._active_j = np.zeros(cohort.clients.size)
         self._message_s = clock.now_s - cohort.radio_idle_s
-        self._under_way = cohort.clients.size
+        self._under_way = np.ones(cohort.clients.size, dtype=bool)
+        self._paused = np.zeros(cohort.clients.size, dtype=bool)
+        self._attending = [
+            Attendance(client, presence, clock, partial(self._befallen, place))
+            for place, client in enumerate(cohort.clients.tolist())
+        ]
         self._changed = clock.env.event()
         self._tell: Late | None = None
         self._mark = QUERY if cohort.query else ""
         self._details = compute_detail(cohort.plan, self._mark)
-        self._stage = np.zeros(cohort.clients.size, dtype=np.int64)
         for place, stop_s in enumerate(cohort.stops_s.tolist()):
             turn = clock.env.process(self._turn(place))
             if stop_s < np.inf:
-                clock.env.process(self._stop(turn, stop_s))
+                clock.env.process(self._stop(turn, stop_s, int(cohort.causes[place])))
 
     def closed(self, patience: Patience, least: int) -> Generator[simpy.Event, Any, float]:
         """From arrival to arrival, everything that happens at a moment counting together."""
         wanted = patience.wanted(self.clients.size)
         deadline_s = self.begun_s + (patience.deadline_s or np.inf)
-        while self._under_way:
+        while self._under_way.any():
             now_s, arrived = self._clock.now_s, int(np.isfinite(self.arrives_s).sum())
-            if arrived >= least and (arrived >= wanted or now_s >= deadline_s):
+            overdue = now_s >= deadline_s
+            if arrived >= least and (arrived >= wanted or overdue):
                 break
-            ahead = np.isfinite(deadline_s) and now_s < deadline_s
+            # Beyond the deadline nobody waits for those who have gone away meanwhile.
+            if overdue and not (self._under_way & ~self._paused).any():
+                break
+            ahead = np.isfinite(deadline_s) and not overdue
             alarm = [self._clock.until(deadline_s)] if ahead else []
             yield self._clock.env.any_of([self._changed, *alarm])
             yield self._clock.gathered()
@@ -112,7 +123,7 @@ class Stages(Flight):
 
     def finished(self) -> Generator[simpy.Event, Any, None]:
         """From end to end."""
-        while self._under_way:
+        while self._under_way.any():
             yield self._changed
             yield self._clock.gathered()
 
@@ -125,48 +136,73 @@ class Stages(Flight):
         self._tell = tell
 
     def _turn(self, place: int) -> Generator[simpy.Event, Any, None]:
+        attendance = self._attending[place]
         try:
-            yield from self._go(place)
-        except simpy.Interrupt:
-            self._told.stopped(place, int(self._stage[place]))
+            yield from self._go(place, attendance)
+        except simpy.Interrupt as stopped:
+            attendance.stop(int(stopped.cause))  # type: ignore[arg-type]  # ours always has one
             self._message_s[place] = -np.inf
-        self._under_way -= 1
-        self._told.free(place, float(self._clock.now_s - self._message_s[place]))
-        changed, self._changed = self._changed, self._clock.env.event()
-        changed.succeed()
+        self._under_way[place] = False
+        silent_s = float(self._clock.now_s - self._message_s[place])
+        self._told.free(place, silent_s, attendance.stays_s(float(self._cohort.stops_s[place])))
+        self._change()
         if self._tell is not None and np.isfinite(self.arrives_s[place]):
             self._tell(np.arange(self.clients.size) == place)
 
-    def _go(self, place: int) -> Generator[simpy.Event, Any, None]:
+    def _change(self) -> None:
+        """Something has happened to those who are under way."""
+        changed, self._changed = self._changed, self._clock.env.event()
+        changed.succeed()
+
+    def _befallen(self, place: int, mishap: Mishap) -> None:
+        self._log.row(**{**mishap_row(mishap), **self._cohort.about})
+        if mishap.goes_on:
+            self._paused[place] = True
+            self._change()
+
+    def _go(self, place: int, attendance: Attendance) -> Generator[simpy.Event, Any, None]:
         """Stage by stage, as far as messages arrive."""
         download, upload = self._cohort.downloads[place], self._cohort.uploads[place]
         yield from self._message(place, download, uplink=False)
         if download.failed:
             return
-        self._stage[place] = 1
+        attendance.stage = 1
         self._told.received(np.array([place]))
-        yield self._clock.until(self._compute(place))
-        self._stage[place] = 2
+        until_s, cause = self._compute(place, attendance)
+        yield self._clock.until(until_s)
+        if cause is not None:
+            yield self._clock.gathered()
+            raise simpy.Interrupt(cause)
+        attendance.stage = 2
         yield from self._message(place, upload, uplink=True)
         if not upload.failed:
             self.arrives_s[place] = self._clock.now_s
 
-    def _stop(self, turn: simpy.Process, stop_s: float) -> Generator[simpy.Event, Any, None]:
+    def _stop(
+        self, turn: simpy.Process, stop_s: float, cause: int
+    ) -> Generator[simpy.Event, Any, None]:
         """End a turn, unless it is over by then, the moment itself included."""
         yield self._clock.until(stop_s)
         yield self._clock.gathered()
         if turn.is_alive:
-            turn.interrupt()
+            turn.interrupt(cause)
 
-    def _compute(self, place: int) -> float:
-        """Book the computation, or what is done of it before it is stopped; when it would end."""
+    def _compute(self, place: int, attendance: Attendance) -> tuple[float, int | None]:
+        """Book the computation, or what is done of it before it is stopped.
+
+        When either ends, and what stops it.
+        """
         cohort, plan, begun_s = self._cohort, self._cohort.plan, self._clock.now_s
-        duration_s, detail = float(plan.compute_s[place]), self._details[place]
-        computed_s = begun_s + duration_s
+        detail, cause = self._details[place], None
+        computed_s, leaves_s = attendance.stretched(
+            float(plan.compute_s[place]), float(cohort.stops_s[place])
+        )
+        stops_s = min(leaves_s, float(cohort.stops_s[place]))
         share, until_s = 1.0, computed_s
-        if cohort.stops_s[place] < computed_s:
-            until_s = float(cohort.stops_s[place])
-            share = (until_s - begun_s) / duration_s
+        if stops_s < computed_s:
+            until_s = stops_s
+            cause = UNAVAILABLE if leaves_s == stops_s else int(cohort.causes[place])
+            share = (until_s - begun_s) / (computed_s - begun_s)
             cut = plan.one(place).cut(np.array([1]), np.array([share]))
             detail = compute_detail(cut, self._mark)[0]
         else:
@@ -184,14 +220,20 @@ class Stages(Flight):
             detail=detail,
             **cohort.about,
         )
-        return computed_s
+        return until_s, cause
 
     def _message(
         self, place: int, message: SharedMessage, *, uplink: bool
     ) -> Generator[simpy.Event, Any, None]:
         cohort, client = self._cohort, int(self.clients[place])
         spent_j = yield from self._media.carry(
-            client, cohort.place[place], message, uplink, cohort.about, self._mark
+            client,
+            cohort.place[place],
+            message,
+            uplink,
+            cohort.about,
+            self._mark,
+            self._attending[place],
         )
         self._active_j[place] += spent_j
         if message.attempts:

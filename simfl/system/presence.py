@@ -13,6 +13,7 @@ Choices
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -166,7 +167,8 @@ class Presence:
     def stops_s(self, clients: IntArray, now_s: float) -> tuple[FloatArray, IntArray]:
         """When turns that begin now end, if they are not over by then (inf), by which of `CAUSES`.
 
-        For turns whose own course is not known, without pauses and batteries.
+        For turns whose own course is not known. Who leaves in between, and when a battery is empty,
+        comes to light on the way.
         """
         # A model may round at its boundary: every turn lasts for the last bit at least.
         soon_s = np.nextafter(now_s, np.inf)
@@ -175,6 +177,29 @@ class Presence:
             leaves_s = self._availability.until_s(clients, now_s, self._streams)
         stops_s = np.stack([leaves_s, self._failures.at(clients, now_s)[1]])
         return np.maximum(stops_s.min(axis=0), soon_s), stops_s.argmin(axis=0)
+
+    def pauses_s(self, client: int, at_s: float) -> float:
+        """When a turn pauses next of which a client works from `at_s` on; inf: never."""
+        return self._leaves_s(client, at_s) if self._leaving == "pause" else np.inf
+
+    def pause(self, client: int, time_s: float, stage: int) -> Mishap:
+        """What keeps a client away that has left at `time_s`, when `pauses_s` said."""
+        away_s = self._away_s(client, "unavailable", time_s)
+        goes_on = away_s < np.inf
+        return Mishap(client, "unavailable", time_s, STAGES[stage], away_s, goes_on)
+
+    def computing(
+        self, client: int, lasts_s: float, now_s: float
+    ) -> tuple[float, float, list[Mishap]]:
+        """Seconds of a computation that begins now and takes `lasts_s` of work, absences included.
+
+        Then when it ends because its client leaves for good (inf), and every pause.
+        """
+        pauses, stages_s = list[Mishap](), np.array([lasts_s])
+        if self._leaving != "pause":
+            return lasts_s, np.inf, pauses
+        leaves_s, _ = self._stretch(client, stages_s, now_s, pauses, STAGES[1:2])
+        return float(stages_s[0]), leaves_s, pauses
 
     def mishap(self, client: int, cause: int, time_s: float, stage: int) -> Mishap:
         """A turn ends in one of `STAGES`, by one of `CAUSES`."""
@@ -210,16 +235,19 @@ class Presence:
         return paused, leaves_s, until_s, pauses
 
     def _stretch(
-        self, client: int, stages_s: FloatArray, now_s: float, pauses: list[Mishap]
+        self,
+        client: int,
+        stages_s: FloatArray,
+        now_s: float,
+        pauses: list[Mishap],
+        names: Sequence[str] = STAGES,
     ) -> tuple[float, float]:
         """Add a client's absences to its stages; when it leaves never to come back, and next."""
         at_s = leaves_s = now_s
         for stage, lasts_s in enumerate(stages_s.tolist()):
             begun_s, left_s = at_s, lasts_s
             while True:
-                who = np.array([client])
-                leaves_s = float(self._availability.until_s(who, at_s, self._streams)[0])
-                leaves_s = max(leaves_s, float(np.nextafter(at_s, np.inf)))
+                leaves_s = self._leaves_s(client, at_s)
                 if at_s + left_s <= leaves_s:
                     break
                 left_s -= leaves_s - at_s
@@ -228,12 +256,17 @@ class Presence:
                     stages_s[stage] = leaves_s + left_s - begun_s
                     return leaves_s, leaves_s
                 if away_s > 0:
-                    pause = Mishap(client, "unavailable", leaves_s, STAGES[stage], away_s, True)
+                    pause = Mishap(client, "unavailable", leaves_s, names[stage], away_s, True)
                     pauses.append(pause)
                 at_s = leaves_s + away_s
             at_s += left_s
             stages_s[stage] = at_s - begun_s
         return np.inf, leaves_s
+
+    def _leaves_s(self, client: int, at_s: float) -> float:
+        """When a client that is there at `at_s` leaves."""
+        leaves_s = self._availability.until_s(np.array([client]), at_s, self._streams)
+        return max(float(leaves_s[0]), float(np.nextafter(at_s, np.inf)))
 
     def _away_s(self, client: int, cause: str, time_s: float) -> float:
         """How long a client that is stopped at `time_s` is away."""

@@ -54,16 +54,22 @@ TROUBLED = {
 }
 
 
-@pytest.mark.parametrize("protocol", list(PROTOCOLS))
-def test_clients_that_leave_or_crash_in_mid_turn(tmp_path, protocol):
-    """Their turns end as those that are booked ahead do, with the same rows, to rounding.
+# Booked ahead, a deadline passes over clients that will only pause after it.
+ENDINGS = [(protocol, "abort") for protocol in PROTOCOLS]
+ENDINGS += [(protocol, "pause") for protocol in PROTOCOLS if protocol != "patient"]
+
+
+@pytest.mark.parametrize(("protocol", "leaving"), ENDINGS)
+def test_clients_that_leave_or_crash_in_mid_turn(tmp_path, protocol, leaving):
+    """Their turns end or pause as those that are booked ahead do, with the same rows, to rounding.
 
     But for which of several waiting slots of an asynchronous server a client that comes falls to,
     and for the joules of messages that are cut: booked ahead, they are pro rata of the whole.
     """
     tables, media = [], (None, FREE)
     for way in media:
-        run = simfl.run(scenario(protocol, way, TROUBLED), tmp_path / str(way))
+        trouble = {**TROUBLED, "leaving": leaving}
+        run = simfl.run(scenario(protocol, way, trouble), tmp_path / str(way))
         assert all(run.manifest["invariants"].values()), run.manifest["violations"]
         tables.append(run.events[~run.events["kind"].isin(["network", "select"])])
 

@@ -65,11 +65,20 @@ LOSS = st.none() | st.builds(
     st.sampled_from([0.1, 0.4]),
     st.integers(1, 3),
 )
-AVAILABILITY = st.sampled_from(["always", {"name": "periodic", "period_s": 50.0, "share": 0.4}])
+SOJOURN = st.builds(lambda mean_s: {"mean_s": mean_s}, st.sampled_from([0.02, 0.1, 1.0]))
+AVAILABILITY = st.one_of(
+    st.sampled_from(["always", {"name": "periodic", "period_s": 50.0, "share": 0.4}]),
+    st.builds(
+        lambda present, absent: {"name": "renewal", "present": present, "absent": absent},
+        SOJOURN,
+        SOJOURN,
+    ),
+)
 FAULTS = st.sampled_from(
     [
         {},
         {"leaving": "abort"},
+        {"leaving": "pause"},
         {"faults": {"clients": {"works": {"mean_s": 5.0}, "broken": {"mean_s": 0.5}}}},
     ]
 )
@@ -81,11 +90,15 @@ def laws_hold(**changes: Any) -> None:
     found = set()
     for _ in range(2):
         with tempfile.TemporaryDirectory() as folder:
+            stalled, trouble = "", changes["population"]
             try:
                 run = simulated(small(algorithm="none", **changes), Path(folder))[1]
-            except Stalled:
+            except Stalled as reason:
+                stalled = str(reason)
+            if stalled:
                 # Who leaves or crashes may never be there for as long as a slow medium takes.
-                assert {"leaving", "faults"} & changes["population"].keys()
+                assert trouble.get("leaving") == "abort" or "faults" in trouble
+                assert "waits for" not in stalled
                 return
             events = pd.read_parquet(Path(folder) / "events.parquet")
             found.add(log_bytes(Path(folder)))

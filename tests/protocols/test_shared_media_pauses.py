@@ -1,0 +1,115 @@
+"""Clients that go away and come back, over media that others use meanwhile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import simfl
+from tests.small import small
+
+WATTS = 0.5
+PAIR = {
+    "name": "paper",
+    "clients": 2,
+    "access_bps": [1e6, 1e6],
+    "cycles_per_example": [1e7, 1e7],
+    "frequency_max_hz": [1e9, 1e9],
+    "power_receive_w": WATTS,
+    "noise": 0.0,
+    "leaving": "pause",
+}
+DATA = {"name": "synthetic", "examples": 20, "partition": "iid"}
+SIZE_BYTES = 1112  # of the small model
+ALONE_S = 8 * SIZE_BYTES / 1e6
+
+
+def turns(
+    folder: Path, way: Any, away: tuple[int, float, float | None], **changes: Any
+) -> pd.DataFrame:
+    """The rows of one round of two equal clients, one of which is away for some time."""
+    who, from_s, back_s = away
+    absence = {
+        "name": "tests.protocols.availabilities:Away",
+        "clients": [who],
+        "from_s": from_s,
+        "back_s": back_s,
+    }
+    population = {**PAIR, "access_sharing": way, "availability": absence}
+    changes = {"stop": {"versions": 1}, **changes}
+    run = simfl.run(small(population=population, data=DATA, **changes), folder)
+    assert all(run.manifest["invariants"].values()), run.manifest["violations"]
+    return run.events
+
+
+def downloads(events: pd.DataFrame) -> pd.DataFrame:
+    """Of clients 0 and 1."""
+    return events.query("kind == 'download'").sort_values("client")
+
+
+def test_half_of_a_download_is_kept_and_the_rival_speeds_up(tmp_path: Path) -> None:
+    """Both have half of it when client 1 goes away; the other half takes each half the time alone.
+
+    In units of a download alone: client 0 has its own at 1.5, client 1, back at 4, at 4.5. Radios
+    draw their watts for 1.5 of these, and nothing in the pause.
+    """
+    events = turns(tmp_path / "run", "ofdma_equal", (1, ALONE_S, 4 * ALONE_S))
+
+    rows = downloads(events)
+    np.testing.assert_allclose(rows["time_s"], [1.5 * ALONE_S, 4.5 * ALONE_S])
+    np.testing.assert_allclose(rows["energy_j"], WATTS * 1.5 * ALONE_S)
+    (pause,) = events.query("kind == 'unavailable'").itertuples()
+    assert (pause.client, pause.time_s) == (1, pytest.approx(ALONE_S))
+    assert pause.value == pytest.approx(3 * ALONE_S)
+    assert pause.detail == '{"stage": "download", "then": "goes_on"}'
+
+
+def test_who_comes_back_finds_a_queue(tmp_path: Path) -> None:
+    """Client 0 goes away at half its download, and is back while client 1 has the channel."""
+    events = turns(tmp_path / "run", "fifo", (0, 0.5 * ALONE_S, 1.2 * ALONE_S))
+
+    rows = downloads(events)
+    np.testing.assert_allclose(rows["time_s"], [2.0 * ALONE_S, 1.5 * ALONE_S])
+    np.testing.assert_allclose(rows["energy_j"], WATTS * ALONE_S)
+
+
+def test_who_stays_away_loses_its_turn(tmp_path: Path) -> None:
+    """Half a download is lost, at half the joules; the round goes on with the other client."""
+    events = turns(tmp_path / "run", "ofdma_equal", (1, ALONE_S, None))
+
+    whole, lost = downloads(events).itertuples()
+    assert (whole.bytes, lost.bytes) == (SIZE_BYTES, 0)
+    assert json.loads(lost.detail)["lost_bytes"] == SIZE_BYTES
+    assert whole.time_s == pytest.approx(1.5 * ALONE_S)
+    assert lost.time_s == pytest.approx(ALONE_S)
+    assert lost.energy_j == pytest.approx(WATTS * ALONE_S)
+    assert events.query("kind == 'upload'")["client"].tolist() == [0]
+    (left,) = events.query("kind == 'unavailable'")["detail"]
+    assert left == '{"stage": "download", "then": "ends"}'
+
+
+def test_the_end_of_the_run_finds_a_client_away(tmp_path: Path) -> None:
+    """Its download has cost what it had when it went away, and is in flight."""
+    stop = {"versions": None, "time_s": 1.4 * ALONE_S}
+    events = turns(tmp_path / "run", "ofdma_equal", (1, ALONE_S, 4 * ALONE_S), stop=stop)
+
+    rows = downloads(events)
+    np.testing.assert_allclose(rows["time_s"], 1.4 * ALONE_S)
+    np.testing.assert_allclose(rows["energy_j"], [WATTS * 1.4 * ALONE_S, WATTS * ALONE_S])
+    assert (rows["bytes"] == 0).all()
+
+
+def test_beyond_the_deadline_nobody_waits_for_who_is_away(tmp_path: Path) -> None:
+    """One client crosses the deadline, the other one is away: the first update closes the round."""
+    protocol = {"name": "synchronous", "patience": {"deadline_s": 1.2 * ALONE_S}}
+    away = (1, ALONE_S, 400 * ALONE_S)
+    events = turns(tmp_path / "run", "ofdma_equal", away, protocol=protocol)
+
+    upload = events.query("kind == 'upload'")
+    assert upload["client"].tolist() == [0]
+    assert events["time_s"].max() == pytest.approx(float(upload["time_s"].iloc[0]), abs=0.01)
