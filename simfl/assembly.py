@@ -80,9 +80,9 @@ def outlined(scenario: Scenario) -> Outline:
     world = _world(scenario, parts, streams)
     with blame(scenario.where("algorithm"), algorithm):
         algorithm.check_clients(world.num_clients)
-    media = {key: parts[("population", key)] for key in ("access_sharing", "backhaul_sharing")}
-    check_sharing(scenario, algorithm, media["access_sharing"])
-    check_faults(scenario, parts[("population",)], media)
+    sharing = parts[("population", "access_sharing")]
+    check_sharing(scenario, algorithm, sharing)
+    check_faults(scenario, parts[("population",)], sharing)
     return Outline(scenario.with_parts(complete), parts, streams, world)
 
 

@@ -95,28 +95,14 @@ def check_sharing(scenario: Scenario, algorithm: Algorithm, sharing: Any) -> Non
         )
 
 
-def check_faults(scenario: Scenario, population: Any, media: Mapping[str, Any]) -> None:
-    """Raises `ScenarioError` for faults over shared media beyond lost messages and lost clients.
-
-    `media` are the kinds of sharing by their keys.
-    """
-    faults = population.faults
-    on_access = {
-        "batteries": population.batteries is not None,
-        "faults.edge_servers": faults.edge_servers is not None,
-    }
-    on_backhaul = {
-        "faults.edge_servers": faults.edge_servers is not None,
-        "faults.cloud_link": faults.cloud_link is not None,
-    }
-    for key, given in (("access_sharing", on_access), ("backhaul_sharing", on_backhaul)):
-        found = [name for name, there in given.items() if there]
-        if media[key].contended and found:
-            raise scenario.where("population", key).error(
-                registry.part_name(type(media[key])),
-                "dedicated",
-                f"not simulated on a shared medium are {', '.join(found)}; accepted: dedicated",
-            )
+def check_faults(scenario: Scenario, population: Any, sharing: Any) -> None:
+    """Raises `ScenarioError` for batteries over a medium that clients share."""
+    if sharing.contended and population.batteries is not None:
+        raise scenario.where("population", "access_sharing").error(
+            registry.part_name(type(sharing)),
+            "dedicated",
+            "not simulated on a shared medium are batteries; accepted: dedicated",
+        )
 
 
 def check_updates(

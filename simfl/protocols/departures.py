@@ -231,6 +231,9 @@ class Departures:
             orders.query,
             stops_s,
             causes,
+            edge,
         )
         told = Told(received, computed, free)
-        return Stages(cohort, self._presence, self._media, self._log, self._clock, told)
+        return Stages(
+            cohort, self._presence, self._servers, self._media, self._log, self._clock, told
+        )

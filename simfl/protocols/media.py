@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from typing import Any
 
@@ -44,11 +45,13 @@ class Media:
         about: dict[str, int],
         mark: str = "",
         bearer: Bearer = ALWAYS_THERE,
+        heard_s: float = math.inf,
     ) -> Generator[simpy.Event, Any, float]:
         """A message of `actor` over the medium `place`; the joules beyond idle that it took.
 
         `about` are columns of its rows, `mark` more of their detail. No message leaves no row. An
-        interrupt, of whatever cause, breaks it off.
+        interrupt, of whatever cause, breaks it off. Until `heard_s` there is somebody at the other
+        end: a message that takes longer is lost, every attempt.
         """
         if not message.attempts:
             return 0.0
@@ -61,8 +64,10 @@ class Media:
             raise
         del self._under_way[actor]
         active_j, _ = crossing.spent()
-        detail = transfer_detail(active_j, message.attempts, message.lost_bytes, mark)
         received, lost = message.arrived_bytes, message.lost_bytes
+        if self._clock.now_s > heard_s:
+            received, lost = 0, message.attempts * message.size_bytes
+        detail = transfer_detail(active_j, message.attempts, lost, mark)
         self._book(actor, crossing, uplink, about, detail, received, lost)
         return active_j
 

@@ -19,6 +19,7 @@ from simfl.protocols.messages import book_message
 from simfl.protocols.resting import Resting
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.failures import Failures
+from simfl.system.sharing.message import SharedMessage
 from simfl.system.world import World
 
 Waiting = Generator[simpy.Event, Any, None]
@@ -53,6 +54,8 @@ class Servers:
         radios = world.messenger.server_radios
         self._resting = Resting(log, clock, log.actors.edge(0), radios, edges)
         self._media = Media(world.backhaul_sharing, log, clock)
+        self._never = clock.env.event()
+        self._failing: dict[int, tuple[float, simpy.Event]] = {}
         self._messages = {
             uplink: np.zeros(world.num_edges, dtype=np.int64) for uplink in (False, True)
         }
@@ -126,10 +129,7 @@ class Servers:
             message = self._world.messenger.shared_backhaul(
                 edge, number, raw_bytes, uplink, radio_idle_s
             )
-            self._resting.busy(who, np.inf)
-            yield from self._media.carry(actor, (), message, uplink, about)
-            self._resting.free(who, self._clock.now_s, message.silent_s)
-            return not message.failed
+            return (yield from self._share(edge, message, uplink, about))
         cost = self._world.backhaul_transfer(
             edge, number, raw_bytes, uplink, float(radio_idle_s[0])
         )
@@ -158,6 +158,47 @@ class Servers:
         )
         yield from self.until(edge, end_s if share == 1.0 else cut_s)
         return not failed
+
+    def _share(
+        self, edge: int, message: SharedMessage, uplink: bool, about: dict[str, int]
+    ) -> Generator[simpy.Event, Any, bool]:
+        """One message over a medium that edge servers share; whether it arrived."""
+        clock, who = self._clock, np.array([edge])
+        stops_s = min(self._link_failures.fails_s(edge, clock.now_s), self.fails_s(edge))
+        self._resting.busy(who, np.inf)
+        crossing = clock.env.process(self._crossing(edge, message, uplink, about))
+        if stops_s < np.inf:
+            yield clock.env.any_of([crossing, clock.until(stops_s)])
+            if crossing.is_alive:
+                yield clock.gathered()
+            if crossing.is_alive:
+                crossing.interrupt()
+        whole = yield crossing
+        silent_s = message.silent_s if whole else 0.0
+        self._resting.free(who, clock.now_s, silent_s, self.fails_s(edge))
+        self.check(edge)
+        return whole and not message.failed
+
+    def _crossing(
+        self, edge: int, message: SharedMessage, uplink: bool, about: dict[str, int]
+    ) -> Generator[simpy.Event, Any, bool]:
+        """Carry a message; whether nothing has cut it off."""
+        try:
+            yield from self._media.carry(self._log.actors.edge(edge), (), message, uplink, about)
+        except simpy.Interrupt:
+            return False
+        return True
+
+    def failure(self, edge: int | None) -> simpy.Event:
+        """Happens when an edge server that is at work fails next."""
+        fails_s = self.fails_s(edge)
+        if fails_s == np.inf or edge is None:
+            return self._never
+        known_s, event = self._failing.get(edge, (-np.inf, self._never))
+        if known_s != fails_s:
+            event = self._clock.until(fails_s)
+            self._failing[edge] = fails_s, event
+        return event
 
     def fails_s(self, edge: int | None) -> float:
         """When an edge server that is at work fails next; inf: never, as the cloud."""

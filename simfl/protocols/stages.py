@@ -21,6 +21,7 @@ from simfl.protocols.clock import Clock
 from simfl.protocols.flight import Flight, Late
 from simfl.protocols.media import Media
 from simfl.protocols.patience import Patience
+from simfl.protocols.servers import Servers
 from simfl.protocols.turn_rows import QUERY, compute_detail, mishap_row
 from simfl.system.presence import Mishap, Presence
 from simfl.system.sharing.message import SharedMessage
@@ -37,6 +38,7 @@ class Cohort:
     `place` are the media of the clients' messages, `about` columns of all their rows, `idle_w`
     their idle powers, `radio_idle_s` the seconds since their last messages. `query` says that this
     is no training turn. A turn that is not over at `stops_s` (inf: never) ends then, by `causes`.
+    `edge` (None: a flat server) is whose clients they are now.
     """
 
     clients: IntArray
@@ -50,6 +52,7 @@ class Cohort:
     query: bool
     stops_s: FloatArray
     causes: IntArray
+    edge: int | None
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Stages(Flight):
         self,
         cohort: Cohort,
         presence: Presence,
+        servers: Servers,
         media: Media,
         log: EventLog,
         clock: Clock,
@@ -81,6 +85,8 @@ class Stages(Flight):
         self.clients = cohort.clients
         self.arrives_s = np.full(cohort.clients.size, np.inf)
         self._cohort = cohort
+        self._servers = servers
+        self._fails_s = servers.fails_s(cohort.edge)
         self._media = media
         self._log = log
         self._clock = clock
@@ -104,7 +110,10 @@ class Stages(Flight):
                 clock.env.process(self._stop(turn, stop_s, int(cohort.causes[place])))
 
     def closed(self, patience: Patience, least: int) -> Generator[simpy.Event, Any, float]:
-        """From arrival to arrival, everything that happens at a moment counting together."""
+        """From arrival to arrival, everything that happens at a moment counting together.
+
+        Raises `Crashed` when the edge server fails meanwhile.
+        """
         wanted = patience.wanted(self.clients.size)
         deadline_s = self.begun_s + (patience.deadline_s or np.inf)
         while self._under_way.any():
@@ -117,15 +126,19 @@ class Stages(Flight):
                 break
             ahead = np.isfinite(deadline_s) and not overdue
             alarm = [self._clock.until(deadline_s)] if ahead else []
-            yield self._clock.env.any_of([self._changed, *alarm])
-            yield self._clock.gathered()
+            yield from self._until_changed(*alarm)
         return self._clock.now_s
 
     def finished(self) -> Generator[simpy.Event, Any, None]:
-        """From end to end."""
+        """From end to end; raises `Crashed` as `closed` does."""
         while self._under_way.any():
-            yield self._changed
-            yield self._clock.gathered()
+            yield from self._until_changed()
+
+    def _until_changed(self, *alarm: simpy.Event) -> Generator[simpy.Event, Any, None]:
+        failure = self._servers.failure(self._cohort.edge)
+        yield self._clock.env.any_of([self._changed, failure, *alarm])
+        yield self._clock.gathered()
+        self._servers.check(self._cohort.edge)
 
     def spent_j(self) -> FloatArray:
         """By the stages that are over."""
@@ -163,8 +176,7 @@ class Stages(Flight):
     def _go(self, place: int, attendance: Attendance) -> Generator[simpy.Event, Any, None]:
         """Stage by stage, as far as messages arrive."""
         download, upload = self._cohort.downloads[place], self._cohort.uploads[place]
-        yield from self._message(place, download, uplink=False)
-        if download.failed:
+        if not (yield from self._message(place, download, uplink=False)):
             return
         attendance.stage = 1
         self._told.received(np.array([place]))
@@ -174,8 +186,7 @@ class Stages(Flight):
             yield self._clock.gathered()
             raise simpy.Interrupt(cause)
         attendance.stage = 2
-        yield from self._message(place, upload, uplink=True)
-        if not upload.failed:
+        if (yield from self._message(place, upload, uplink=True)):
             self.arrives_s[place] = self._clock.now_s
 
     def _stop(
@@ -224,7 +235,8 @@ class Stages(Flight):
 
     def _message(
         self, place: int, message: SharedMessage, *, uplink: bool
-    ) -> Generator[simpy.Event, Any, None]:
+    ) -> Generator[simpy.Event, Any, bool]:
+        """Whether it arrives: nobody hears what takes longer than its server works."""
         cohort, client = self._cohort, int(self.clients[place])
         spent_j = yield from self._media.carry(
             client,
@@ -234,7 +246,10 @@ class Stages(Flight):
             cohort.about,
             self._mark,
             self._attending[place],
+            self._fails_s,
         )
         self._active_j[place] += spent_j
         if message.attempts:
             self._message_s[place] = self._clock.now_s - message.silent_s
+        needed = bool(message.attempts) or uplink
+        return not message.failed and (self._clock.now_s <= self._fails_s or not needed)

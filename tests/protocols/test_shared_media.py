@@ -66,10 +66,36 @@ def test_clients_that_leave_or_crash_in_mid_turn(tmp_path, protocol, leaving):
     But for which of several waiting slots of an asynchronous server a client that comes falls to,
     and for the joules of messages that are cut: booked ahead, they are pro rata of the whole.
     """
-    tables, media = [], (None, FREE)
-    for way in media:
-        trouble = {**TROUBLED, "leaving": leaving}
-        run = simfl.run(scenario(protocol, way, trouble), tmp_path / str(way))
+    left = same_rows(tmp_path, protocol, {**TROUBLED, "leaving": leaving})
+
+    assert {"crash", "unavailable"} & set(left["kind"])
+    moves = left["kind"].isin(["download", "upload"])
+    assert (moves & (left["bytes"] == 0)).any()
+
+
+SERVERS_CRASH = {
+    "edge_servers": {"works": {"mean_s": 0.5}, "broken": {"mean_s": 0.1}},
+    "cloud_link": {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.05}},
+}
+
+
+@pytest.mark.parametrize("loss", [None, LOSS], ids=["safe", "lossy"])
+@pytest.mark.parametrize("protocol", ["hierarchical", "semi_asynchronous"])
+def test_servers_that_crash_and_links_that_are_cut(tmp_path, protocol, loss):
+    """What they lose, send again and wait for is the same as with links of their own."""
+    left = same_rows(tmp_path, protocol, {"faults": SERVERS_CRASH, "message_loss": loss})
+
+    crashes = left.query("kind == 'crash'")["detail"]
+    assert set(crashes) == {'{"what": "edge_server"}', '{"what": "cloud_link"}'}
+    lost = left[left["detail"].astype(str).str.contains("lost_bytes")]
+    assert lost["client"].isna().any() and lost["client"].notna().any()
+
+
+def same_rows(tmp_path, protocol, population):
+    """The rows of a run over links of their own, which are those over a medium without rivals."""
+    tables = []
+    for way in (None, FREE):
+        run = simfl.run(scenario(protocol, way, population), tmp_path / str(way))
         assert all(run.manifest["invariants"].values()), run.manifest["violations"]
         tables.append(run.events[~run.events["kind"].isin(["network", "select"])])
 
@@ -85,9 +111,7 @@ def test_clients_that_leave_or_crash_in_mid_turn(tmp_path, protocol, leaving):
     )
     pd.testing.assert_frame_equal(left[order], right[order], atol=2e-9)
     pd.testing.assert_frame_equal(left[numbers], right[numbers], rtol=1e-7, atol=2e-9)
-    assert {"crash", "unavailable"} & set(left["kind"])
-    moves = left["kind"].isin(["download", "upload"])
-    assert (moves & (left["bytes"] == 0)).any()
+    return left
 
 
 def test_a_crowd_that_thins_out_makes_room(tmp_path):

@@ -80,6 +80,16 @@ FAULTS = st.sampled_from(
         {"leaving": "abort"},
         {"leaving": "pause"},
         {"faults": {"clients": {"works": {"mean_s": 5.0}, "broken": {"mean_s": 0.5}}}},
+        {"faults": {"edge_servers": {"works": {"mean_s": 0.5}, "broken": {"mean_s": 0.1}}}},
+        {"faults": {"cloud_link": {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.1}}}},
+        {
+            "leaving": "pause",
+            "faults": {
+                "clients": {"works": {"mean_s": 3.0}, "broken": {"mean_s": 0.2}},
+                "edge_servers": {"works": {"mean_s": 3.0}, "broken": {"mean_s": 0.1}},
+                "cloud_link": {"works": {"mean_s": 1.0}, "broken": {"mean_s": 0.1}},
+            },
+        },
     ]
 )
 STOP = st.sampled_from([{"versions": 3}, {"versions": None, "time_s": 0.3}])

@@ -1,4 +1,4 @@
-"""Clients that go away and come back, over media that others use meanwhile."""
+"""Faults by hand, over media that others use meanwhile."""
 
 from __future__ import annotations
 
@@ -113,3 +113,37 @@ def test_beyond_the_deadline_nobody_waits_for_who_is_away(tmp_path: Path) -> Non
     upload = events.query("kind == 'upload'")
     assert upload["client"].tolist() == [0]
     assert events["time_s"].max() == pytest.approx(float(upload["time_s"].iloc[0]), abs=0.01)
+
+
+def test_a_link_that_is_cut_leaves_the_pipe_to_the_others(tmp_path: Path) -> None:
+    """Two edge servers halve a pipe until the link of one is cut, at t; later it sends alone.
+
+    In units of a message alone: the other one has its own at 1 + t/2. The network has spent half of
+    t on the message that was cut, and all of it on the two others.
+    """
+    alone_s = 8 * SIZE_BYTES / 1e4
+    population = {
+        **PAIR,
+        "edges": 2,
+        "backhaul_bps": 1e4,
+        "backhaul_j_per_byte": 1e-3,
+        "backhaul_sharing": {"name": "processor_sharing", "capacity_bps": 1e4},
+        "faults": {"cloud_link": {"works": {"mean_s": 2.0}, "broken": {"mean_s": 2.0}}},
+    }
+    protocol = {"name": "hierarchical", "edge_rounds": 1}
+    stop = {"versions": None, "time_s": 3.0}
+    scenario = small(population=population, data=DATA, protocol=protocol, stop=stop, seed=2)
+    events = simfl.run(scenario, tmp_path / "run").events
+
+    messages = events[events["client"].isna() & (events["kind"] == "download")]
+    cut, other, again = messages.itertuples()
+    outage = events.query("kind == 'crash' and actor == 'edge-0'").iloc[0]
+    assert (cut.actor, other.actor, again.actor) == ("edge-0", "edge-1", "edge-0")
+    assert cut.bytes == 0 and json.loads(cut.detail)["lost_bytes"] == SIZE_BYTES
+    assert cut.time_s == outage["time_s"] < 2 * alone_s
+    assert other.time_s == pytest.approx(alone_s + cut.time_s / 2)
+    assert again.start_s == pytest.approx(cut.time_s + outage["value"])
+    assert again.duration_s == pytest.approx(alone_s)
+    network_j = events.query("kind == 'network' and start_s < 2")["energy_j"]
+    share = np.array([cut.time_s / 2 / alone_s, 1.0, 1.0])
+    np.testing.assert_allclose(network_j, 1e-3 * SIZE_BYTES * share)
