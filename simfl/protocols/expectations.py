@@ -23,10 +23,11 @@ FloatArray = NDArray[np.float64]
 class Expectations:
     """What a dispatch of `edge_rounds` turns costs by what devices and links are registered with.
 
-    Noise left out, plain training, the whole model in every message, the highest clock. Per client:
-    `cycles` of a turn's computation, so that its seconds are cycles / frequency; `turn_s` of a
-    turn; `transfer_s` of a turn's messages. `latency_s` of a dispatch and `backhaul_s` of its
-    messages to and from the cloud: per edge server and, last, for a flat server.
+    Noise left out, plain training, the whole model in every message, radios awake, the highest
+    clock. Per client: `cycles` of a turn's computation, so that its seconds are cycles / frequency;
+    `turn_s` of a turn; `transfer_s` of a turn's messages. `latency_s` of a dispatch and
+    `backhaul_s` of its messages to and from the cloud: per edge server and, last, for a flat
+    server.
     """
 
     edge_rounds: int

@@ -29,7 +29,8 @@ class Oracle:
 
     A server's expectation is of as many clients as it dispatched last, drawn at random among its
     members, at the clocks that they were last given (`allocated`); at first of all of them at the
-    highest. Turns are plain training of the whole model. The draws are the oracle's own.
+    highest. Turns are plain training of the whole model, and radios are awake: how long they will
+    have slept depends on the schedule that is asking. The draws are the oracle's own.
     """
 
     def __init__(
