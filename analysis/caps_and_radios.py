@@ -13,6 +13,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import LogLocator
 
 from simfl.pictures.overview import COLOURS
 from simfl.runfolder import load_run
@@ -97,6 +98,10 @@ axes.set(
     xlabel="simulated time to 80 % accuracy (s)",
     ylabel="energy of all machines to 80 % accuracy (J)",
 )
+for axis in (axes.xaxis, axes.yaxis):
+    axis.set_minor_locator(LogLocator(subs=(2.0, 3.0, 5.0)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("{x:g}")
 axes.grid(alpha=0.3, which="both")
 axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 figure.savefig(folder / "caps_and_radios.png", dpi=110)
