@@ -125,16 +125,23 @@ class Values:
         self, clients: IntArray, turns: IntArray, ref: StateRef, held: IntArray
     ) -> list[Future]:
         """Hand in the jobs of some clients' turns, without training them yet."""
+        numbers = clients.tolist()
         seeds = self._streams.seeds("job", clients, turns)
-        columns = zip(clients.tolist(), turns.tolist(), held.tolist(), seeds, strict=True)
-        return [
-            self._submit(client, turn, ref, holds, seed) for client, turn, holds, seed in columns
-        ]
-
-    def _submit(self, client: int, turn: int, ref: StateRef, held: int, seed: int) -> Future:
         # Jobs of clients that keep nothing stand alone: one whose update is dropped is not trained.
-        latest = self._latest.get(client) if self._remembers(ref.version) else None
-        previous = latest[1] if latest else None
+        latest = self._latest if self._remembers(ref.version) else {}
+        previous = [latest[client][1] if client in latest else None for client in numbers]
+        columns = zip(numbers, turns.tolist(), held.tolist(), seeds, previous, strict=True)
+        return [self._submit(ref, *column) for column in columns]
+
+    def _submit(
+        self,
+        ref: StateRef,
+        client: int,
+        turn: int,
+        held: int,
+        seed: int,
+        previous: Future | None,
+    ) -> Future:
         chain = previous.key if previous else None
         future = self.trainer.submit(
             LocalJob(

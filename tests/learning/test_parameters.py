@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from simfl.learning import parameters
-from simfl.learning.parameters import stack, unstack, weighted_sum
+from simfl.learning.parameters import all_finite, stack, unstack, weighted_sum
 
 
 def members(count: int) -> list[dict[str, torch.Tensor]]:
@@ -61,3 +61,18 @@ def test_unstacking_gives_back_what_was_stacked() -> None:
     for row, model in zip(rows, models, strict=True):
         assert all(torch.equal(row[name], model[name]) for name in model)
     assert rows[0]["batches"].data_ptr() != rows[1]["batches"].data_ptr()
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
+def test_one_value_that_is_not_finite_is_found(wrong: float) -> None:
+    """Wherever it stands; sums that overflow, counters and empty tensors are no such value."""
+    sound = {
+        "large": torch.full((3, 40), 3e38),
+        "batches": torch.tensor(2**62),
+        "none": torch.empty(0),
+    }
+    spoilt = sound["large"].clone()
+    spoilt[1, 7] = wrong
+
+    assert all_finite(sound)
+    assert not all_finite({**sound, "large": spoilt})
