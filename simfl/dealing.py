@@ -23,7 +23,10 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Shards:
-    """The data as dealt: one shard per client, the server's sets, and each client's numbers."""
+    """The data as dealt: one shard per client, the server's sets, and each client's numbers.
+
+    `data` has no training examples any more.
+    """
 
     data: Data
     clients: Sequence[Examples]
@@ -47,7 +50,6 @@ class Shards:
         """The same data as the network computes with them: converted once, not per job."""
         data = replace(
             self.data,
-            train=self.data.train.take(np.arange(0)),  # dealt out by now
             test=self.data.test.placed(dtype, device),
             flipped=self.data.flipped and self.data.flipped.placed(dtype, device),
         )
@@ -80,6 +82,7 @@ def deal(
     if sizes is not None:
         return Shards(data, [], None, sizes, np.zeros((home_edge.size, 0), dtype=np.int64))
     validation, train, natural = None, data.train, data.natural
+    data = replace(data, train=train.take(np.arange(0)))  # held once: they are dealt out here
     with blame(scenario.where("data", "validation_share")):
         if scenario.data.validation_share > 0:
             if natural is not None:

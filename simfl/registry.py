@@ -98,25 +98,50 @@ def names(kind: str) -> list[str]:
 
 @cache
 def discover(package: str, base: str) -> Mapping[str, type]:
-    """The parts in a package by name: concrete public subclasses of the class `base`."""
-    parent = import_class(base, Path())
+    """The parts in a package by name."""
     found: dict[str, type] = {}
-    for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        module = importlib.import_module(f"{package}.{info.name}")
-        for one in vars(module).values():
-            if (
-                inspect.isclass(one)
-                and one.__module__ == module.__name__
-                and issubclass(one, parent)
-                and one is not parent
-                and not inspect.isabstract(one)
-                and not one.__name__.startswith("_")
-            ):
-                name = part_name(one)
-                if name in found:
-                    raise TypeError(f"{one} and {found[name]} have the same name {name!r}")
-                found[name] = one
+    for module in _modules(package):
+        for one in _parts_of(f"{package}.{module}", base):
+            name = part_name(one)
+            if name in found:
+                raise TypeError(f"{one} and {found[name]} have the same name {name!r}")
+            found[name] = one
     return found
+
+
+@cache
+def shipped(kind: str, name: str) -> type | None:
+    """The shipped part of this name; None if there is none.
+
+    Most stand in a module of that name: no other is imported for them.
+    """
+    package, base = KINDS[kind].package, KINDS[kind].base
+    if name in _modules(package):
+        for one in _parts_of(f"{package}.{name}", base):
+            if part_name(one) == name:
+                return one
+    return discover(package, base).get(name)
+
+
+def _modules(package: str) -> list[str]:
+    """The names of a package's modules."""
+    path = importlib.import_module(package).__path__
+    return [info.name for info in pkgutil.iter_modules(path)]
+
+
+def _parts_of(module: str, base: str) -> list[type]:
+    """The parts in a module: concrete public subclasses of the class `base`."""
+    parent = import_class(base, Path())
+    return [
+        one
+        for one in vars(importlib.import_module(module)).values()
+        if inspect.isclass(one)
+        and one.__module__ == module
+        and issubclass(one, parent)
+        and one is not parent
+        and not inspect.isabstract(one)
+        and not one.__name__.startswith("_")
+    ]
 
 
 def part_name(part_class: type) -> str:
@@ -136,10 +161,11 @@ def resolve(kind: str, name: str, base_dir: Path, where: KeyPath | None = None) 
     """
     section = where or KeyPath(Source(kind, base_dir, {}))
     place = section.child("name")
-    known = discover(KINDS[kind].package, KINDS[kind].base)
-    if name in known:
-        return known[name]
     if not is_import_path(name):
+        part = shipped(kind, name)
+        if part is not None:
+            return part
+        known = discover(KINDS[kind].package, KINDS[kind].base)
         accepted = f"{', '.join(sorted(known))}, or an import path such as file.py:Class"
         message = f"unknown name {name!r}{nearest(name, known) or ';'} accepted: {accepted}"
         raise place.error(show(name), accepted, message)

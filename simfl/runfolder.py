@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -16,6 +15,9 @@ from simfl.eventlog.kinds import KINDS, SCHEMA, STATES
 from simfl.eventlog.segments import write_parquet
 from simfl.replay import longest_log
 from simfl.yaml_source import read_source
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MANIFEST = "manifest.json"
 TABLES: dict[str, pa.Schema] = {
@@ -127,12 +129,14 @@ class LoadedRun:
 
     def details(self, kind: str) -> pd.DataFrame:
         """The events of one kind with the keys of their `detail` as typed columns."""
+        from pandas import DataFrame  # heavy; a run that nobody reads back needs none of it
+
         if kind not in KINDS:
             raise ValueError(f"unknown event kind {kind!r}; kinds: {', '.join(KINDS)}")
         rows = self.events[self.events["kind"] == kind].drop(columns="detail")
         texts = self.events.loc[rows.index, "detail"]
         parsed = [json.loads(text) if isinstance(text, str) else {} for text in texts]
-        return rows.join(pd.DataFrame(parsed, index=rows.index))
+        return rows.join(DataFrame(parsed, index=rows.index))
 
     def timeline(self, actor: str) -> pd.DataFrame:
         """What a device (`client-3`, `edge-0`, `cloud`) did, from time 0 to the end, in order.

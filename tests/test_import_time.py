@@ -1,4 +1,4 @@
-"""The command line answers at once: importing it loads nothing heavy."""
+"""What is heavy is loaded when it is needed: by the command line, and by a run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,46 @@ ROOT = Path(__file__).parent.parent
 # torch takes about a second; each of the others breaks the 0.3 s of `simfl --help` or half of it.
 HEAVY = ("torch", "torchvision", "sklearn", "pandas", "scipy", "matplotlib", "pyarrow")
 
+# A run needs torch and pyarrow; each of these takes more than a tenth of a second, and memory.
+NOT_FOR_A_RUN = {"torchvision", "sklearn", "pandas", "scipy", "matplotlib", "plotly"}
 
-@pytest.fixture(scope="module")
-def loaded_modules() -> set[str]:
-    """Top-level modules loaded by a fresh interpreter that imports the command line."""
-    code = "import sys, simfl, simfl.cli; print(*{name.split('.')[0] for name in sys.modules})"
+READY = """
+import simfl.execution
+from simfl.assembly import assemble
+from simfl.scenario import Scenario
+assemble(Scenario.from_mapping({
+    "name": "small",
+    "data": {"name": "synthetic", "partition": "iid"},
+    "model": "linear",
+    "population": {"name": "paper", "clients": 2, "edges": 1},
+    "algorithm": {"name": "fedavg", "local": {"learning_rate": 0.1}},
+    "protocol": "synchronous",
+    "stop": {"versions": 1},
+}))
+"""
+
+
+def loaded_by(code: str) -> set[str]:
+    """Top-level modules loaded by a fresh interpreter that runs the code."""
+    code += "\nimport sys; print(*{name.split('.')[0] for name in sys.modules})"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     return set(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def loaded_modules() -> set[str]:
+    """Those of the command line."""
+    return loaded_by("import simfl, simfl.cli")
+
+
+def test_a_run_is_made_ready_without_what_only_its_reader_needs() -> None:
+    """Nor without the libraries of parts that it does not use."""
+    loaded = loaded_by(READY)
+
+    assert "torch" in loaded
+    assert not loaded & NOT_FOR_A_RUN
 
 
 @pytest.mark.parametrize("library", HEAVY)

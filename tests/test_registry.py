@@ -59,9 +59,12 @@ def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     )
     (package / "dogs.py").write_text("from zoo.cats import Cat\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    registry.discover.cache_clear()
+    monkeypatch.setitem(registry.KINDS, "animals", registry.Kind("zoo", "zoo.base:Animal"))
+    for found in (registry.discover, registry.shipped):
+        found.cache_clear()
     yield package
-    registry.discover.cache_clear()
+    for found in (registry.discover, registry.shipped):
+        found.cache_clear()
     for name in [one for one in sys.modules if one.partition(".")[0] == "zoo"]:
         del sys.modules[name]
 
@@ -74,6 +77,22 @@ def test_parts_are_the_concrete_public_subclasses_in_their_own_modules(zoo: Path
         "big_wild_cat": "BigWildCat",
         "http_cat": "HTTPCat",
     }
+
+
+def test_a_part_in_a_module_of_its_own_name_needs_no_other_module(zoo: Path) -> None:
+    """Others are looked for everywhere; what is imported there, or is no part, is none."""
+    (zoo / "emu.py").write_text(
+        "from zoo.cats import Cat\nclass Emu(Cat):\n    name = 'emu'\nclass Egg: ...\n"
+    )
+
+    emu = registry.shipped("animals", "emu")
+
+    assert emu is not None and emu.__name__ == "Emu"
+    assert "zoo.dogs" not in sys.modules
+    cat = registry.shipped("animals", "felix")
+    assert cat is not None and cat.__name__ == "Cat"
+    assert registry.shipped("animals", "cats") is None
+    assert registry.shipped("animals", "egg") is None
 
 
 def test_two_parts_of_one_name_are_a_mistake(zoo: Path) -> None:

@@ -37,6 +37,6 @@ class Cifar10(Benchmark):
             ) from error
         planes = np.ascontiguousarray(part.data.transpose(0, 3, 1, 2))
         return Examples(
-            torch.from_numpy(planes).to(torch.float32) / 255,
+            torch.from_numpy(planes).to(torch.float32).div_(255),
             torch.tensor(part.targets, dtype=torch.int64),
         )

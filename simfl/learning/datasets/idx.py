@@ -79,7 +79,7 @@ class IdxImages(Benchmark):
         pixels = parse_idx(self._content(root, images), images)
         classes = parse_idx(self._content(root, labels), labels)
         return Examples(
-            torch.from_numpy(pixels.astype(np.float32)).unsqueeze(1) / 255,
+            torch.from_numpy(pixels.astype(np.float32)).unsqueeze(1).div_(255),
             torch.from_numpy(classes.astype(np.int64)),
         )
 

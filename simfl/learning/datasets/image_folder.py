@@ -73,6 +73,6 @@ def read_images(folder: Path, size: int | None) -> tuple[Examples, list[str]]:
         images[row] = pixels
     assert images is not None  # torchvision refuses folders without an image
     planes = np.ascontiguousarray(images.transpose(0, 3, 1, 2))
-    inputs = torch.from_numpy(planes).to(torch.float32) / 255
+    inputs = torch.from_numpy(planes).to(torch.float32).div_(255)
     targets = torch.tensor(files.targets, dtype=torch.int64)
     return Examples(inputs, targets), list(files.classes)

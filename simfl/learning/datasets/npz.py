@@ -103,8 +103,8 @@ def _inputs(file: Path, part: str, values: np.ndarray) -> Tensor:
         if values.ndim == 3:
             values = values[..., np.newaxis]
         planes = np.ascontiguousarray(values.transpose(0, 3, 1, 2))
-        return torch.from_numpy(planes).to(torch.float32) / 255
-    tensor = torch.from_numpy(values.astype(np.float32))
+        return torch.from_numpy(planes).to(torch.float32).div_(255)
+    tensor = torch.from_numpy(values.astype(np.float32, copy=False))
     if not bool(torch.isfinite(tensor).all()):
         raise ValueError(f"{file}: x_{part} holds NaN or infinite values")
     return tensor
@@ -117,7 +117,7 @@ def _targets(file: Path, part: str, values: np.ndarray, regression: bool) -> Ten
                 f"{file}: y_{part} has shape {values.shape} and type {values.dtype}, accepted: "
                 f"real numbers of shape (rows,) or (rows, outputs), as y_train"
             )
-        tensor = torch.from_numpy(values.astype(np.float32)).reshape(len(values), -1)
+        tensor = torch.from_numpy(values.astype(np.float32, copy=False)).reshape(len(values), -1)
         if not bool(torch.isfinite(tensor).all()):
             raise ValueError(f"{file}: y_{part} holds NaN or infinite values")
         return tensor

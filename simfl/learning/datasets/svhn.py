@@ -35,6 +35,6 @@ class Svhn(Benchmark):
         except RuntimeError as error:
             raise self.missing(root, f"{root}/{split}_32x32.mat is absent or damaged") from error
         return Examples(
-            torch.from_numpy(part.data).to(torch.float32) / 255,
+            torch.from_numpy(part.data).to(torch.float32).div_(255),
             torch.as_tensor(part.labels, dtype=torch.int64),
         )
