@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peer_drivers.common import A_ROUND, CLASSES, CLIENTS, RESULT
+from peer_drivers.stopwatch import A_ROUND, CLASSES, CLIENTS, RESULT
 
 DRIVERS = Path(__file__).parent / "peer_drivers"
 LONGEST_S = 300
@@ -84,10 +84,11 @@ def same_torch() -> list[str]:
     return [f"{name}=={version(name).partition('+')[0]}" for name in ("torch", "torchvision")]
 
 
-def run(name: str, python: Path, data: Path, rounds: int, *more: str) -> dict[str, Any]:
+def run(name: str, python: Path, data: Path, work: Work, rounds: int, *more: str) -> dict[str, Any]:
     """One run of a driver: what its last line says."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [python, DRIVERS / f"with_{name}.py", data, rounds, time.time(), *more]
+    driver, sizes = DRIVERS / f"with_{name}.py", (work.rows, work.features)
+    command = [python, driver, data, *sizes, rounds, time.time(), *more]
     try:
         result = subprocess.run(
             [str(one) for one in command],
@@ -124,7 +125,7 @@ def measure(name: str, ways: dict[str, tuple[Path, Sequence[str]]], options: Any
                 python, more = ways[way]
                 try:
                     driver = "simfl" if way.startswith("simfl") else way
-                    found[way].append(run(driver, python, data, options.rounds, *more))
+                    found[way].append(run(driver, python, data, work, options.rounds, *more))
                 except Unavailable as reason:
                     print(f"{name}: {way} left out: {reason}")
                     del found[way]

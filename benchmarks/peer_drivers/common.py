@@ -1,65 +1,24 @@
-"""What every driver shares: the work, its data, the stopwatch. Needs nothing but numpy and torch.
+"""What the drivers of peers share beside the stopwatch: the clients' data and the model, in torch.
 
-A driver is run as `python with_<peer>.py DATA ROUNDS BEGAN`: the file of the clients' data, how
-many rounds, and the time when the process was started. Its last line says how it went.
+One thread, as for everybody.
 """
 
 from __future__ import annotations
 
-import json
-import resource
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import torch
+from stopwatch import CLASSES, HIDDEN
 from torch import Tensor, nn
 
-CLIENTS, A_ROUND = 50, 10
-EPOCHS, BATCH, RATE = 5, 32, 0.05
-HIDDEN, CLASSES = 200, 10
-RESULT = "RESULT "
+torch.set_num_threads(1)
 
 # Beside a CPU build of torch torchvision lacks its compiled operators; with their schemas it can
 # be imported all the same, as some peers do.
 VISION = torch.library.Library("torchvision", "FRAGMENT")
 for name in ("nms", "qnms"):
     VISION.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-
-
-class Job:
-    """One run of a peer: what it is to do, and how long each round took."""
-
-    def __init__(self) -> None:
-        self.data = Path(sys.argv[1])
-        self.rounds = int(sys.argv[2])
-        self._began = float(sys.argv[3])
-        self._ends: list[float] = []
-        torch.set_num_threads(1)
-
-    def shards(self) -> list[tuple[Tensor, Tensor]]:
-        """Each client's inputs (rows, features) and labels."""
-        return shards_of(self.data)
-
-    def round_ended(self) -> None:
-        """To be called after each round."""
-        self._ends.append(time.time())
-
-    def report(self) -> None:
-        """Print the seconds from start to the first round's end, of each round after it, memory."""
-        if len(self._ends) < self.rounds:
-            sys.exit(f"{len(self._ends)} of {self.rounds} rounds")
-        peak_kb = sum(
-            resource.getrusage(who).ru_maxrss
-            for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-        )
-        result = {
-            "first_s": self._ends[0] - self._began,
-            "round_s": np.diff(self._ends).tolist(),
-            "peak_bytes": 1024 * peak_kb,
-        }
-        print(f"\n{RESULT}{json.dumps(result)}", flush=True)
 
 
 def shards_of(data: Path | str) -> list[tuple[Tensor, Tensor]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from common import A_ROUND, BATCH, CLIENTS, EPOCHS, RATE, Job, mlp
+from common import mlp, shards_of
 from fedlab.contrib.algorithm.basic_client import SGDSerialClientTrainer
 from fedlab.contrib.algorithm.basic_server import SyncServerHandler
 from fedlab.core.standalone import StandalonePipeline
+from stopwatch import A_ROUND, BATCH, CLIENTS, EPOCHS, RATE, Job
 from torch.utils.data import DataLoader, TensorDataset
 
 
@@ -33,8 +34,8 @@ class Pipeline(StandalonePipeline):
 def main() -> None:
     """Run it."""
     job = Job()
-    shards = job.shards()
-    model = mlp(shards[0][0].shape[1])
+    shards = shards_of(job.data)
+    model = mlp(job.features)
     handler = SyncServerHandler(model, job.rounds, A_ROUND / CLIENTS)
     trainer = SGDSerialClientTrainer(model, CLIENTS)
     trainer.setup_dataset(Shards(shards))

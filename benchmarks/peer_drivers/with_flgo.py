@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import A_ROUND, BATCH, CLIENTS, EPOCHS, RATE, Job
+from stopwatch import A_ROUND, BATCH, CLIENTS, EPOCHS, RATE, Job
 
 TASK = """
 import sys

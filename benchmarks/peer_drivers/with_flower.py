@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import torch
-from common import A_ROUND, BATCH, CLIENTS, EPOCHS, RATE, Job, mlp, shards_of
+from common import mlp, shards_of
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
+from stopwatch import A_ROUND, BATCH, CLIENTS, EPOCHS, RATE, Job
 from torch.utils.data import DataLoader, TensorDataset
 
 SHARDS: list = []
@@ -40,7 +41,6 @@ def train(message: Message, context: Context) -> Message:
 def main() -> None:
     """Run it."""
     job = Job()
-    features = job.shards()[0][0].shape[1]
     server_app = ServerApp()
 
     @server_app.main()
@@ -54,7 +54,7 @@ def main() -> None:
         )
         result = strategy.start(
             grid,
-            ArrayRecord(mlp(features).state_dict()),
+            ArrayRecord(mlp(job.features).state_dict()),
             num_rounds=job.rounds,
             train_config=ConfigRecord({"data": str(job.data)}),
             evaluate_fn=ended,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from common import A_ROUND, BATCH, CLASSES, CLIENTS, EPOCHS, RATE, Job, mlp
+from common import mlp, shards_of
 from fluke import DDict, FlukeENV
 from fluke.algorithms.fedavg import FedAVG
 from fluke.data import FastDataLoader
 from fluke.utils import ServerObserver
+from stopwatch import A_ROUND, BATCH, CLASSES, CLIENTS, EPOCHS, RATE, Job
 
 
 class Splitter:
@@ -38,13 +39,13 @@ class Watch(ServerObserver):
 def main() -> None:
     """Run it."""
     job = Job()
-    shards = job.shards()
+    shards = shards_of(job.data)
     environment = FlukeENV()
     environment.set_seed(0)
     environment.set_device("cpu")
     environment.set_eval_cfg(locals=False, server=False, pre_fit=False, post_fit=False)
     settings = DDict(
-        model=mlp(shards[0][0].shape[1]),
+        model=mlp(job.features),
         client=DDict(
             batch_size=BATCH,
             local_epochs=EPOCHS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from common import A_ROUND, BATCH, CLIENTS, EPOCHS, RATE, Job, mlp
+from common import mlp, shards_of
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.algorithm.base import NNAlgorithmParams
 from pfl.algorithm.federated_averaging import FederatedAveraging
@@ -14,6 +14,7 @@ from pfl.data.sampling import get_user_sampler
 from pfl.hyperparam.base import NNTrainHyperParams
 from pfl.metrics import Metrics
 from pfl.model.pytorch import PyTorchModel
+from stopwatch import A_ROUND, BATCH, CLIENTS, EPOCHS, RATE, Job
 from torch import Tensor, nn
 
 
@@ -54,8 +55,8 @@ class Watch(TrainingProcessCallback):
 def main() -> None:
     """Run it."""
     job = Job()
-    shards = job.shards()
-    layers = Classifier(mlp(shards[0][0].shape[1]))
+    shards = shards_of(job.data)
+    layers = Classifier(mlp(job.features))
     model = PyTorchModel(layers, torch.optim.SGD, torch.optim.SGD(layers.parameters(), lr=1.0))
     users = FederatedDataset(
         lambda user: PyTorchTensorDataset(tensors=shards[user]),

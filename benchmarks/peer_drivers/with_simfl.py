@@ -1,4 +1,7 @@
-"""simfl: clock, energy, event log and an evaluation of every version included."""
+"""simfl: clock, energy, event log and an evaluation of every version included.
+
+It makes data of the same shape itself.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import A_ROUND, BATCH, CLIENTS, EPOCHS, HIDDEN, RATE, Job
+from stopwatch import A_ROUND, BATCH, CLASSES, CLIENTS, EPOCHS, HIDDEN, RATE, Job
 
 import simfl
 from simfl.scenario import Scenario
@@ -14,19 +17,18 @@ from simfl.simulation import Options
 
 
 def main() -> None:
-    """Run it; a fourth argument is the number of workers."""
+    """Run it; a further argument is the number of workers."""
     job = Job()
-    workers = int(sys.argv[4]) if len(sys.argv) > 4 else 0
-    inputs = job.shards()[0][0]
+    workers = int(sys.argv[6]) if len(sys.argv) > 6 else 0
     scenario = Scenario.from_mapping(
         {
             "name": "peers",
             "data": {
                 "name": "synthetic",
-                "examples": CLIENTS * len(inputs),
+                "examples": CLIENTS * job.rows,
                 "test_examples": 500,
-                "features": inputs.shape[1],
-                "outputs": 10,
+                "features": job.features,
+                "outputs": CLASSES,
                 "partition": "iid",
             },
             "model": {"name": "mlp", "hidden": [HIDDEN, HIDDEN]},
