@@ -17,10 +17,13 @@ HEAVY = ("torch", "torchvision", "sklearn", "pandas", "scipy", "matplotlib", "py
 NOT_FOR_A_RUN = {"torchvision", "sklearn", "pandas", "scipy", "matplotlib", "plotly"}
 
 READY = """
+import tempfile
+from pathlib import Path
 import simfl.execution
 from simfl.assembly import assemble
+from simfl.journal import Journal
 from simfl.scenario import Scenario
-assemble(Scenario.from_mapping({
+scenario = Scenario.from_mapping({
     "name": "small",
     "data": {"name": "synthetic", "partition": "iid"},
     "model": "linear",
@@ -28,7 +31,9 @@ assemble(Scenario.from_mapping({
     "algorithm": {"name": "fedavg", "local": {"learning_rate": 0.1}},
     "protocol": "synchronous",
     "stop": {"versions": 1},
-}))
+})
+with tempfile.TemporaryDirectory() as folder:
+    assemble(scenario).make_run(Path(folder), Journal())
 """
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,6 @@ class EventLog:
         self._segment_opened = time.monotonic()
         self._last_time_s = 0.0
         self._hash = hashlib.sha256()
-        self._names = pa.array(actors.names(), pa.string()) if self.write_rows else None
         if self.write_rows and folder is not None:
             (folder / "events").mkdir(parents=True, exist_ok=True)
 
@@ -149,12 +149,16 @@ class EventLog:
             self._segments.append(path)
         self.rows_written += len(order)
 
+    @cached_property
+    def _names(self) -> pa.Array:
+        """The actors' names; made when rows are first written, for pyarrow loads pandas then."""
+        return pa.array(self.actors.names(), pa.string())
+
     def _table(self, rows: Columns) -> pa.Table:
         count = len(rows["time_s"])
         actor = pa.array(rows["actor"])
         kinds = pa.array(list(KINDS), pa.string())
         client = np.where(rows["actor"] < self.actors.clients, rows["actor"], -1)
-        assert self._names is not None
         columns = {
             "seq": pa.array(np.arange(self.rows_written, self.rows_written + count)),
             "kind": kinds.take(pa.array(rows["kind"])),
