@@ -6,6 +6,7 @@ The public API is `Scenario`, `run` and `load_run`. They are imported when first
 
 from __future__ import annotations
 
+import gc
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,17 @@ _HOMES = {"Scenario": "simfl.scenario", "run": "simfl.execution", "load_run": "s
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # What is imported stays. To search it for garbage, again and again, takes a tenth of the time:
+    # it is made old at once.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        home = importlib.import_module(_HOMES[name])
+    finally:
+        gc.freeze()
+        gc.unfreeze()
+        if collecting:
+            gc.enable()
+    return getattr(home, name)

@@ -25,7 +25,7 @@ from simfl.journal import Journal
 from simfl.scenario import Scenario
 scenario = Scenario.from_mapping({
     "name": "small",
-    "data": {"name": "synthetic", "partition": "iid"},
+    "data": {"name": "digits", "partition": "iid"},
     "model": "linear",
     "population": {"name": "paper", "clients": 2, "edges": 1},
     "algorithm": {"name": "fedavg", "local": {"learning_rate": 0.1}},

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from stopwatch import A_ROUND, BATCH, CLASSES, CLIENTS, EPOCHS, HIDDEN, RATE, Job
 
-import simfl
-from simfl.scenario import Scenario
+from simfl import Scenario, run
 from simfl.simulation import Options
 
 
@@ -44,7 +43,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         options = Options(device="cpu", workers=workers, watch=lambda _: job.round_ended())
-        simfl.run(scenario, Path(folder) / "run", options)
+        run(scenario, Path(folder) / "run", options)
     job.report()
 
 

@@ -78,12 +78,11 @@ def run(
     quiet: Annotated[bool, typer.Option(help="No progress, no summary.")] = False,
 ) -> None:
     """Run a scenario and leave a run folder."""
-    from simfl.console import Watcher, print_summary
-
     with exit_codes():
-        from simfl.execution import run as run_scenario
+        from simfl import Scenario
+        from simfl import run as run_scenario
+        from simfl.console import Watcher, print_summary
         from simfl.results import FolderStore
-        from simfl.scenario import Scenario
         from simfl.simulation import Options
 
         loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)

@@ -95,7 +95,7 @@ ROOMS = {
     "listing": _room("registry system.catalogue system.traces eventlog suggestion", "rich"),
     "cli": _room(
         f"{_BELOW_ASSEMBLY} assembly simulation execution battery_levels console listing study"
-        " exports",
+        " exports __init__",
         "typer rich",
     ),
     "__init__": _room("scenario execution runfolder"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 from simfl.learning.datasets.base import Dataset, Examples
 from simfl.learning.datasets.digits import Digits
@@ -98,6 +99,18 @@ def test_digits() -> None:
     assert (float(data.train.inputs.min()), float(data.train.inputs.max())) == (0, 1)
     shares = torch.bincount(data.test.targets) / torch.bincount(data.train.targets)
     assert shares.min() > 0.24 and shares.max() < 0.26
+
+
+def test_digits_are_those_of_scikit_learn() -> None:
+    """Every image with its label, as often as there."""
+    pixels, labels = load_digits(return_X_y=True)
+
+    data = Digits().load(None, seed=7)
+
+    parts = (data.train, data.test)
+    images = torch.cat([16 * part.inputs.flatten(1) for part in parts]).tolist()
+    found = zip(images, torch.cat([part.targets for part in parts]).tolist(), strict=True)
+    assert sorted(found) == sorted(zip(pixels.tolist(), labels.tolist(), strict=True))
 
 
 def test_digits_parts_share_no_image() -> None:
