@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from simfl import registry
 from simfl.checks import (
-    check_faults,
     check_measures,
     check_model,
     check_needs,
@@ -80,9 +79,7 @@ def outlined(scenario: Scenario) -> Outline:
     world = _world(scenario, parts, streams)
     with blame(scenario.where("algorithm"), algorithm):
         algorithm.check_clients(world.num_clients)
-    sharing = parts[("population", "access_sharing")]
-    check_sharing(scenario, algorithm, sharing)
-    check_faults(scenario, parts[("population",)], sharing)
+    check_sharing(scenario, algorithm, parts[("population", "access_sharing")])
     return Outline(scenario.with_parts(complete), parts, streams, world)
 
 

@@ -95,16 +95,6 @@ def check_sharing(scenario: Scenario, algorithm: Algorithm, sharing: Any) -> Non
         )
 
 
-def check_faults(scenario: Scenario, population: Any, sharing: Any) -> None:
-    """Raises `ScenarioError` for batteries over a medium that clients share."""
-    if sharing.contended and population.batteries is not None:
-        raise scenario.where("population", "access_sharing").error(
-            registry.part_name(type(sharing)),
-            "dedicated",
-            "not simulated on a shared medium are batteries; accepted: dedicated",
-        )
-
-
 def check_updates(
     scenario: Scenario,
     algorithm: Algorithm,

@@ -15,7 +15,10 @@ from simfl.system.sharing.message import Gap, SharedMessage
 
 
 class Bearer:
-    """Whose message it is, as far as that matters on its way: a device that is always there."""
+    """Whose message it is, as far as that matters on its way.
+
+    This one is always there, and its power comes out of the wall.
+    """
 
     def leaves_s(self) -> float:
         """When it goes away next, after now; inf: never."""
@@ -24,6 +27,9 @@ class Bearer:
     def away(self) -> Generator[simpy.Event, Any, None]:
         """It has just gone away: wait until it is back; `simpy.Interrupt` if it never is."""
         yield from ()
+
+    def draws(self, active_w: float) -> None:
+        """From now on it draws so much beyond idle power; the medium says what a transfer takes."""
 
 
 class Crossing:
@@ -64,6 +70,7 @@ class Crossing:
         """One attempt, in as many pieces as absences make of it."""
         size_bits = 8.0 * self.message.size_bytes
         while True:
+            self._bearer.draws(0.0)
             left_bytes = max(size_bits - self._sent_bits, 0.0) / 8.0
             transfer = self._transfer = self._medium.transfer(self.message.sender, left_bytes)
             leaves_s = self._bearer.leaves_s()
@@ -79,13 +86,14 @@ class Crossing:
                 self._sent_bits = 0.0
                 return
             self._sent_bits += carried.bits
-            yield from self._bearer.away()
+            yield from self._absence()
 
     def _wait(self, gap: Gap) -> Generator[simpy.Event, Any, None]:
         left_s, left_j = gap
         while True:
             begun_s, leaves_s = self._clock.now_s, self._bearer.leaves_s()
             self._pause = (begun_s, (left_s, left_j))
+            self._bearer.draws(left_j / left_s if left_s else 0.0)
             yield self._clock.until(min(begun_s + left_s, leaves_s))
             self._pause = None
             if begun_s + left_s <= leaves_s:
@@ -94,7 +102,11 @@ class Crossing:
             share = min((leaves_s - begun_s) / left_s, 1.0)
             self._active_j += share * left_j
             left_s, left_j = (1.0 - share) * left_s, (1.0 - share) * left_j
-            yield from self._bearer.away()
+            yield from self._absence()
+
+    def _absence(self) -> Generator[simpy.Event, Any, None]:
+        self._bearer.draws(0.0)
+        yield from self._bearer.away()
 
     def break_off(self) -> None:
         """Leave the medium; attempts `begun` so far are lost."""

@@ -19,6 +19,7 @@ from simfl.eventlog import EventLog
 from simfl.eventrows import join_rows
 from simfl.protocols.clock import Clock
 from simfl.protocols.course import Course
+from simfl.protocols.drains import Drains
 from simfl.protocols.flight import Booked, Flight
 from simfl.protocols.media import Media
 from simfl.protocols.messages import message_rows
@@ -78,7 +79,9 @@ class Departures:
         radios = world.messenger.client_radios
         self._resting = Resting(log, clock, 0, radios, charge=presence.charge)
         self._shared = world.access_sharing.contended
-        self._media = Media(world.access_sharing, log, clock)
+        self._drains = None if presence.charge is None else Drains(clock, presence.charge)
+        draw = None if self._drains is None else self._drains.draw_on_medium
+        self._media = Media(world.access_sharing, log, clock, draw)
         self._freed = clock.env.event()
 
     def free_s(self, clients: IntArray) -> FloatArray:
@@ -235,5 +238,12 @@ class Departures:
         )
         told = Told(received, computed, free)
         return Stages(
-            cohort, self._presence, self._servers, self._media, self._log, self._clock, told
+            cohort,
+            self._presence,
+            self._drains,
+            self._servers,
+            self._media,
+            self._log,
+            self._clock,
+            told,
         )

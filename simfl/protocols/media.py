@@ -15,7 +15,7 @@ from simfl.protocols.crossing import Bearer, Crossing
 from simfl.protocols.messages import book_message
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.sharing.base import Sharing
-from simfl.system.sharing.medium import Medium
+from simfl.system.sharing.medium import Medium, Told
 from simfl.system.sharing.message import SharedMessage
 
 ALWAYS_THERE = Bearer()
@@ -25,13 +25,16 @@ class Media:
     """Carries messages of actors of the log, and books each when it is there.
 
     A medium is a place: an access point and a link profile, say. The accounts know at any moment
-    what messages under way have spent.
+    what messages under way have spent; `draw` is told the watts of radios, as `Medium` says.
     """
 
-    def __init__(self, sharing: Sharing, log: EventLog, clock: Clock) -> None:
+    def __init__(
+        self, sharing: Sharing, log: EventLog, clock: Clock, draw: Told | None = None
+    ) -> None:
         self._sharing = sharing
         self._log = log
         self._clock = clock
+        self._draw = draw
         self._media: dict[tuple[tuple[int, ...], bool], Medium] = {}
         self._under_way: dict[int, tuple[Crossing, bool, dict[str, int], str]] = {}
         log.accounts.spending(self._spent_j)
@@ -122,7 +125,7 @@ class Media:
     def _medium(self, place: tuple[int, ...], uplink: bool) -> Medium:
         key = () if self._sharing.spans_points else place, uplink or self._sharing.half_duplex
         if key not in self._media:
-            self._media[key] = Medium(self._clock.env, self._sharing)
+            self._media[key] = Medium(self._clock.env, self._sharing, self._draw)
         return self._media[key]
 
     def _spent_j(self) -> float:

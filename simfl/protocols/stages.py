@@ -16,8 +16,9 @@ import simpy
 from numpy.typing import NDArray
 
 from simfl.eventlog import EventLog
-from simfl.protocols.attendance import UNAVAILABLE, Attendance
+from simfl.protocols.attendance import EMPTY, UNAVAILABLE, Attendance
 from simfl.protocols.clock import Clock
+from simfl.protocols.drains import Drains
 from simfl.protocols.flight import Flight, Late
 from simfl.protocols.media import Media
 from simfl.protocols.patience import Patience
@@ -76,6 +77,7 @@ class Stages(Flight):
         self,
         cohort: Cohort,
         presence: Presence,
+        drains: Drains | None,
         servers: Servers,
         media: Media,
         log: EventLog,
@@ -96,16 +98,18 @@ class Stages(Flight):
         self._message_s = clock.now_s - cohort.radio_idle_s
         self._under_way = np.ones(cohort.clients.size, dtype=bool)
         self._paused = np.zeros(cohort.clients.size, dtype=bool)
-        self._attending = [
-            Attendance(client, presence, clock, partial(self._befallen, place))
-            for place, client in enumerate(cohort.clients.tolist())
-        ]
+        self._attending = []
+        for place, client in enumerate(cohort.clients.tolist()):
+            tell = partial(self._befallen, place)
+            own = drains if drains is not None and drains.covers(client) else None
+            self._attending.append(Attendance(client, presence, own, clock, tell))
         self._changed = clock.env.event()
         self._tell: Late | None = None
         self._mark = QUERY if cohort.query else ""
         self._details = compute_detail(cohort.plan, self._mark)
         for place, stop_s in enumerate(cohort.stops_s.tolist()):
             turn = clock.env.process(self._turn(place))
+            self._attending[place].begin(partial(self._empty, place, turn))
             if stop_s < np.inf:
                 clock.env.process(self._stop(turn, stop_s, int(cohort.causes[place])))
 
@@ -155,6 +159,7 @@ class Stages(Flight):
         except simpy.Interrupt as stopped:
             attendance.stop(int(stopped.cause))  # type: ignore[arg-type]  # ours always has one
             self._message_s[place] = -np.inf
+        attendance.done()
         self._under_way[place] = False
         silent_s = float(self._clock.now_s - self._message_s[place])
         self._told.free(place, silent_s, attendance.stays_s(float(self._cohort.stops_s[place])))
@@ -198,27 +203,38 @@ class Stages(Flight):
         if turn.is_alive:
             turn.interrupt(cause)
 
-    def _compute(self, place: int, attendance: Attendance) -> tuple[float, int | None]:
-        """Book the computation, or what is done of it before it is stopped.
+    def _empty(self, place: int, turn: simpy.Process) -> None:
+        """Its battery is empty now; what else ends the turn at this moment, ends it."""
+        if turn.is_alive and self._clock.now_s < self._cohort.stops_s[place]:
+            turn.interrupt(EMPTY)
 
-        When either ends, and what stops it.
+    def _compute(self, place: int, attendance: Attendance) -> tuple[float, int | None]:
+        """Book the computation, or what is done of it before it is stopped, and its pauses.
+
+        When it ends, and what stops it.
         """
         cohort, plan, begun_s = self._cohort, self._cohort.plan, self._clock.now_s
         detail, cause = self._details[place], None
-        computed_s, leaves_s = attendance.stretched(
-            float(plan.compute_s[place]), float(cohort.stops_s[place])
-        )
-        stops_s = min(leaves_s, float(cohort.stops_s[place]))
+        active_j = float(plan.compute_j[place])
+        computed_s, leaves_s, pauses = attendance.stretched(float(plan.compute_s[place]))
         share, until_s = 1.0, computed_s
+        ends = (
+            (leaves_s, UNAVAILABLE),
+            (float(cohort.stops_s[place]), int(cohort.causes[place])),
+            (attendance.lasts_s(computed_s, active_j), EMPTY),
+        )
+        stops_s, stop = min(ends)
+        for pause in pauses:
+            if pause.time_s < stops_s:
+                self._befallen(place, pause)
         if stops_s < computed_s:
-            until_s = stops_s
-            cause = UNAVAILABLE if leaves_s == stops_s else int(cohort.causes[place])
+            until_s, cause = stops_s, stop
             share = (until_s - begun_s) / (computed_s - begun_s)
             cut = plan.one(place).cut(np.array([1]), np.array([share]))
             detail = compute_detail(cut, self._mark)[0]
         else:
             self._told.computed(np.array([place]), np.array([computed_s]))
-        active_j = share * float(plan.compute_j[place])
+        active_j *= share
         self._active_j[place] += active_j
         self._log.row(
             "compute",

@@ -142,7 +142,7 @@ class Batteries:
         open_ = np.flatnonzero(ever)
         for _ in range(_MOST_STEPS if open_.size else 0):
             who, now_s, before = clients[open_], at_s[open_], charge_j[open_]
-            in_w, stop_s = self.supply_w(who, now_s), self._next_change_s(who, now_s)
+            in_w, stop_s = self.supply_w(who, now_s), self.next_change_s(who, now_s)
             gain_w = in_w - load_w[open_]
             missing_j = np.maximum(self._lowest * self.capacity_j[who] - before, 0.0)
             wait_s = np.divide(missing_j, gain_w, out=np.full(open_.size, np.inf), where=gain_w > 0)
@@ -165,8 +165,8 @@ class Batteries:
         enough: BoolArray = charge_j >= (self._lowest - _ROUNDING) * self.capacity_j[clients]
         return enough
 
-    def _next_change_s(self, clients: IntArray, time_s: FloatArray) -> FloatArray:
-        """When one of the supplies changes next; inf: never."""
+    def next_change_s(self, clients: IntArray, time_s: FloatArray) -> FloatArray:
+        """When one of the supplies changes next after a time; inf: never."""
         stop_s = np.full(clients.size, np.inf)
         for supply in self._supplies:
             stop_s = np.minimum(stop_s, supply.next_change_s(clients, time_s))
@@ -182,7 +182,7 @@ class Batteries:
         under_way = np.flatnonzero(at_s < end_s)
         while under_way.size:
             who, now_s = clients[under_way], at_s[under_way]
-            stop_s = np.minimum(end_s[under_way], self._next_change_s(who, now_s))
+            stop_s = np.minimum(end_s[under_way], self.next_change_s(who, now_s))
             lasts_s = stop_s - now_s
             in_w, out_w = self.supply_w(who, now_s), load_w[under_way]
             before = charge_j[under_way]

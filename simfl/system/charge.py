@@ -29,6 +29,8 @@ class Charge:
         self._tail_w: FloatArray = np.zeros(idle_w.size)
         self._tail_ends_s: FloatArray = np.zeros(idle_w.size)
         self._dries: BoolArray = np.zeros(idle_w.size, dtype=bool)
+        # What clients in turns whose course nobody knows draw beyond idle power; NaN: all others.
+        self._active_w: FloatArray = np.full(idle_w.size, np.nan)
         # What is known of a client that cannot take part stays true until it can.
         self._ready_s: FloatArray = np.zeros(idle_w.size)
 
@@ -109,10 +111,50 @@ class Charge:
         batteries.switch_off(clients[np.isfinite(empty_s)])
         return empty_s
 
+    def on_battery(self, client: int) -> bool:
+        """Whether there is a battery that could run empty."""
+        return bool(np.isfinite(self._batteries.capacity_j[client]))
+
+    def draws_otherwise(self, clients: IntArray, active_w: FloatArray) -> BoolArray:
+        """Which of those that `draw` has told of something else than `active_w`."""
+        known_w = self._active_w[clients]
+        other: BoolArray = ~np.isnan(known_w) & (known_w != active_w)
+        return other
+
+    def draw(
+        self, clients: IntArray, now_s: float, active_w: FloatArray, until_s: float | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """From now on clients draw `active_w` beyond idle power, until they `release`.
+
+        When their batteries are empty (inf: not as far as that is foreseen), and until when it is:
+        `until_s`, or when a supply changes next.
+        """
+        batteries, load_w = self._batteries, self._idle_w[clients] + active_w
+        self.release(clients, now_s)
+        self._active_w[clients] = active_w
+        at_s = batteries.time_s[clients]
+        ahead_s = batteries.next_change_s(clients, at_s)
+        if until_s is not None:
+            ahead_s = np.full(clients.size, until_s)
+        return batteries.foresee(clients, ahead_s, load_w).empty_s, ahead_s
+
+    def release(self, clients: IntArray, now_s: float) -> None:
+        """They rest from now on."""
+        self._rest(clients, np.full(clients.size, now_s))
+        under_way = clients[~np.isnan(self._active_w[clients])]
+        load_w = self._idle_w[under_way] + self._active_w[under_way]
+        self._batteries.advance(under_way, now_s, load_w)
+        self._active_w[under_way] = np.nan
+
+    def run_empty(self, client: int, now_s: float) -> None:
+        """A battery has run empty now, in mid-turn."""
+        self.release(np.array([client]), now_s)
+        self._batteries.switch_off(np.array([client]))
+
     def _rest(self, clients: IntArray, until_s: FloatArray) -> None:
         """First the tail, then nothing, of those whose batteries are not there yet."""
         batteries = self._batteries
-        behind = batteries.time_s[clients] < until_s
+        behind = (batteries.time_s[clients] < until_s) & np.isnan(self._active_w[clients])
         free, end_s = clients[behind], until_s[behind]
         tail_s = np.clip(self._tail_ends_s[free], batteries.time_s[free], end_s)
         load_w = self._idle_w[free] + self._tail_w[free]

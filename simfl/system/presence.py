@@ -1,14 +1,16 @@
 """Which clients are there, and which turns are cut short: absences, crashes, empty batteries.
 
 All that can befall a turn is known when it begins: absences and crashes are fixed by the seed, and
-a battery's course by the turn's own load. A turn is therefore cut when it is planned.
+a battery's course by the turn's own load. A turn is therefore cut when it is planned. Over a shared
+medium, where nobody knows a turn's course, the same comes to light on the way.
 
 Choices
 1. A client that leaves in mid-turn goes on (`ignore`), goes on when it is back (`pause`: work
    continues only while it is there, as in FLASH, WWW 2021), or drops its turn (`abort`).
 2. A crash ends the turn, and so does a battery that runs empty. The server notices at once.
 3. A message that is cut off is lost, every attempt begun so far; a paused one goes on where it was.
-4. The joules of a paused stage are spread evenly over its time.
+4. The joules of a paused stage are spread evenly over its time; but for messages over a shared
+   medium, which draw nothing while their client is away.
 """
 
 from __future__ import annotations

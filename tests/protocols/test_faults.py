@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from simfl.yaml_source.error import ScenarioError
 from tests.protocols.faults import PROTOCOLS, Watched, check_promises, faulty, outages
 from tests.small import simulated, small
 
@@ -144,10 +143,3 @@ def test_an_aborted_job_is_not_trained_and_leaves_no_memory(tmp_path: Path) -> N
     uploads = events.query("kind == 'upload' and bytes > 0")
     assert len(aborted) > 0
     assert run.values.trainer.trained == len(uploads)
-
-
-def test_batteries_on_a_shared_medium_are_refused() -> None:
-    """They need `dedicated`."""
-    population: dict[str, Any] = {"access_sharing": "fifo", "batteries": {}}
-    with pytest.raises(ScenarioError, match=r"population\.access_sharing: .*not simulated"):
-        simulated(faulty("semi_asynchronous", **population))

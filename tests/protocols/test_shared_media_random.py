@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfl.protocols.clock import Stalled
+from simfl.protocols.run import Run
+from simfl.system.battery import Batteries, Flow
 from tests.protocols.test_determinism import log_bytes
 from tests.small import simulated, small
 
@@ -92,26 +97,72 @@ FAULTS = st.sampled_from(
         },
     ]
 )
-STOP = st.sampled_from([{"versions": 3}, {"versions": None, "time_s": 0.3}])
+# Of a phone's capacity: tenths of a joule; the charger comes or goes in mid-run.
+BATTERIES = st.none() | st.builds(
+    lambda high, charge_w, plug_in_s: {
+        "initial": [0.0, high],
+        "lowest": high / 3,
+        "charge_w": charge_w,
+        "plug_in_s": plug_in_s,
+        "unplug_s": plug_in_s + 40_000.0,
+        "hours_spread_s": 0.2,
+    },
+    st.sampled_from([3e-6, 1e-5, 1e-4]),
+    st.sampled_from([0.5, 1.3, 20.0]),
+    st.sampled_from([0.0, 0.2]),
+)
+STOP = st.sampled_from([{"versions": 3, "time_s": 1.0}, {"versions": None, "time_s": 0.3}])
+
+
+class Meter:
+    """What clients' batteries have given, by client."""
+
+    def __init__(self) -> None:
+        self.drawn_j = np.zeros(8)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Note what flows."""
+        advance = Batteries.advance
+
+        def noted(batteries: Batteries, clients: Any, *arguments: Any) -> Flow:
+            flow = advance(batteries, clients, *arguments)
+            self.drawn_j[clients] += flow.drawn_j
+            return flow
+
+        with mock.patch.object(Batteries, "advance", noted):
+            yield
+
+    def agrees(self, run: Run, events: pd.DataFrame) -> bool:
+        """Whether that is what the log says, once the last loads are followed to the end."""
+        charge = run.observations._presence.charge
+        assert charge is not None
+        clients = np.flatnonzero([charge.on_battery(client) for client in range(8)])
+        charge.release(clients, run.clock.now_s)
+        booked_j = events.groupby("client")["energy_j"].sum().reindex(range(8), fill_value=0.0)
+        return np.allclose(self.drawn_j[clients], booked_j.to_numpy()[clients], rtol=1e-8)
 
 
 def laws_hold(**changes: Any) -> None:
     """The run ends, keeps every law, fills every client's time, and is the same again."""
-    found = set()
+    found, trouble = set(), changes["population"]
     for _ in range(2):
-        with tempfile.TemporaryDirectory() as folder:
-            stalled, trouble = "", changes["population"]
+        meter, stalled = Meter(), ""
+        with tempfile.TemporaryDirectory() as folder, meter.watching():
             try:
                 run = simulated(small(algorithm="none", **changes), Path(folder))[1]
             except Stalled as reason:
                 stalled = str(reason)
             if stalled:
                 # Who leaves or crashes may never be there for as long as a slow medium takes.
-                assert trouble.get("leaving") == "abort" or "faults" in trouble
+                helpless = "faults" in trouble or trouble["batteries"] is not None
+                assert trouble.get("leaving") == "abort" or helpless
                 assert "waits for" not in stalled
                 return
             events = pd.read_parquet(Path(folder) / "events.parquet")
             found.add(log_bytes(Path(folder)))
+            if trouble["batteries"] is not None and trouble["access_sharing"] != "dedicated":
+                assert meter.agrees(run, events)
         assert all(run.laws.values()), run.accounts.violations
         assert np.isfinite(events["energy_j"]).all()
         turns = events[events["kind"] == "upload"].dropna(subset="client")
@@ -126,6 +177,7 @@ CASES = {
     "loss": LOSS,
     "availability": AVAILABILITY,
     "faults": FAULTS,
+    "batteries": BATTERIES,
     "protocol": PROTOCOLS,
     "stop": STOP,
 }
@@ -139,6 +191,7 @@ def scenario(**case: Any) -> dict[str, Any]:
         "message_loss": case["loss"],
         "availability": case["availability"],
         "transfer_noise": 0.2,
+        "batteries": case["batteries"],
         **case["faults"],
     }
     selection = {"selection": {"name": "random", "share": 0.6}}

@@ -8,7 +8,7 @@ happens at one moment is one change, in an order that does not depend on who was
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,16 +24,22 @@ _CHANGE = EventPriority(1_000)
 
 # Rows of a medium's state: a sender's figures as in `Flows`, then those of its transfer.
 _FIGURES = slice(0, 4)
-_POWER, _BITS, _LEFT, _START, _AIRTIME = range(4, 9)
+_POWER, _BITS, _LEFT, _START, _AIRTIME, _CLIENT = range(4, 10)
+
+Told = Callable[[IntArray, FloatArray], None]
 
 
 class Medium:
-    """Transfers over one medium; see `transfer`."""
+    """Transfers over one medium; see `transfer`.
 
-    def __init__(self, env: simpy.Environment, sharing: Sharing) -> None:
+    `draw` is told the mean watts of all radios whenever rates may have changed: clients and powers.
+    """
+
+    def __init__(self, env: simpy.Environment, sharing: Sharing, draw: Told | None = None) -> None:
         self._env = env
+        self._draw = draw
         self._sharing = sharing
-        self._state = np.empty((9, 0))
+        self._state = np.empty((10, 0))
         self._route = np.empty((0, 0), dtype=np.int64)
         self._rates_bps = self._duty = np.empty(0)
         self._ending = np.empty(0, dtype=bool)
@@ -135,11 +141,12 @@ class Medium:
         self._arrivals = []
         senders = [sender for sender, _, _ in arrivals]
         flows = Flows.of(senders)
-        fresh = np.zeros((9, len(arrivals)))
+        fresh = np.zeros((10, len(arrivals)))
         fresh[_FIGURES] = flows.rate_bps, flows.weight, flows.snr, flows.spectral_efficiency_max
         fresh[_POWER] = [sender.power_w for sender in senders]
         fresh[_BITS] = fresh[_LEFT] = [bits for _, bits, _ in arrivals]
         fresh[_START] = now_s
+        fresh[_CLIENT] = [sender.client for sender in senders]
         self._state = np.concatenate([self._state, fresh], axis=1)
         self._route = _stacked(self._route, flows.route)
         self._events += [event for _, _, event in arrivals]
@@ -154,6 +161,8 @@ class Medium:
         flows = Flows(rate_bps, weight, snr, spectral_efficiency_max, self._route)
         self._rates_bps = self._sharing.rates_bps(flows)
         self._duty = self._sharing.duty(flows, self._rates_bps)
+        if self._draw is not None:
+            self._draw(self._state[_CLIENT].astype(np.int64), self._state[_POWER] * self._duty)
         with np.errstate(divide="ignore"):
             wait_s: FloatArray = self._state[_LEFT] / self._rates_bps
         soonest_s = float(wait_s.min())
