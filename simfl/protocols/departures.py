@@ -212,6 +212,7 @@ class Departures:
         self._log.add(self._resting.until_now(clients))
         self._resting.busy(clients, np.inf)
         messenger, edge = world.messenger, orders.edge
+        medium = world.link_index if world.medium_index is None else world.medium_index
         points = world.home_edge[clients] if edge is None else np.full(clients.size, edge)
         cohort = Cohort(
             clients,
@@ -227,7 +228,7 @@ class Departures:
                 edge,
                 np.where(plan.down_bytes > 0, 0.0, radio_idle_s) + plan.compute_s,
             ),
-            list(zip(points.tolist(), world.link_index[clients].tolist(), strict=True)),
+            list(zip(points.tolist(), medium[clients].tolist(), strict=True)),
             world.power_idle_w[clients],
             radio_idle_s,
             orders.about,

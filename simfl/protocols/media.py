@@ -24,7 +24,7 @@ ALWAYS_THERE = Bearer()
 class Media:
     """Carries messages of actors of the log, and books each when it is there.
 
-    A medium is a place: an access point and a link profile, say. The accounts know at any moment
+    A medium is a place: an access point and what is in the air. The accounts know at any moment
     what messages under way have spent; `draw` is told the watts of radios, as `Medium` says.
     """
 

@@ -58,6 +58,11 @@ class Link(ABC):
         """
         return np.full_like(factor, np.inf), np.ones_like(factor)
 
+    @property
+    def bands_hz(self) -> tuple[float, float] | None:
+        """Width of the band up and down; None: it has none that others could have a part of."""
+        return None
+
     @abstractmethod
     def rate_bps(self, uplink: bool) -> float:
         """Bits per second up or down where every factor on the rate is 1."""

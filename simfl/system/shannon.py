@@ -71,6 +71,11 @@ class ShannonLink(Link):
         bandwidth_hz = self.uplink_bandwidth_hz if uplink else self.downlink_bandwidth_hz
         return bandwidth_hz * self.bandwidth_efficiency * self.spectral_efficiency_max
 
+    @property
+    def bands_hz(self) -> tuple[float, float]:
+        """The bandwidths."""
+        return self.uplink_bandwidth_hz, self.downlink_bandwidth_hz
+
     def band(self, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The SNR at which the whole band carries `factor` of the best modulation's rate."""
         snr: FloatArray = np.expm1(factor * self.spectral_efficiency_max * np.log(2.0))

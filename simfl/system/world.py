@@ -26,6 +26,7 @@ from simfl.system.message_loss import MessageLoss
 from simfl.system.messenger import Messenger
 from simfl.system.noise import lognormal
 from simfl.system.region import Electricity
+from simfl.system.sharing.bands import check_bands
 from simfl.system.sharing.base import Sharing
 from simfl.system.sharing.dedicated import Dedicated
 from simfl.system.turn_plan import TurnPlan
@@ -47,9 +48,10 @@ class World:
     radio channels at their mean. Without `message_loss` every message arrives. A computation's
     duration has another factor, `straggler_shift` + `straggler_mean` * Exp(1), the shifted
     exponential of Lee et al., IEEE T-IT 2018. `example_bits` is the stored size of one example,
-    None where nobody has said it. `access_sharing` says how the clients of an access point that
-    have the same link share it, `band_share` who gets how much of a band, `backhaul_sharing` how
-    edge servers share the backhaul. `electricity` is that of the clients and, last, of the servers.
+    None where nobody has said it. `access_sharing` says how the clients of an access point share a
+    medium, `medium_index` (None: `link_index`) which of them have the same, `band_share` who gets
+    how much of a band, `backhaul_sharing` how edge servers share the backhaul. `electricity` is
+    that of the clients and, last, of the servers.
     """
 
     streams: Streams
@@ -82,11 +84,14 @@ class World:
     downlink_codec: Codec = field(default_factory=Float32)
     access_sharing: Sharing = field(default_factory=Dedicated)
     backhaul_sharing: Sharing = field(default_factory=Dedicated)
+    medium_index: IntArray | None = None
     band_share: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.backhaul.needs_places:
             raise ValueError("backhaul: its rate depends on distance, but the cloud has no place")
+        if self.medium_index is not None and self.access_sharing.cuts_band:
+            check_bands(self.links, self.link_names, self.link_index, self.medium_index)
 
     @property
     def num_clients(self) -> int:

@@ -19,7 +19,7 @@ from simfl.protocols.clock import Stalled
 from simfl.protocols.run import Run
 from simfl.system.battery import Batteries, Flow
 from tests.protocols.test_determinism import log_bytes
-from tests.small import simulated, small
+from tests.small import SMALL, simulated, small
 
 RATES = st.sampled_from([2e5, 1e6, 5e7])
 WAYS = st.one_of(
@@ -176,6 +176,7 @@ CASES = {
     "backhaul": WAYS,
     "loss": LOSS,
     "availability": AVAILABILITY,
+    "rivals": st.booleans(),
     "faults": FAULTS,
     "batteries": BATTERIES,
     "protocol": PROTOCOLS,
@@ -185,6 +186,7 @@ CASES = {
 
 def scenario(**case: Any) -> dict[str, Any]:
     """What `small` is changed by."""
+    groups = SMALL["population"]["groups"]
     population = {
         "access_sharing": case["access"],
         "backhaul_sharing": case["backhaul"],
@@ -192,6 +194,7 @@ def scenario(**case: Any) -> dict[str, Any]:
         "availability": case["availability"],
         "transfer_noise": 0.2,
         "batteries": case["batteries"],
+        "groups": [{**one, "medium": "air"} for one in groups] if case["rivals"] else groups,
         **case["faults"],
     }
     selection = {"selection": {"name": "random", "share": 0.6}}

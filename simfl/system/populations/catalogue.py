@@ -29,6 +29,9 @@ class Group:
     band_share: Annotated[
         float, "> 0", "<= 1", "each client's part of a band shared by ofdma_weighted"
     ] = 1.0
+    medium: Annotated[
+        str | None, "at an access point, groups of the same name are rivals; null: the link's name"
+    ] = None
     region: Annotated[str | None, "region profile; null: that of the population"] = None
     mode: Annotated[str | None, "power mode of an accelerator; null: at its highest clock"] = None
 
@@ -36,6 +39,11 @@ class Group:
     def machine(self) -> tuple[str, str | None]:
         """What its clients are: groups that differ in their links alone share a device."""
         return self.device, self.mode
+
+    @property
+    def air(self) -> str:
+        """The medium that its clients share with those of other groups."""
+        return self.medium or self.link
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +105,8 @@ class CatalogueMix(Population):
         devices, device_names, link_names = list(machines.values()), list(machines), list(access)
         group_device = np.array([device_names.index(group.machine) for group in self.groups])
         group_link = np.array([link_names.index(group.link) for group in self.groups])
+        medium_names = list(dict.fromkeys(group.air for group in self.groups))
+        group_medium = np.array([medium_names.index(group.air) for group in self.groups])
         group = self._group_index(streams)
         device_index = group_device[group]
         frequency_hz = np.array(
@@ -126,6 +136,7 @@ class CatalogueMix(Population):
             backhaul=backhaul,
             compute_noise=self.compute_noise,
             transfer_noise=self.transfer_noise,
+            medium_index=group_medium[group],
             band_share=np.array([one.band_share for one in self.groups])[group],
             straggler_shift=self.straggler_shift,
             straggler_mean=self.straggler_mean,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from simfl.system.sharing.base import Flows, Sharing
 
 class _Ofdma(Sharing):
     """Base of the ways to cut up a band."""
+
+    cuts_band: ClassVar[bool] = True
 
     def duty(self, flows: Flows, rates_bps: FloatArray) -> FloatArray:
         """All the time."""

@@ -1,0 +1,32 @@
+"""Links that are rivals for one band."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simfl.system.cost import IntArray
+from simfl.system.link import Link
+
+
+def check_bands(
+    links: Sequence[Link], names: Sequence[str], link_index: IntArray, medium_index: IntArray
+) -> None:
+    """Raises ValueError where links with bands of different width share a medium.
+
+    The indices, one entry per client, say which of `links` it has and on which medium; links
+    without a band of their own share any.
+    """
+    first: dict[int, int] = {}
+    pairs = np.unique(np.stack([medium_index, link_index]), axis=1)
+    for medium, link in pairs.T.tolist():
+        if links[link].bands_hz is None:
+            continue
+        other = first.setdefault(medium, link)
+        if links[other].bands_hz != links[link].bands_hz:
+            raise ValueError(
+                f"access_sharing: found parts of one band, but {names[other]} and {names[link]},"
+                " rivals on a medium, have bands of different width; accepted: throughput_fair,"
+                " airtime_fair, fifo, processor_sharing"
+            )
