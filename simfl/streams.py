@@ -23,6 +23,9 @@ _HALF = 32
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
+_OF_ONE = (*_MULTIPLIERS, _HALF, _LOW)
+_OF_MANY = tuple(np.array(constant, dtype=np.uint64) for constant in _OF_ONE)
+"""The same as arrays, which a short array meets in two thirds of the time."""
 
 
 def philox(counter: tuple[Any, ...], key: tuple[int, int]) -> list[Any]:
@@ -32,13 +35,14 @@ def philox(counter: tuple[Any, ...], key: tuple[int, int]) -> list[Any]:
     """
     c0, c1, c2, c3 = counter
     k0, k1 = key
+    m0, m1, half, low = _OF_MANY if isinstance(c0, np.ndarray) else _OF_ONE
     for _ in range(_ROUNDS):
-        product0, product1 = _MULTIPLIERS[0] * c0, _MULTIPLIERS[1] * c2
+        product0, product1 = m0 * c0, m1 * c2
         c0, c1, c2, c3 = (
-            (product1 >> _HALF) ^ c1 ^ k0,
-            product1 & _LOW,
-            (product0 >> _HALF) ^ c3 ^ k1,
-            product0 & _LOW,
+            (product1 >> half) ^ c1 ^ k0,
+            product1 & low,
+            (product0 >> half) ^ c3 ^ k1,
+            product0 & low,
         )
         k0, k1 = (k0 + _WEYL[0]) & _LOW, (k1 + _WEYL[1]) & _LOW
     return [c0, c1, c2, c3]
