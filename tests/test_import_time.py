@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -65,3 +66,23 @@ def test_importing_the_command_line_leaves_out(library: str, loaded_modules: set
     """`import simfl, simfl.cli` must not load the library."""
     assert "simfl" in loaded_modules
     assert library not in loaded_modules
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_what_is_imported_is_not_searched_for_garbage(*, collecting: bool) -> None:
+    """Searching goes on afterwards, if it went on before."""
+    code = f"""
+import gc, json, simfl
+{"gc.enable()" if collecting else "gc.disable()"}
+before = gc.get_stats()[0]["collections"]
+simfl.run
+print(json.dumps([gc.get_stats()[0]["collections"] - before, gc.isenabled()]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    collections, enabled = json.loads(done.stdout)
+
+    assert collections < 10
+    assert enabled is collecting
