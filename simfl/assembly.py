@@ -25,7 +25,6 @@ from simfl.checks import (
     check_needs,
     check_pair,
     check_selection,
-    check_sharing,
     check_stop,
     check_trainer,
     check_updates,
@@ -79,7 +78,6 @@ def outlined(scenario: Scenario) -> Outline:
     world = _world(scenario, parts, streams)
     with blame(scenario.where("algorithm"), algorithm):
         algorithm.check_clients(world.num_clients)
-    check_sharing(scenario, algorithm, parts[("population", "access_sharing")])
     return Outline(scenario.with_parts(complete), parts, streams, world)
 
 

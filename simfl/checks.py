@@ -83,18 +83,6 @@ def check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> 
         )
 
 
-def check_sharing(scenario: Scenario, algorithm: Algorithm, sharing: Any) -> None:
-    """Raises `ScenarioError` for messages beside turns over a medium that clients share."""
-    if sharing.contended and type(algorithm).forwards is not Algorithm.forwards:
-        one = registry.part_name(type(algorithm))
-        raise scenario.where("population", "access_sharing").error(
-            registry.part_name(type(sharing)),
-            "dedicated",
-            f"{one} has the server send messages on beside turns, which needs a link for every"
-            " client; accepted: dedicated",
-        )
-
-
 def check_updates(
     scenario: Scenario,
     algorithm: Algorithm,

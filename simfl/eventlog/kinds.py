@@ -9,7 +9,7 @@ import pyarrow as pa
 # kind -> (what it is, what `value` holds, the keys of `detail`). The order is the canonical one
 # of simultaneous rows: what ends a turn comes before what follows from it.
 KINDS: dict[str, tuple[str, str, str]] = {
-    "download": ("a message reaches a client or edge server", "", "active_j, query"),
+    "download": ("a message reaches a client or edge server", "", "active_j, query, unmet_j"),
     "compute": ("a client trains, or answers a query", "", "cycles, dynamic_j, static_j, query"),
     "upload": ("a client's or edge server's message reaches its server", "", "active_j, query"),
     "network": ("energy spent inside the network between edge and cloud", "", ""),

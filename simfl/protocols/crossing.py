@@ -31,6 +31,13 @@ class Bearer:
     def draws(self, active_w: float) -> None:
         """From now on it draws so much beyond idle power; the medium says what a transfer takes."""
 
+    def done(self) -> None:
+        """It has nothing under way any more."""
+
+    def unmet_j(self) -> float:
+        """Joules that it has not given of what the message took so far."""
+        return 0.0
+
 
 class Crossing:
     """Sends `message` from now on (`process`), and knows at any moment what that has cost.
@@ -126,4 +133,4 @@ class Crossing:
             active_j += carried.active_j
             bits += carried.bits
         attempts = self._over + bits / (8.0 * self.message.size_bytes)
-        return active_j, attempts * self.message.network_j
+        return active_j - self._bearer.unmet_j(), attempts * self.message.network_j

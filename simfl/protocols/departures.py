@@ -20,6 +20,7 @@ from simfl.eventrows import join_rows
 from simfl.protocols.clock import Clock
 from simfl.protocols.course import Course
 from simfl.protocols.drains import Drains
+from simfl.protocols.errands import Errand, Errands
 from simfl.protocols.flight import Booked, Flight
 from simfl.protocols.media import Media
 from simfl.protocols.messages import message_rows
@@ -78,10 +79,11 @@ class Departures:
         self._servers = servers
         radios = world.messenger.client_radios
         self._resting = Resting(log, clock, 0, radios, charge=presence.charge)
-        self._shared = world.access_sharing.contended
+        self.shared = world.access_sharing.contended
         self._drains = None if presence.charge is None else Drains(clock, presence.charge)
         draw = None if self._drains is None else self._drains.draw_on_medium
         self._media = Media(world.access_sharing, log, clock, draw)
+        self._errands = Errands(world, self._media, self._drains, clock, self._free)
         self._freed = clock.env.event()
 
     def free_s(self, clients: IntArray) -> FloatArray:
@@ -122,7 +124,7 @@ class Departures:
             radio_idle_s,
         )
         self._log.advance(now_s)
-        if self._shared:
+        if self.shared:
             return self._by_stages(orders, plan, radio_idle_s, received, computed)
         return self._booked(orders, plan, received, computed)
 
@@ -134,16 +136,48 @@ class Departures:
         waited = self._resting.until_now(clients)
         start_s = np.maximum(self.free_s(clients), now_s)
         end_s = start_s + message.duration_s
+        unmet_j = np.zeros(clients.size)
         if self._presence.charge is not None:
-            self._presence.charge.spend(clients, start_s, end_s, message.active_j)
+            unmet_j = self._presence.charge.spend(clients, start_s, end_s, message.active_j)
         self._resting.free(clients, end_s, message.silent_s)
         idle_w = self._world.power_idle_w[clients]
         about = {"version": version, "round": round_number}
         self._log.advance(now_s)
         self._log.add(waited)
-        self._log.add(message_rows(self._log.actors, clients, start_s, message, idle_w, **about))
+        rows = message_rows(self._log.actors, clients, start_s, message, idle_w, unmet_j, **about)
+        self._log.add(rows)
         sent = message.attempts * message.wire_bytes
         self._log.accounts.messages.send(clients, start_s, end_s, sent, now_s, uplink=False)
+
+    def take(
+        self, client: int, raw_bytes: int, number: Callable[[], int], about: dict[str, int]
+    ) -> simpy.Event:
+        """Send a message beside its turns over a shared medium, as soon as the client is free.
+
+        Each time with the draws of a `number` of its own; the event is its arrival.
+        """
+        done = self._clock.env.event()
+        self._errands.add(client, Errand(raw_bytes, number, about, done))
+        if self._resting.free_s(np.array([client]))[0] <= self._clock.now_s:
+            self._begin_errand(client)
+        return done
+
+    def _free(self, client: int, silent_s: float, stays_s: float = np.inf) -> None:
+        """A client has done what nobody knew the end of, and does the next thing or rests."""
+        who, now_s = np.array([client]), self._clock.now_s
+        self._resting.free(who, now_s, silent_s, stays_s)
+        if self._errands.waits(client):
+            self._begin_errand(client)
+            return
+        freed, self._freed = self._freed, self._clock.env.event()
+        freed.succeed()
+
+    def _begin_errand(self, client: int) -> None:
+        who = np.array([client])
+        self._log.add(self._resting.until_now(who))
+        radio_idle_s = float(self._resting.radio_idle_s(who, self._clock.now_s)[0])
+        self._resting.busy(who, np.inf)
+        self._errands.begin(client, radio_idle_s)
 
     def close(self, now_s: float) -> None:
         """The run ends: cut messages under way on shared media, and book who waits."""
@@ -204,16 +238,11 @@ class Departures:
         stops_s, causes = self._presence.stops_s(clients, self._clock.now_s)
 
         def free(place: int, silent_s: float, stays_s: float) -> None:
-            who, now_s = clients[[place]], self._clock.now_s
-            self._resting.free(who, now_s, silent_s, stays_s)
-            freed, self._freed = self._freed, self._clock.env.event()
-            freed.succeed()
+            self._free(int(clients[place]), silent_s, stays_s)
 
         self._log.add(self._resting.until_now(clients))
         self._resting.busy(clients, np.inf)
         messenger, edge = world.messenger, orders.edge
-        medium = world.link_index if world.medium_index is None else world.medium_index
-        points = world.home_edge[clients] if edge is None else np.full(clients.size, edge)
         cohort = Cohort(
             clients,
             plan,
@@ -228,7 +257,7 @@ class Departures:
                 edge,
                 np.where(plan.down_bytes > 0, 0.0, radio_idle_s) + plan.compute_s,
             ),
-            list(zip(points.tolist(), medium[clients].tolist(), strict=True)),
+            world.air(clients, edge),
             world.power_idle_w[clients],
             radio_idle_s,
             orders.about,

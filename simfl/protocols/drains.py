@@ -64,6 +64,10 @@ class Drains:
         who, load_w = np.array([client]), np.array([active_w])
         return float(self._charge.draw(who, self._clock.now_s, load_w, until_s)[0][0])
 
+    def unmet_j(self, client: int) -> float:
+        """What its battery has not given since its turn, or a message, began."""
+        return self._charge.missed_j(client, self._clock.now_s)
+
     def run_empty(self, client: int) -> None:
         """Its battery is empty now."""
         self._charge.run_empty(client, self._clock.now_s)

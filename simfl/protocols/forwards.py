@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,12 @@ class Forwards:
             return
         now_s, receivers = self._clock.now_s, np.flatnonzero(raw_bytes)
         under_way = self._departures.free_s(clients) > now_s
+        if self._departures.shared:
+            about = {"version": ref.version, "round": round_number}
+            waited_for = self._values.players(ref, clients)
+            waited_for = waited_for[~under_way[waited_for]]
+            yield from self._share(receivers, raw_bytes, about, waited_for)
+            return
         for _ in range(MOST_FAILURES):
             numbers = FIRST_NUMBER + self._sent[receivers]
             self._sent[receivers] += 1
@@ -72,3 +79,23 @@ class Forwards:
         players = self._values.players(ref, clients)
         ready_s = self._departures.free_s(players[~under_way[players]])
         yield self._clock.until(float(ready_s.max(initial=now_s)))
+
+    def _share(
+        self, receivers: IntArray, raw_bytes: IntArray, about: dict[str, int], waited_for: IntArray
+    ) -> Generator[simpy.Event, Any, None]:
+        """The same over a medium that clients share: who is there when, only time will tell."""
+        arrivals = {
+            client: self._departures.take(
+                client, int(raw_bytes[client]), partial(self._number, client), about
+            )
+            for client in receivers.tolist()
+        }
+        yield self._clock.env.all_of(
+            [arrivals[one] for one in waited_for.tolist() if one in arrivals]
+        )
+        yield self._clock.gathered()
+
+    def _number(self, client: int) -> int:
+        """Of the next message to a client."""
+        self._sent[client] += 1
+        return FIRST_NUMBER + int(self._sent[client]) - 1

@@ -76,15 +76,18 @@ def message_rows(
     start_s: FloatArray,
     message: WireTransfer,
     power_idle_w: FloatArray,
+    unmet_j: FloatArray,
     **about: Any,
 ) -> Columns:
     """One download per receiver, booked to it, and what the network between spends.
 
-    All arrays have one entry per receiver; `about` are further columns of the log.
+    All arrays have one entry per receiver; `unmet_j` is what empty batteries did not give. `about`
+    are further columns of the log.
     """
     end_s = start_s + message.duration_s
+    marks = [f', "unmet_j": {joules!r}' if joules else "" for joules in unmet_j.tolist()]
     spent = (message.active_j, message.attempts, message.lost_bytes)
-    columns = [column.tolist() for column in spent]
+    columns = [*(column.tolist() for column in spent), marks]
     rows = make_rows(
         receivers.size,
         kind=KIND_INDEX["download"],
@@ -92,8 +95,8 @@ def message_rows(
         start_s=start_s,
         time_s=end_s,
         duration_s=message.duration_s,
-        energy_j=power_idle_w * message.duration_s + message.active_j,
-        extra_j=message.active_j,
+        energy_j=power_idle_w * message.duration_s + message.active_j - unmet_j,
+        extra_j=message.active_j - unmet_j,
         bytes=message.wire_bytes * ~message.failed,
         lost_bytes=message.lost_bytes,
         detail=[transfer_detail(*one) for one in zip(*columns, strict=True)],

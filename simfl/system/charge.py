@@ -31,6 +31,8 @@ class Charge:
         self._dries: BoolArray = np.zeros(idle_w.size, dtype=bool)
         # What clients in turns whose course nobody knows draw beyond idle power; NaN: all others.
         self._active_w: FloatArray = np.full(idle_w.size, np.nan)
+        # What empty batteries did not give them.
+        self._missed_j: FloatArray = np.zeros(idle_w.size)
         # What is known of a client that cannot take part stays true until it can.
         self._ready_s: FloatArray = np.zeros(idle_w.size)
 
@@ -59,13 +61,13 @@ class Charge:
 
     def spend(
         self, clients: IntArray, start_s: FloatArray, end_s: FloatArray, joules: FloatArray
-    ) -> None:
-        """Draw what a message beside their turns takes; a battery that is empty gives nothing."""
+    ) -> FloatArray:
+        """Draw what messages beside turns take; what empty batteries did not give of that."""
         lasts_s = end_s - start_s
         active_w = np.divide(joules, lasts_s, out=np.zeros(clients.size), where=lasts_s > 0)
-        for until_s, load_w in ((start_s, 0.0), (end_s, active_w)):
-            flow = self._batteries.advance(clients, until_s, self._idle_w[clients] + load_w)
-            self._unmet_j[0, clients] += flow.unmet_j
+        idle_w = self._idle_w[clients]
+        self._unmet_j[0, clients] += self._batteries.advance(clients, start_s, idle_w).unmet_j
+        return self._batteries.advance(clients, end_s, idle_w + active_w).unmet_j
 
     def unmet_j(self, clients: IntArray, until_s: FloatArray, in_tail: BoolArray) -> FloatArray:
         """Joules that empty batteries did not give to clients that rested until then; told once.
@@ -130,7 +132,8 @@ class Charge:
         `until_s`, or when a supply changes next.
         """
         batteries, load_w = self._batteries, self._idle_w[clients] + active_w
-        self.release(clients, now_s)
+        self._follow(clients, now_s)
+        self._missed_j[clients[np.isnan(self._active_w[clients])]] = 0.0
         self._active_w[clients] = active_w
         at_s = batteries.time_s[clients]
         ahead_s = batteries.next_change_s(clients, at_s)
@@ -140,11 +143,20 @@ class Charge:
 
     def release(self, clients: IntArray, now_s: float) -> None:
         """They rest from now on."""
+        self._follow(clients, now_s)
+        self._active_w[clients] = np.nan
+
+    def missed_j(self, client: int, now_s: float) -> float:
+        """What an empty battery has not given since its client was first said to `draw`."""
+        self._follow(np.array([client]), now_s)
+        return float(self._missed_j[client])
+
+    def _follow(self, clients: IntArray, now_s: float) -> None:
+        """Until now, whether they rest or not."""
         self._rest(clients, np.full(clients.size, now_s))
         under_way = clients[~np.isnan(self._active_w[clients])]
         load_w = self._idle_w[under_way] + self._active_w[under_way]
-        self._batteries.advance(under_way, now_s, load_w)
-        self._active_w[under_way] = np.nan
+        self._missed_j[under_way] += self._batteries.advance(under_way, now_s, load_w).unmet_j
 
     def run_empty(self, client: int, now_s: float) -> None:
         """A battery has run empty now, in mid-turn."""

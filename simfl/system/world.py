@@ -103,6 +103,12 @@ class World:
         """How many edge servers there are."""
         return len(self.edge_position_m)
 
+    def air(self, clients: IntArray, edge: int | None) -> list[tuple[int, ...]]:
+        """The access point (None: its home edge's) and the medium of each client."""
+        points = self.home_edge[clients] if edge is None else np.full(clients.size, edge)
+        medium = self.link_index if self.medium_index is None else self.medium_index
+        return list(zip(points.tolist(), medium[clients].tolist(), strict=True))
+
     @cached_property
     def power_idle_w(self) -> FloatArray:
         """Each client's idle power: device and radio."""

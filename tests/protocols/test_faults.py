@@ -130,6 +130,23 @@ def test_batteries_hold_what_the_log_says(tmp_path: Path) -> None:
     assert waits["detail"].astype(str).str.contains("unmet_j").any()
 
 
+def test_messages_beside_turns_take_no_joules_of_empty_batteries(tmp_path: Path) -> None:
+    """FL Games' moves reach phones that are off; what these do not give is in no row's joules."""
+    local = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}
+    batteries = {"initial": [2e-6, 1e-5], "lowest": 1e-6, "charge_w": 0.0}
+    scenario = small(
+        algorithm={"name": "fl_games", "local": local}, population={"batteries": batteries}
+    )
+
+    _, run = simulated(scenario, tmp_path)
+
+    events = pd.read_parquet(tmp_path / "events.parquet")
+    assert all(run.laws.values()), run.accounts.violations
+    unmet = events["detail"].astype(str).str.contains("unmet_j") & (events["kind"] == "download")
+    assert unmet.any() and not unmet.all()
+    assert (events["energy_j"] >= 0).all()
+
+
 def test_an_aborted_job_is_not_trained_and_leaves_no_memory(tmp_path: Path) -> None:
     """Only turns whose upload arrives are trained; what was aborted is not in the chain either."""
     scenario = small(

@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 
 import simfl
-from simfl.assembly import assemble
 from simfl.protocols.clock import Clock
 from simfl.system.catalogue import Catalogue
-from simfl.yaml_source.error import ScenarioError
 from tests.protocols.test_determinism import ShuffledEnvironment, log_bytes
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small
 
@@ -36,7 +34,7 @@ def scenario(protocol, sharing=None, population=(), **changes):
     media = {"access_sharing": sharing, "backhaul_sharing": sharing} if sharing else {}
     changes = {"stop": {"versions": 6}, **changes}
     return small(
-        protocol=PROTOCOLS[protocol],
+        protocol=PROTOCOLS[protocol] if isinstance(protocol, str) else protocol,
         population={**NOISE, **media, **dict(population)},
         **changes,
     )
@@ -91,11 +89,38 @@ def test_servers_that_crash_and_links_that_are_cut(tmp_path, protocol, loss):
     assert lost["client"].isna().any() and lost["client"].notna().any()
 
 
-def same_rows(tmp_path, protocol, population):
+GAMES = {"name": "fl_games", "local": {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}}
+
+
+@pytest.mark.parametrize("loss", [None, LOSS], ids=["safe", "lossy"])
+@pytest.mark.parametrize("deadline_s", [None, 0.01])
+def test_messages_beside_turns(tmp_path, deadline_s, loss):
+    """FL Games' moves reach clients, and stragglers after their turns, as over their own links."""
+    protocol = {"name": "synchronous", "patience": {"deadline_s": deadline_s}}
+    left = same_rows(tmp_path, protocol, {"message_loss": loss}, algorithm=GAMES)
+
+    assert (left["kind"] == "download").sum() > 8
+    assert ("late" in set(left["kind"])) == (deadline_s is not None)
+
+
+def test_messages_beside_turns_share_the_medium(tmp_path):
+    """Eight equal clients get everybody's first move at once: eight times as long as one alone."""
+    population = {**EQUALS, "access_sharing": "ofdma_equal"}
+    equals = small(population=population, data=EQUAL_DATA, algorithm=GAMES, stop={"versions": 1})
+    run = simfl.run(equals, tmp_path / "run")
+
+    first = run.events.query("kind == 'download' and start_s == 0")
+    alone_s = 8 * first["bytes"] / 1e6
+    assert first["client"].tolist() == list(range(8))
+    np.testing.assert_allclose(first["duration_s"], 8 * alone_s)
+    np.testing.assert_allclose(first["energy_j"], 0.5 * 8 * alone_s)
+
+
+def same_rows(tmp_path, protocol, population, **changes):
     """The rows of a run over links of their own, which are those over a medium without rivals."""
     tables = []
     for way in (None, FREE):
-        run = simfl.run(scenario(protocol, way, population), tmp_path / str(way))
+        run = simfl.run(scenario(protocol, way, population, **changes), tmp_path / str(way))
         assert all(run.manifest["invariants"].values()), run.manifest["violations"]
         tables.append(run.events[~run.events["kind"].isin(["network", "select"])])
 
@@ -307,14 +332,6 @@ def test_what_is_under_way_is_cut_at_the_horizon(tmp_path, limit_s):
     cut = run.events[run.events["detail"].fillna("").str.contains("cut")]
     assert (cut["time_s"] == limit_s).all() and (cut["bytes"] == 0).all()
     assert run.manifest["traffic"]["bytes_in_flight"] > 0
-
-
-def test_messages_beside_turns_are_refused():
-    """FL Games has the server send moves on, which nobody simulates over a shared medium yet."""
-    local = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}
-    games = {"name": "fl_games", "local": local}
-    with pytest.raises(ScenarioError, match=r"population\.access_sharing: .*accepted: dedicated"):
-        assemble(small(algorithm=games, population={"access_sharing": "fifo"}))
 
 
 def test_stragglers_of_a_closed_round_are_late_and_come_back(tmp_path):

@@ -150,7 +150,7 @@ def laws_hold(**changes: Any) -> None:
         meter, stalled = Meter(), ""
         with tempfile.TemporaryDirectory() as folder, meter.watching():
             try:
-                run = simulated(small(algorithm="none", **changes), Path(folder))[1]
+                run = simulated(small(**changes), Path(folder))[1]
             except Stalled as reason:
                 stalled = str(reason)
             if stalled:
@@ -199,6 +199,7 @@ def scenario(**case: Any) -> dict[str, Any]:
     }
     selection = {"selection": {"name": "random", "share": 0.6}}
     return {
+        "algorithm": case.get("algorithm", "none"),
         "seed": case["seed"],
         "protocol": case["protocol"],
         "population": population,
@@ -211,6 +212,29 @@ def scenario(**case: Any) -> dict[str, Any]:
 @settings(max_examples=20, deadline=None)
 def test_every_law_holds_over_random_media(case: dict[str, Any]) -> None:
     """Twenty mixes."""
+    laws_hold(**scenario(**case))
+
+
+GAMES = {"name": "fl_games", "local": {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}}
+IMPATIENT = st.builds(
+    lambda deadline_s: {"name": "synchronous", "patience": {"deadline_s": deadline_s}},
+    st.none() | st.sampled_from([0.01, 0.1]),
+)
+PLAYED = {**CASES, "algorithm": st.just(GAMES), "protocol": IMPATIENT}
+
+
+@given(case=st.fixed_dictionaries(PLAYED))
+@settings(max_examples=5, deadline=None)
+def test_messages_beside_turns_keep_every_law(case: dict[str, Any]) -> None:
+    """Five mixes."""
+    laws_hold(**scenario(**case))
+
+
+@pytest.mark.slow
+@given(case=st.fixed_dictionaries(PLAYED))
+@settings(max_examples=50, deadline=None)
+def test_messages_beside_turns_keep_every_law_in_many_mixes(case: dict[str, Any]) -> None:
+    """Fifty mixes."""
     laws_hold(**scenario(**case))
 
 

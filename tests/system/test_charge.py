@@ -58,3 +58,12 @@ def test_a_client_that_is_off_has_no_tail() -> None:
     assert one.settle(ONE, 5.0).tolist() == [0]
     assert one.unmet_j(ONE, at(5.0), WAIT)[0] == pytest.approx(5.0)
     assert one.unmet_j(ONE, at(5.0), WAIT)[0] == 0.0
+
+
+def test_a_message_takes_what_is_there() -> None:
+    """6 J of the 10 that 2 s at 1 + 4 W take; the rest is unmet, by the message and no wait."""
+    one, batteries = charge(6.0)
+
+    assert one.spend(ONE, at(0.0), at(2.0), at(8.0))[0] == pytest.approx(4.0)
+    assert batteries.off[0]
+    assert one.unmet_j(ONE, at(2.0), WAIT)[0] == 0.0
