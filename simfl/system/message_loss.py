@@ -24,8 +24,8 @@ class MessageLoss:
         float | None, ">= 0", "<= 1", "that an attempt is lost, on every link; null: each its own"
     ] = None
     timeout_s: Annotated[float, ">= 0", "until the first repetition"] = 1.0
-    attempts_max: Annotated[int, ">= 1", "how often a message is sent at most"] = 4
-    backoff: Annotated[float, ">= 1", "factor on the next wait"] = 2.0
+    attempts_max: Annotated[int, ">= 1", "<= 100", "how often a message is sent at most"] = 4
+    backoff: Annotated[float, ">= 1", "<= 10", "factor on the next wait"] = 2.0
 
     def attempts(
         self, loss_probability: ArrayLike, uniform: ArrayLike
