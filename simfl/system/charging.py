@@ -31,7 +31,7 @@ class Charging:
     unplug_s: Annotated[float, ">= 0", "< 86400", "seconds after midnight"] = 25_200.0
     hours_spread_s: Annotated[float, ">= 0", "standard deviation between clients"] = 3600.0
     harvest_w: Annotated[tuple[tuple[float, float], ...], "pairs of time and watts"] = ()
-    harvest_spread: Annotated[float, ">= 0", "between clients"] = 0.0
+    harvest_spread: Annotated[float, ">= 0", "<= 10", "between clients"] = 0.0
     initial: Annotated[tuple[float, float], ">= 0", "<= 1", "level at time 0, low and high"] = (
         0.5,
         1.0,

@@ -59,10 +59,10 @@ class CatalogueMix(Population):
 
     groups: Annotated[tuple[Group, ...], "devices with their links and shares"]
     backhaul: Annotated[str, "link profile between edges and cloud"] = "wan_edge_cloud"
-    speed_spread: Annotated[float, ">= 0", "between clients, of compute times"] = 0.0
-    rate_spread: Annotated[float, ">= 0", "between clients, of link rates"] = 0.0
-    compute_noise: Annotated[float, ">= 0", "from turn to turn, of compute times"] = 0.0
-    transfer_noise: Annotated[float, ">= 0", "from turn to turn, of transfer times"] = 0.0
+    speed_spread: Annotated[float, ">= 0", "<= 10", "between clients, of compute times"] = 0.0
+    rate_spread: Annotated[float, ">= 0", "<= 10", "between clients, of link rates"] = 0.0
+    compute_noise: Annotated[float, ">= 0", "<= 10", "from turn to turn, of compute times"] = 0.0
+    transfer_noise: Annotated[float, ">= 0", "<= 10", "from turn to turn, of transfer times"] = 0.0
     straggler_mean: Annotated[
         float, ">= 0", "mean of an exponential part of compute times, in multiples of the plain one"
     ] = 0.0

@@ -33,5 +33,5 @@ class DeviceMix(CatalogueMix):
     name: ClassVar[str] = "device"
 
     groups: Annotated[tuple[Group, ...], "devices with their links and shares"] = FIRST_LOOK
-    speed_spread: Annotated[float, ">= 0", "between clients, of compute times"] = 0.5
-    compute_noise: Annotated[float, ">= 0", "from turn to turn, of compute times"] = 0.05
+    speed_spread: Annotated[float, ">= 0", "<= 10", "between clients, of compute times"] = 0.5
+    compute_noise: Annotated[float, ">= 0", "<= 10", "from turn to turn, of compute times"] = 0.05

@@ -45,7 +45,10 @@ class Paper(Population):
     backhaul_j_per_byte: Annotated[float, ">= 0", "spent by the wide-area network"] = 2.0e-7
     latency_s: Annotated[float, ">= 0", "of every message, on both hops"] = 0.0
     noise: Annotated[
-        float, ">= 0", "sigma of the lognormal factor on every compute and transfer time"
+        float,
+        ">= 0",
+        "<= 10",
+        "sigma of the lognormal factor on every compute and transfer time",
     ] = 0.05
 
     def __post_init__(self) -> None:
