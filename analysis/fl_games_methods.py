@@ -59,6 +59,9 @@ BASELINES = {
 }
 METHODS = (*BASELINES, *GAMES)
 CALIBRATED = {f"{variant}_calibrated": variant for variant in GAMES}
+# "A client best responds to a uniform distribution over the past strategies of its opponents"
+# (section 3): its words, where Eq. 2 has the current strategy beside the past ones.
+REPLACED = {f"{variant}_replace": variant for variant in ("f_seq_smooth", "f_par_smooth")}
 
 CLIENTS: Mapping[str, tuple[float, ...]] = {
     "2": (0.3, 0.1),
@@ -162,6 +165,8 @@ def method(study: Study, data: str, name: str) -> Experiment:
     """A row of Table 1."""
     if name in CALIBRATED:
         return calibrated(study, data, name, CALIBRATED[name])
+    if name in REPLACED:
+        return game(study, data, name, REPLACED[name], ("algorithm.buffer_norm=replace",))
     return game(study, data, name, name) if name in GAMES else baseline(study, data, name)
 
 
