@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,15 +25,24 @@ _HOMES = {"Scenario": "simfl.scenario", "run": "simfl.execution", "load_run": "s
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # What is imported stays. To search it for garbage, again and again, takes a tenth of the time:
-    # it is made old at once.
+    home = _HOMES[name]
+    if home not in sys.modules:
+        _load(home)
+    return getattr(importlib.import_module(home), name)
+
+
+def _load(module: str) -> None:
+    """Import a module with all that it needs.
+
+    That stays. To search it for garbage, again and again, takes a tenth of the time: it is made
+    old at once.
+    """
     collecting = gc.isenabled()
     gc.disable()
     try:
-        home = importlib.import_module(_HOMES[name])
+        importlib.import_module(module)
     finally:
         gc.freeze()
         gc.unfreeze()
         if collecting:
             gc.enable()
-    return getattr(home, name)
