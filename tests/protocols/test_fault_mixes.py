@@ -1,4 +1,4 @@
-"""Random populations, faults and protocols: every run ends, books balance, a replay is equal."""
+"""Random populations, media, faults and protocols: runs end, books balance, a replay is equal."""
 
 from __future__ import annotations
 
@@ -88,6 +88,15 @@ PROTOCOLS = st.one_of(
         st.integers(1, 9),
     ),
 )
+SHARING = st.sampled_from(
+    [
+        "dedicated",
+        "ofdma_equal",
+        "throughput_fair",
+        "fifo",
+        {"name": "processor_sharing", "capacity_bps": 1e6},
+    ]
+)
 POPULATIONS = st.fixed_dictionaries(
     {
         "clients": st.integers(3, 10),
@@ -103,6 +112,8 @@ POPULATIONS = st.fixed_dictionaries(
             {"clients": OUTAGES, "edge_servers": OUTAGES, "cloud_link": OUTAGES}
         ),
         "batteries": BATTERIES,
+        "access_sharing": SHARING,
+        "backhaul_sharing": SHARING,
     }
 )
 MIXES = st.fixed_dictionaries(
