@@ -24,8 +24,13 @@ HARVESTING = {**EMPTYING, "harvest_w": [[0.0, 0.5], [0.7, 2.0]], "harvest_spread
 
 @pytest.mark.parametrize("batteries", [EMPTYING, CHARGED, HARVESTING])
 @pytest.mark.parametrize("leaving", ["ignore", "pause", "abort"])
+@pytest.mark.parametrize("sharing", ["dedicated", "throughput_fair"])
 def test_levels_are_those_of_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batteries: dict[str, Any], leaving: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    batteries: dict[str, Any],
+    leaving: str,
+    sharing: str,
 ) -> None:
     """Wherever the run has looked at a battery, which runs empty, restarts and is charged."""
     known: dict[tuple[int, float], float] = {}
@@ -39,6 +44,7 @@ def test_levels_are_those_of_the_run(
 
     absences = {"name": "renewal", "present": {"mean_s": 0.3}, "absent": {"mean_s": 0.1}}
     population = {**PHONES, "batteries": batteries, "leaving": leaving, "availability": absences}
+    population |= {"access_sharing": sharing}
     with monkeypatch.context() as patch, suppress(Stalled):  # once all have run empty
         patch.setattr(Batteries, "advance", watched)
         simfl.run(faulty("asynchronous", versions=1000, **population), tmp_path / "run")

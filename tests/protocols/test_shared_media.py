@@ -18,6 +18,7 @@ TIGHT = {"name": "processor_sharing", "capacity_bps": 2e6}
 LOSS = {"probability": 0.25, "timeout_s": 0.05, "attempts_max": 2}
 NOISE = {"compute_noise": 0.1, "transfer_noise": 0.1}
 ASKING = {"selection": {"name": "power_of_choice", "count": 2, "factor": 2.0}}
+GAMES = {"name": "fl_games", "local": {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}}
 PATIENCE = {"deadline_s": 0.05, "over_selection": 1.5, "late": "carry_over"}
 PROTOCOLS = {
     "synchronous": "synchronous",
@@ -71,6 +72,14 @@ def test_clients_that_leave_or_crash_in_mid_turn(tmp_path, protocol, leaving):
     assert (moves & (left["bytes"] == 0)).any()
 
 
+BATTERIES = {
+    "initial": [3e-6, 6e-6],
+    "lowest": 1e-6,
+    "charge_w": 0.5,
+    "plug_in_s": 0.0,
+    "unplug_s": 43200.0,
+}
+TIMING = {"name": "none", "local": GAMES["local"]}
 SERVERS_CRASH = {
     "edge_servers": {"works": {"mean_s": 0.5}, "broken": {"mean_s": 0.1}},
     "cloud_link": {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.05}},
@@ -87,9 +96,6 @@ def test_servers_that_crash_and_links_that_are_cut(tmp_path, protocol, loss):
     assert set(crashes) == {'{"what": "edge_server"}', '{"what": "cloud_link"}'}
     lost = left[left["detail"].astype(str).str.contains("lost_bytes")]
     assert lost["client"].isna().any() and lost["client"].notna().any()
-
-
-GAMES = {"name": "fl_games", "local": {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}}
 
 
 @pytest.mark.parametrize("loss", [None, LOSS], ids=["safe", "lossy"])
@@ -320,6 +326,24 @@ def test_the_log_is_the_same_in_any_order_of_simultaneous_events(tmp_path, proto
         found.add(log_bytes(folder))
 
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("protocol", ["synchronous", "hierarchical", "semi_asynchronous"])
+def test_faults_of_a_moment_in_any_order(tmp_path, protocol):
+    """Byte for byte, where clients pause, run empty and crash, and so do servers and links."""
+    faults = {"clients": CRASHES, **SERVERS_CRASH}
+    trouble = {**TROUBLED, "leaving": "pause", "faults": faults, "batteries": BATTERIES}
+    run = scenario(protocol, TIGHT, trouble, algorithm=TIMING)
+    found = set()
+    for order in range(3):
+        folder = tmp_path / str(order)
+        folder.mkdir()
+        simulated(run, folder, clock=Clock(ShuffledEnvironment(order)))
+        found.add(log_bytes(folder))
+
+    kinds = set(pd.read_parquet(folder / "events.parquet")["kind"])
+    assert len(found) == 1
+    assert {"unavailable", "crash", "battery_empty"} <= kinds
 
 
 @pytest.mark.parametrize("limit_s", [0.003, 0.05, 0.2])
