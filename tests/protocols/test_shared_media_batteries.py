@@ -103,6 +103,20 @@ def test_a_charger_that_is_plugged_in_on_the_way(tmp_path: Path) -> None:
     assert states(found, 0, 1) == [approx("download", 0.0, 1.0, 5.0, 0)]
 
 
+def test_who_has_run_empty_is_off_until_it_is_charged(tmp_path: Path) -> None:
+    """3 J at 5 W, of which a charger gives 2, last for a second; idling at 1 W, the phone has 5 J
+    again at 6 s. The board has begun a round without it by then.
+    """
+    charger = {"charge_w": 2.0, "plug_in_s": 0.0, "unplug_s": 50.0, "lowest": 0.05}
+    found = run(tmp_path, "ofdma_equal", 3.0, batteries=charger)
+
+    assert states(found, 0, 1) == [approx("download", 0.0, 1.0, 5.0, 0)]
+    downloads = found.events.query("kind == 'download' and client >= 0")
+    phone, board = (downloads.query(f"client == {one}")["start_s"].tolist() for one in (0, 1))
+    assert phone[1] >= 6.0
+    assert 1.0 < board[1] < 6.0
+
+
 def test_a_battery_empties_in_a_computation(tmp_path: Path) -> None:
     """10 J are left of 10.8 after a download that the two share, for half of the computation."""
     found = run(tmp_path, "ofdma_equal", 10.8)

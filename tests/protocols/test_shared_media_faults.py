@@ -30,13 +30,13 @@ ALONE_S = 8 * SIZE_BYTES / 1e6
 
 
 def turns(
-    folder: Path, way: Any, away: tuple[int, float, float | None], **changes: Any
+    folder: Path, way: Any, away: tuple[Any, float, float | None], **changes: Any
 ) -> pd.DataFrame:
-    """The rows of one round of two equal clients, one of which is away for some time."""
+    """The rows of one round of two equal clients, one or both of which are away for some time."""
     who, from_s, back_s = away
     absence = {
         "name": "tests.protocols.availabilities:Away",
-        "clients": [who],
+        "clients": np.atleast_1d(who).tolist(),
         "from_s": from_s,
         "back_s": back_s,
     }
@@ -113,6 +113,19 @@ def test_beyond_the_deadline_nobody_waits_for_who_is_away(tmp_path: Path) -> Non
     upload = events.query("kind == 'upload'")
     assert upload["client"].tolist() == [0]
     assert events["time_s"].max() == pytest.approx(float(upload["time_s"].iloc[0]), abs=0.01)
+
+
+def test_a_deadline_that_finds_nobody_closes_the_round(tmp_path: Path) -> None:
+    """Both are away by then, and late when they are back: the next round is theirs again."""
+    deadline_s = 1.2 * ALONE_S
+    protocol = {"name": "synchronous", "patience": {"deadline_s": deadline_s}}
+    away = ([0, 1], ALONE_S, 40 * ALONE_S)
+    events = turns(tmp_path / "run", "ofdma_equal", away, protocol=protocol)
+
+    late = events.query("kind == 'late'")
+    assert late["client"].tolist() == [0, 1]
+    np.testing.assert_allclose(late["value"], late["time_s"] - deadline_s)
+    assert (events["kind"] == "select").sum() == 2
 
 
 def test_a_link_that_is_cut_leaves_the_pipe_to_the_others(tmp_path: Path) -> None:
