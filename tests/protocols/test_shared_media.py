@@ -19,6 +19,7 @@ LOSS = {"probability": 0.25, "timeout_s": 0.05, "attempts_max": 2}
 NOISE = {"compute_noise": 0.1, "transfer_noise": 0.1}
 ASKING = {"selection": {"name": "power_of_choice", "count": 2, "factor": 2.0}}
 GAMES = {"name": "fl_games", "local": {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}}
+CRASHES = {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.05}}
 PATIENCE = {"deadline_s": 0.05, "over_selection": 1.5, "late": "carry_over"}
 PROTOCOLS = {
     "synchronous": "synchronous",
@@ -41,74 +42,6 @@ def scenario(protocol, sharing=None, population=(), **changes):
     )
 
 
-CRASHES = {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.05}}
-TROUBLED = {
-    "leaving": "abort",
-    "availability": {
-        "name": "renewal",
-        "present": {"mean_s": 0.2, "law": "exponential"},
-        "absent": {"mean_s": 0.1, "law": "exponential"},
-    },
-    "faults": {"clients": CRASHES},
-}
-
-
-# Booked ahead, a deadline passes over clients that will only pause after it.
-ENDINGS = [(protocol, "abort") for protocol in PROTOCOLS]
-ENDINGS += [(protocol, "pause") for protocol in PROTOCOLS if protocol != "patient"]
-
-
-@pytest.mark.parametrize(("protocol", "leaving"), ENDINGS)
-def test_clients_that_leave_or_crash_in_mid_turn(tmp_path, protocol, leaving):
-    """Their turns end or pause as those that are booked ahead do, with the same rows, to rounding.
-
-    But for which of several waiting slots of an asynchronous server a client that comes falls to,
-    and for the joules of messages that are cut: booked ahead, they are pro rata of the whole.
-    """
-    left = same_rows(tmp_path, protocol, {**TROUBLED, "leaving": leaving})
-
-    assert {"crash", "unavailable"} & set(left["kind"])
-    moves = left["kind"].isin(["download", "upload"])
-    assert (moves & (left["bytes"] == 0)).any()
-
-
-BATTERIES = {
-    "initial": [3e-6, 6e-6],
-    "lowest": 1e-6,
-    "charge_w": 0.5,
-    "plug_in_s": 0.0,
-    "unplug_s": 43200.0,
-}
-TIMING = {"name": "none", "local": GAMES["local"]}
-SERVERS_CRASH = {
-    "edge_servers": {"works": {"mean_s": 0.5}, "broken": {"mean_s": 0.1}},
-    "cloud_link": {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.05}},
-}
-
-
-@pytest.mark.parametrize("loss", [None, LOSS], ids=["safe", "lossy"])
-@pytest.mark.parametrize("protocol", ["hierarchical", "semi_asynchronous"])
-def test_servers_that_crash_and_links_that_are_cut(tmp_path, protocol, loss):
-    """What they lose, send again and wait for is the same as with links of their own."""
-    left = same_rows(tmp_path, protocol, {"faults": SERVERS_CRASH, "message_loss": loss})
-
-    crashes = left.query("kind == 'crash'")["detail"]
-    assert set(crashes) == {'{"what": "edge_server"}', '{"what": "cloud_link"}'}
-    lost = left[left["detail"].astype(str).str.contains("lost_bytes")]
-    assert lost["client"].isna().any() and lost["client"].notna().any()
-
-
-@pytest.mark.parametrize("loss", [None, LOSS], ids=["safe", "lossy"])
-@pytest.mark.parametrize("deadline_s", [None, 0.01])
-def test_messages_beside_turns(tmp_path, deadline_s, loss):
-    """FL Games' moves reach clients, and stragglers after their turns, as over their own links."""
-    protocol = {"name": "synchronous", "patience": {"deadline_s": deadline_s}}
-    left = same_rows(tmp_path, protocol, {"message_loss": loss}, algorithm=GAMES)
-
-    assert (left["kind"] == "download").sum() > 8
-    assert ("late" in set(left["kind"])) == (deadline_s is not None)
-
-
 def test_messages_beside_turns_share_the_medium(tmp_path):
     """Eight equal clients get everybody's first move at once: eight times as long as one alone."""
     population = {**EQUALS, "access_sharing": "ofdma_equal"}
@@ -120,29 +53,6 @@ def test_messages_beside_turns_share_the_medium(tmp_path):
     assert first["client"].tolist() == list(range(8))
     np.testing.assert_allclose(first["duration_s"], 8 * alone_s)
     np.testing.assert_allclose(first["energy_j"], 0.5 * 8 * alone_s)
-
-
-def same_rows(tmp_path, protocol, population, **changes):
-    """The rows of a run over links of their own, which are those over a medium without rivals."""
-    tables = []
-    for way in (None, FREE):
-        run = simfl.run(scenario(protocol, way, population, **changes), tmp_path / str(way))
-        assert all(run.manifest["invariants"].values()), run.manifest["violations"]
-        tables.append(run.events[~run.events["kind"].isin(["network", "select"])])
-
-    numbers = ["start_s", "time_s", "energy_j", "bytes"]
-    order = ["actor", "kind", "round", "start_s", "time_s"]
-    broken = [one["kind"].isin(["download", "upload"]) & (one["bytes"] == 0) for one in tables]
-    left, right = (
-        table.assign(**{name: table[name].round(9) for name in ("start_s", "time_s")})
-        .assign(energy_j=table["energy_j"].mask(off))
-        .query("detail.isna() or not detail.str.contains('cut')")
-        .sort_values(order, ignore_index=True)
-        for table, off in zip(tables, broken, strict=True)
-    )
-    pd.testing.assert_frame_equal(left[order], right[order], atol=2e-9)
-    pd.testing.assert_frame_equal(left[numbers], right[numbers], rtol=1e-7, atol=2e-9)
-    return left
 
 
 def test_a_crowd_that_thins_out_makes_room(tmp_path):
@@ -326,24 +236,6 @@ def test_the_log_is_the_same_in_any_order_of_simultaneous_events(tmp_path, proto
         found.add(log_bytes(folder))
 
     assert len(found) == 1
-
-
-@pytest.mark.parametrize("protocol", ["synchronous", "hierarchical", "semi_asynchronous"])
-def test_faults_of_a_moment_in_any_order(tmp_path, protocol):
-    """Byte for byte, where clients pause, run empty and crash, and so do servers and links."""
-    faults = {"clients": CRASHES, **SERVERS_CRASH}
-    trouble = {**TROUBLED, "leaving": "pause", "faults": faults, "batteries": BATTERIES}
-    run = scenario(protocol, TIGHT, trouble, algorithm=TIMING)
-    found = set()
-    for order in range(3):
-        folder = tmp_path / str(order)
-        folder.mkdir()
-        simulated(run, folder, clock=Clock(ShuffledEnvironment(order)))
-        found.add(log_bytes(folder))
-
-    kinds = set(pd.read_parquet(folder / "events.parquet")["kind"])
-    assert len(found) == 1
-    assert {"unavailable", "crash", "battery_empty"} <= kinds
 
 
 @pytest.mark.parametrize("limit_s", [0.003, 0.05, 0.2])
