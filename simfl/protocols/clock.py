@@ -24,6 +24,26 @@ class Stalled(RuntimeError):
     """No event can happen any more, yet the run is not finished."""
 
 
+class _Until(float):
+    """A delay that ends at exactly `time_s`.
+
+    SimPy adds it to now. No float may do that without a rounding error: where halves of the last
+    bit are rounded to even, every other sum is skipped.
+    """
+
+    time_s: float
+
+    def __new__(cls, time_s: float, now_s: float) -> _Until:
+        """From `now_s` on."""
+        delay = super().__new__(cls, time_s - now_s)
+        delay.time_s = time_s
+        return delay
+
+    def __radd__(self, now_s: float) -> float:
+        """Now and the delay."""
+        return self.time_s
+
+
 class Clock:
     """A SimPy environment with exact appointments and named waits."""
 
@@ -39,21 +59,14 @@ class Clock:
         return float(self.env.now)
 
     def until(self, time_s: float) -> simpy.Event:
-        """An event at exactly `time_s`, not a rounding error beside it.
+        """An event at exactly `time_s`, not a rounding error beside it; now, if that is over.
 
-        SimPy adds a delay to now; the delay is nudged until the sum is the wanted time, so that
-        rows computed ahead and the clock agree bit for bit. Raises ValueError for a time that is no
+        Rows computed ahead and the clock agree bit for bit. Raises ValueError for a time that is no
         finite number, such as the end of a turn whose cost is NaN.
         """
         if not math.isfinite(time_s):
             raise ValueError(f"an appointment needs a finite time, found {time_s} s")
-        now = self.now_s
-        delay = max(time_s - now, 0.0)
-        while now + delay < time_s:
-            delay = math.nextafter(delay, math.inf)
-        while now + delay > time_s and delay > 0.0:
-            delay = math.nextafter(delay, 0.0)
-        return self.env.timeout(delay)
+        return self.env.timeout(_Until(max(time_s, self.now_s), self.now_s))
 
     def settled(self) -> simpy.Event:
         """An event now, after everything else that happens at this moment."""

@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+import simpy
 
 from simfl.protocols.clock import Clock, Mailbox, Stalled
 
@@ -20,6 +21,18 @@ def test_appointments_are_met_to_the_last_bit():
 
     clock.run(clock.env.process(process()))
     assert clock.now_s == times[-1]
+
+
+def test_appointments_are_met_where_no_delay_leads_there():
+    """From half a unit of the last place every sum is a tie, rounded to an even number."""
+    now_s, wanted_s = 2.0**-54, 0.5 + 2.0**-53
+    delays = [0.5 - 2.0**-54, 0.5, 0.5 + 2.0**-53]
+    assert all(now_s + delay != wanted_s for delay in delays)
+    clock = Clock(simpy.Environment(initial_time=now_s))
+
+    clock.env.run(clock.until(wanted_s))
+
+    assert clock.now_s == wanted_s
 
 
 def test_a_stall_names_who_waits_for_what():
