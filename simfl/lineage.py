@@ -16,6 +16,7 @@ import torch
 from simfl.algorithms.base import Algorithm
 from simfl.journal import make_key
 from simfl.learning.network import Network
+from simfl.learning.numpy_product import openblas
 from simfl.scenario import Scenario
 
 _INSTALLED = {Path(sysconfig.get_path(one)) for one in ("stdlib", "purelib", "platlib")}
@@ -24,6 +25,7 @@ _VERSIONED = ("simfl", "torch", "torchvision", "builtins", "abc", "typing", "col
 
 def numeric_platform(network: Network) -> dict[str, Any]:
     """What bits depend on beside the scenario: results are identical where all of this is."""
+    on_cpu = network.device.type == "cpu"
     return {
         "torch": torch.__version__,
         "torchvision": version("torchvision"),
@@ -31,6 +33,7 @@ def numeric_platform(network: Network) -> dict[str, Any]:
         "device": network.device.type,
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "kernel_family": network.kernel_family,
+        "products": (on_cpu and openblas()) or "torch",
         "threads": torch.get_num_threads(),
     }
 

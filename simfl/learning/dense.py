@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters
-from simfl.learning.stacked_product import aligned, product
+from simfl.learning.stacked_product import aligned, product, subtract_product
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def descend(parameters: Parameters) -> Take:
     """Subtracts each gradient from the parameters, in place: plain SGD, rates in the slopes."""
 
     def take(layer: DenseLayer, slope: Tensor, inputs: Tensor) -> None:
-        parameters[layer.weight].baddbmm_(slope.transpose(1, 2), inputs, alpha=-1)
+        subtract_product(parameters[layer.weight], slope.transpose(1, 2), inputs)
         if layer.bias is not None:
             parameters[layer.bias].sub_(slope.sum(1))
 

@@ -3,7 +3,8 @@
 A batched product computes every job's matrices with the same kernel, but that kernel treats the
 first and last elements of a row according to their address: a job whose matrices start elsewhere
 relative to a cache line can differ in the last bit. Here every job's matrices, operands and result,
-forward and backward, start on a cache line.
+forward and backward, start on a cache line. On some processors numpy computes the products
+(`numpy_product.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from simfl.learning.numpy_product import numpy_product, openblas
 
 CACHE_LINE = 16
 """Elements: 64 bytes of float32 (two lines of float64)."""
@@ -52,7 +55,17 @@ class _StackedProduct(torch.autograd.Function):
 def product(left: Tensor, right: Tensor) -> Tensor:
     """Each job's matrix product of aligned operands: (jobs, n, m) and (jobs, m, k)."""
     out = _aligned_empty(left, len(left), left.shape[1], right.shape[2])
+    if left.device.type == "cpu" and openblas():
+        return numpy_product(left, right, out)
     return torch.bmm(left, right, out=out)
+
+
+def subtract_product(stacked: Tensor, left: Tensor, right: Tensor) -> None:
+    """Each job's matrix (jobs, n, k) less `product(left, right)`, in place."""
+    if left.device.type == "cpu" and openblas():
+        stacked.sub_(product(left, right))
+    else:
+        stacked.baddbmm_(left, right, alpha=-1)
 
 
 def aligned(stacked: Tensor) -> Tensor:

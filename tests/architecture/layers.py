@@ -37,7 +37,7 @@ _BELOW_ASSEMBLY = (
 
 ROOMS = {
     "system": _room("", "simpy numpy"),
-    "learning": _room("", "torch torchvision numpy sklearn"),
+    "learning": _room("", "torch torchvision numpy sklearn threadpoolctl"),
     "decisions": _room("", "numpy scipy sklearn"),
     # What sparse messages weigh is a formula, the same one for codecs and for submodels.
     "algorithms": _room("learning decisions system.codecs.sparse", "torch numpy scipy"),

@@ -47,6 +47,7 @@ SHAPES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
 }
 
 
+@pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("loss", [plain_loss, traced_loss])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_company_and_place_change_no_bit(shape: str, loss: Loss) -> None:

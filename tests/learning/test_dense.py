@@ -39,6 +39,7 @@ RECIPES = {
 }
 
 
+@pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("model", ["linear", "relu_mlp"])
 def test_gradients_by_hand_are_autograds(model: str, recipe: str) -> None:

@@ -53,6 +53,7 @@ def two_turns(trainer: Trainer, recipe: Recipe, own: Parameters | None = None) -
     return [future.result() for future in [*first, *second]]
 
 
+@pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("kind", ["train", "gradient"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("model", MODELS)
@@ -255,6 +256,7 @@ def test_dropout_is_computed_job_by_job_and_reproducible() -> None:
         assert_same_bits(future.result(), expected[future.client])
 
 
+@pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("trainer_class", [SequentialTrainer, BatchedTrainer])
 def test_divergence_is_returned_not_raised(trainer_class: type[Trainer]) -> None:
     """Weights that blow up come back as they are, and do not spread to other jobs."""

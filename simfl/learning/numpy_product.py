@@ -1,0 +1,109 @@
+"""Products of stacked matrices by numpy's OpenBLAS, where torch's library is the slower one.
+
+torch's products on x86 come from Intel's Math Kernel Library, which on other makers' processors
+leaves half the width of their vectors unused; OpenBLAS uses all of it. One job's product is
+computed after the other, so that no bit depends on a job's company.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+from torch import Tensor
+
+WIDE_CORES = frozenset(("SkylakeX", "Cooperlake", "SapphireRapids"))
+"""OpenBLAS's names of what computes with vectors of 512 bits."""
+
+SMALL = 1_000_000
+"""Multiplications up to which OpenBLAS takes a product's operands as they lie, without packing."""
+
+FEW = 16
+"""Columns up to which a product is quick however its operands lie."""
+
+Array = NDArray[Any]
+
+
+@cache
+def openblas() -> str | None:
+    """Version and kernels of numpy's OpenBLAS if its products are faster than torch's, else None.
+
+    A matter of the processor and of what is installed, and part of the numeric platform. From then
+    on that OpenBLAS has one thread, as torch has.
+    """
+    mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]  # torch's gap
+    if not mkl or _maker() in ("", "GenuineIntel"):
+        return None
+    folder = Path(np.__file__).parents[1] / "numpy.libs"
+    for library in ThreadpoolController().select(internal_api="openblas").lib_controllers:
+        found = library.info()
+        if Path(found["filepath"]).parent == folder and found["architecture"] in WIDE_CORES:
+            library.set_num_threads(1)
+            return f"OpenBLAS {found['version']} {found['architecture']}"
+    return None
+
+
+def _maker() -> str:
+    """Who made the processor, as Linux says it; empty elsewhere."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("vendor_id")), "")
+
+
+def numpy_product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
+    """Each job's product (jobs, n, k), into `out`: of (jobs, n, m) and (jobs, m, k) on the CPU."""
+    one, two, result = left.detach().numpy(), right.detach().numpy(), out.numpy()
+    with np.errstate(all="ignore"):  # that a model diverges is the trainer's affair
+        if _lies_across(two) and not _lies_across(one) and result.shape[2] > FEW:
+            # Both operands lie along what is summed up, the slowest case; turned, the fastest.
+            turned = np.empty(_transposed(result).shape, result.dtype)
+            _multiply(_transposed(two), np.ascontiguousarray(_transposed(one)), turned)
+            np.copyto(result, _transposed(turned))
+        else:
+            _multiply(one, two, result)
+    return out
+
+
+def _lies_across(stacked: Array) -> bool:
+    """Whether columns, not rows, are contiguous."""
+    return stacked.strides[2] > stacked.strides[1]
+
+
+def _transposed(stacked: Array) -> Array:
+    """Each job's matrix transposed: a view."""
+    return stacked.transpose(0, 2, 1)
+
+
+def _multiply(one: Array, two: Array, out: Array) -> None:
+    """In equal pieces along the result's longer side, each small enough to need no packing."""
+    _, rows, columns = out.shape
+    pieces = _pieces(max(rows, columns), rows * one.shape[2] * columns)
+    if pieces == 1:
+        np.matmul(one, two, out=out)
+    elif rows >= columns:
+        np.matmul(_cut(one, pieces), two[:, None], out=_cut(out, pieces))
+    else:  # the same of the transposed product
+        _multiply(_transposed(two), _transposed(one), _transposed(out))
+
+
+def _cut(stacked: Array, pieces: int) -> Array:
+    """A view (jobs, pieces, rows of a piece, columns)."""
+    jobs, rows, columns = stacked.shape
+    job, row, column = stacked.strides
+    size = rows // pieces
+    return as_strided(stacked, (jobs, pieces, size, columns), (job, size * row, row, column))
+
+
+@cache
+def _pieces(length: int, multiplications: int) -> int:
+    """How many equal pieces of `length` make small products; 1 where none do."""
+    least = -(-multiplications // SMALL)
+    return next((n for n in range(least, min(2 * least, length + 1)) if length % n == 0), 1)

@@ -1,0 +1,111 @@
+"""Products by numpy are those of torch; when they are used is a matter of the machine alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from simfl.learning import numpy_product, stacked_product
+from simfl.learning.numpy_product import numpy_product as by_numpy
+from simfl.learning.numpy_product import openblas
+from simfl.learning.stacked_product import product, subtract_product
+
+SIDES = st.integers(1, 40)
+
+
+def stacked(jobs: int, rows: int, columns: int, *, across: bool) -> Tensor:
+    """Random matrices (jobs, rows, columns) whose rows, or columns if `across`, are contiguous."""
+    if across:
+        return stacked(jobs, columns, rows, across=False).transpose(1, 2)
+    generator = torch.Generator().manual_seed(jobs + 7 * rows + 91 * columns)
+    return torch.randn(jobs, rows, columns, dtype=torch.float64, generator=generator)
+
+
+@given(
+    sides=st.tuples(SIDES, SIDES, SIDES, SIDES),
+    across=st.tuples(st.booleans(), st.booleans()),
+    small=st.sampled_from([1, 50, 1000, 10**6]),
+)
+def test_products_of_all_shapes_and_layouts(sides, across, small):
+    """In float64 both agree to 1e-12, whole or in pieces, however the operands lie."""
+    jobs, rows, inner, columns = sides
+    left = stacked(jobs, rows, inner, across=across[0])
+    right = stacked(jobs, inner, columns, across=across[1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numpy_product, "SMALL", small)
+        numpy_product._pieces.cache_clear()
+        found = by_numpy(left, right, torch.empty(jobs, rows, columns, dtype=torch.float64))
+    numpy_product._pieces.cache_clear()
+    assert torch.allclose(found, torch.bmm(left, right), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("length", "multiplications", "expected"),
+    [(200, 10**6, 1), (200, 10**6 + 1, 2), (784, 5_017_600, 7), (199, 3 * 10**6, 1), (6, 10**8, 1)],
+)
+def test_pieces_are_equal_and_small(length, multiplications, expected):
+    """As few as keep each within a million multiplications; one where no equal ones do."""
+    assert numpy_product._pieces(length, multiplications) == expected
+
+
+def test_products_are_taken_and_subtracted_by_either_library(products):
+    """What both libraries are asked for through `stacked_product`."""
+    left, right = stacked(3, 5, 7, across=True), stacked(3, 7, 20, across=True)
+    whole = stacked(3, 5, 20, across=False)
+    expected = whole - torch.bmm(left, right)
+
+    assert torch.allclose(product(left, right), torch.bmm(left, right))
+    subtract_product(whole, left, right)
+    assert torch.allclose(whole, expected)
+
+
+def machine(monkeypatch, *, maker="AuthenticAMD", core="SkylakeX", folder=None, mkl=True):
+    """A machine of this kind; its OpenBLAS, which counts its threads."""
+    folder = folder or Path(np.__file__).parents[1] / "numpy.libs"
+    facts = {"filepath": str(folder / "blas.so"), "architecture": core, "version": "0.3.31"}
+    library = SimpleNamespace(info=lambda: facts, threads=2)
+    library.set_num_threads = lambda count: setattr(library, "threads", count)
+    found = SimpleNamespace(select=lambda **_: SimpleNamespace(lib_controllers=[library]))
+    monkeypatch.setattr(numpy_product, "ThreadpoolController", lambda: found)
+    monkeypatch.setattr(numpy_product, "_maker", lambda: maker)
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: mkl)
+    return library
+
+
+def test_wide_vectors_of_another_maker_are_openblas_s(monkeypatch):
+    """There numpy's OpenBLAS multiplies, with one thread."""
+    library = machine(monkeypatch)
+    assert openblas.__wrapped__() == "OpenBLAS 0.3.31 SkylakeX"
+    assert library.threads == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"maker": "GenuineIntel"},
+        {"maker": ""},
+        {"core": "Haswell"},
+        {"folder": Path("/elsewhere")},
+        {"mkl": False},
+    ],
+    ids=str,
+)
+def test_everywhere_else_torch_multiplies(monkeypatch, other):
+    """On Intel's processors, unknown ones, narrow ones, and without numpy's own OpenBLAS or MKL."""
+    library = machine(monkeypatch, **other)
+    assert openblas.__wrapped__() is None
+    assert library.threads == 2
+
+
+def test_an_accelerator_multiplies_itself(monkeypatch):
+    """Tensors that are not the CPU's never go to numpy."""
+    monkeypatch.setattr(stacked_product, "openblas", lambda: "OpenBLAS")
+    found = product(torch.empty(2, 3, 4, device="meta"), torch.empty(2, 4, 5, device="meta"))
+    assert (found.device.type, found.shape) == ("meta", (2, 3, 5))
