@@ -62,9 +62,9 @@ def plan_order(
         orders = [torch.randperm(num_examples, generator=generator) for _ in range(passes)]
     else:
         orders = [torch.arange(num_examples)] * passes
-    used = sum(sizes)
+    used, count = sum(sizes), sum(taken)
     order = torch.cat(orders if used == num_examples else [one[:used] for one in orders])
-    return order[: sum(taken)], taken
+    return order if order.shape[0] == count else order[:count], taken
 
 
 def padded_rows(num_examples: int, batch_size: int | None) -> int:

@@ -189,13 +189,9 @@ class DenseCohort(Cohort):
 
     def _slope(self, step: int, parameters: Parameters) -> tuple[list[Tensor], Tensor]:
         values, outputs = self.chain.forward(parameters, self.data.inputs(step))
-        live = len(outputs)
-        return values, output_slopes(
-            self.network.objective,
-            outputs,
-            self.data.targets[step, :live],
-            self.weights[step, :live],
-        )
+        live = outputs.shape[0]
+        targets, weights = self.data.targets[step][:live], self.weights[step][:live]
+        return values, output_slopes(self.network.objective, outputs, targets, weights)
 
 
 def _first(tensors: Parameters, live: int) -> Parameters:

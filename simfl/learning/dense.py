@@ -42,22 +42,27 @@ class DenseChain:
         self.layers = tuple(layers)
 
     def forward(self, parameters: Parameters, inputs: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Each layer's inputs, and the model's outputs (jobs, rows, outputs)."""
+        """Each layer's inputs, and the model's outputs with rows last: (jobs, outputs, rows)."""
         values = [aligned(inputs.flatten(2))]
-        for layer in self.layers:
+        for layer in self.layers[:-1]:
             outputs = product(values[-1], parameters[layer.weight].transpose(1, 2))
             if layer.bias is not None:
                 outputs.add_(parameters[layer.bias].unsqueeze(1))
             values.append(outputs.relu_() if layer.relu else outputs)
-        return values[:-1], values[-1]
+        last = self.layers[-1]
+        outputs = product(parameters[last.weight], values[-1].transpose(1, 2))
+        if last.bias is not None:
+            outputs.add_(parameters[last.bias].unsqueeze(2))
+        return values, outputs
 
     def backward(
         self, parameters: Parameters, values: list[Tensor], slope: Tensor, take: Take
     ) -> None:
         """Hand every layer's gradient to `take`, last layer first.
 
-        values: each layer's inputs, from `forward`; slope: the loss by the outputs.
+        values: each layer's inputs, from `forward`; slope: the loss by the outputs, rows last.
         """
+        slope = slope.transpose(1, 2)
         for place in reversed(range(len(self.layers))):
             layer, slope = self.layers[place], aligned(slope)
             # before `take`, which may change the weight
@@ -92,18 +97,18 @@ def dense_chain(chain: Sequence[tuple[str, nn.Module]]) -> DenseChain | None:
 def output_slopes(
     objective: Objective, outputs: Tensor, targets: Tensor, weights: Tensor
 ) -> Tensor:
-    """The weighted losses of `Objective.per_example`, by the outputs (jobs, rows, outputs).
+    """The weighted losses of `Objective.per_example`, by the outputs (jobs, outputs, rows).
 
-    weights: (jobs, rows), what each row's loss counts.
+    weights: (jobs, rows), what each row's loss counts. Rows are last because over a short last
+    axis softmax is ten times slower.
     """
     if objective.task == "classification":
-        # Classes before rows: over a short last axis softmax is ten times slower.
-        shares = torch.softmax(outputs.transpose(1, 2).contiguous(), 1)
-        slopes = shares.transpose(1, 2).contiguous()
-        minus_one = slopes.new_tensor(-1.0).expand(*targets.shape, 1)
-        slopes.scatter_add_(-1, targets.unsqueeze(-1), minus_one)
-        return slopes.mul_(weights.unsqueeze(-1))
-    return (outputs - targets).mul_(2 * weights.unsqueeze(-1))
+        slopes = torch.softmax(outputs, 1)
+        right = targets.unsqueeze(1)
+        slopes.scatter_add_(1, right, slopes.new_full((), -1.0).expand_as(right))
+    else:
+        slopes = (outputs - targets.transpose(1, 2)).mul_(2)
+    return slopes.mul_(weights.unsqueeze(1))
 
 
 def descend(parameters: Parameters) -> Take:

@@ -25,7 +25,7 @@ SMALL = 1_000_000
 """Multiplications up to which OpenBLAS takes a product's operands as they lie, without packing."""
 
 FEW = 16
-"""Columns up to which a product is quick however its operands lie."""
+"""Rows or columns up to which a product is quick however its operands lie."""
 
 Array = NDArray[Any]
 
@@ -62,7 +62,7 @@ def numpy_product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
     """Each job's product (jobs, n, k), into `out`: of (jobs, n, m) and (jobs, m, k) on the CPU."""
     one, two, result = left.detach().numpy(), right.detach().numpy(), out.numpy()
     with np.errstate(all="ignore"):  # that a model diverges is the trainer's affair
-        if _lies_across(two) and not _lies_across(one) and result.shape[2] > FEW:
+        if _lies_across(two) and not _lies_across(one) and min(result.shape[1:]) > FEW:
             # Both operands lie along what is summed up, the slowest case; turned, the fastest.
             turned = np.empty(_transposed(result).shape, result.dtype)
             _multiply(_transposed(two), np.ascontiguousarray(_transposed(one)), turned)

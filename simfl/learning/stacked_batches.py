@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from simfl.learning.batches import padded_rows, step_seed
@@ -12,6 +16,9 @@ from simfl.learning.network import Network, seeded
 from simfl.learning.sequential import augmented
 from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation
+
+VALUES_AHEAD = 1 << 18
+"""Values up to which the inputs of several steps are taken at once."""
 
 
 class StackedBatches:
@@ -36,34 +43,33 @@ class StackedBatches:
         longest = max(self.steps)
         self.live = [sum(count > step for count in self.steps) for step in range(longest)]
         orders, examples = [order for order, _ in plans], [task.examples for task in tasks]
-        if sum(map(len, orders)) < sum(map(len, examples)):
+        lengths = np.array([own.inputs.shape[0] for own in examples])
+        if sum(order.shape[0] for order in orders) < lengths.sum():
             examples = [own.take(order) for own, order in zip(examples, orders, strict=True)]
-            orders = [torch.arange(len(order)) for order in orders]
-        rows = padded_rows(len(tasks[0].examples), tasks[0].brief.recipe.local.batch_size)
-        sizes = torch.tensor([one + [0] * (longest - len(one)) for _, one in plans])
-        present = torch.arange(rows) < sizes.unsqueeze(2)
-        lengths = torch.tensor([len(own) for own in examples])
-        offsets = (lengths.cumsum(0) - lengths).view(-1, 1, 1)
+            lengths = np.array([order.shape[0] for order in orders])
+            orders = [torch.arange(order.shape[0]) for order in orders]
+        rows = padded_rows(
+            tasks[0].examples.inputs.shape[0], tasks[0].brief.recipe.local.batch_size
+        )
+        sizes = np.array([one + [0] * (longest - len(one)) for _, one in plans])
+        present = np.arange(rows) < sizes[:, :, None]
         # Places in the concatenated data, of which only what the steps take is held where that is
         # less; padding points at the job's own first row.
-        places = torch.zeros(present.shape, dtype=torch.int64)
-        places.masked_scatter_(present, torch.cat(orders)).add_(offsets)
-        self._places = places.transpose(0, 1).contiguous().to(network.device)
+        places = np.zeros(present.shape, np.int64)
+        places[present] = torch.cat(orders).numpy()
+        places += (lengths.cumsum() - lengths)[:, None, None]
+        self._places = _by_step(places).to(network.device)
         self._inputs = torch.cat([own.inputs for own in examples])
+        self._ahead: deque[Tensor] = deque()
         targets = torch.cat([own.targets for own in examples])
         self.targets = targets.index_select(0, self._places.flatten()).view(
             *self._places.shape, *targets.shape[1:]
         )
-        self.valid = present.transpose(0, 1).to(network.device, network.dtype, copy=True)
-        self.valid = self.valid.contiguous()
+        self.valid = _by_step(present).to(network.device, network.dtype)
 
     def inputs(self, step: int) -> Tensor:
-        """The live jobs' inputs (jobs, rows, ...)."""
-        places = self._places[step, : self.live[step]]
-        inputs = self._inputs.index_select(0, places.flatten()).view(
-            *places.shape, *self._inputs.shape[1:]
-        )
-        inputs = inputs.to(self._network.dtype)
+        """The live jobs' inputs (jobs, rows, ...). Steps are asked for in their order, once."""
+        inputs = self._taken(step)
         if self._augmentation is None:
             return inputs
         sizes = self.valid[step].sum(1).int().tolist()
@@ -71,9 +77,25 @@ class StackedBatches:
             [self._augmented(step, job, rows[: sizes[job]]) for job, rows in enumerate(inputs)]
         )
 
+    def _taken(self, step: int) -> Tensor:
+        """The live jobs' inputs as they are in the data; small ones are taken for steps ahead."""
+        live = self.live[step]
+        if not self._ahead:
+            steps = max(1, VALUES_AHEAD // (self._places[0].numel() * self._inputs[0].numel()))
+            places = self._places[step : step + steps, :live]
+            rows = self._inputs.index_select(0, places.flatten()).to(self._network.dtype)
+            self._ahead.extend(rows.view(*places.shape, *rows.shape[1:]).unbind(0))
+        inputs = self._ahead.popleft()
+        return inputs if live == inputs.shape[0] else inputs[:live]
+
     def _augmented(self, step: int, job: int, rows: Tensor) -> Tensor:
         """One job's rows after augmentation, drawn as the sequential trainer draws it."""
         with seeded(step_seed(self.tasks[job].seed, step), self._network.device):
             changed = augmented(rows, self._augmentation)
         missing = self._places.shape[2] - len(rows)
         return torch.cat([changed, changed.new_zeros(missing, *changed.shape[1:])])
+
+
+def _by_step(by_job: NDArray[Any]) -> Tensor:
+    """(jobs, steps, rows) as (steps, jobs, rows)."""
+    return torch.from_numpy(np.ascontiguousarray(by_job.transpose(1, 0, 2)))

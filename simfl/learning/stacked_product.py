@@ -69,10 +69,11 @@ def subtract_product(stacked: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def aligned(stacked: Tensor) -> Tensor:
-    """The same values, each job's contiguous and starting on a cache line."""
+    """The same values, each job's matrix or its transpose contiguous, from a cache line on."""
     _, rows, columns = stacked.shape
     size, (job, row, column) = rows * columns, stacked.stride()
-    if job >= size and job % CACHE_LINE == 0 and (row, column) == (columns, 1):
+    whole = (row, column) in ((columns, 1), (1, rows))
+    if whole and job >= size and job % CACHE_LINE == 0:
         return stacked
     if size % CACHE_LINE == 0:
         return stacked.contiguous()

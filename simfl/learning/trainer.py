@@ -259,7 +259,7 @@ class Trainer(ABC):
             version=job.version,
             brief=brief,
             memory=memory,
-            start={**brief.start, **memory.private},
+            start={**brief.start, **memory.private} if memory.private else brief.start,
             examples=self.shards[job.client],
             common=None if job.make_common is None else job.make_common(),
         )
