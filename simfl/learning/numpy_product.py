@@ -24,8 +24,12 @@ WIDE_CORES = frozenset(("SkylakeX", "Cooperlake", "SapphireRapids"))
 SMALL = 1_000_000
 """Multiplications up to which OpenBLAS takes a product's operands as they lie, without packing."""
 
-FEW = 16
-"""Rows or columns up to which a product is quick however its operands lie."""
+MOST_PIECES = 8
+"""Small products into which to cut one; packing pays for larger ones."""
+
+FEW, MANY = 16, 64
+"""Rows of a product that are worth turning: with fewer it is quick however its operands lie, with
+more it costs more than it gains."""
 
 Array = NDArray[Any]
 
@@ -62,7 +66,8 @@ def numpy_product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
     """Each job's product (jobs, n, k), into `out`: of (jobs, n, m) and (jobs, m, k) on the CPU."""
     one, two, result = left.detach().numpy(), right.detach().numpy(), out.numpy()
     with np.errstate(all="ignore"):  # that a model diverges is the trainer's affair
-        if _lies_across(two) and not _lies_across(one) and min(result.shape[1:]) > FEW:
+        fits = FEW < result.shape[1] <= MANY and result.shape[2] > FEW
+        if fits and _lies_across(two) and not _lies_across(one):
             # Both operands lie along what is summed up, the slowest case; turned, the fastest.
             turned = np.empty(_transposed(result).shape, result.dtype)
             _multiply(_transposed(two), np.ascontiguousarray(_transposed(one)), turned)
@@ -83,7 +88,7 @@ def _transposed(stacked: Array) -> Array:
 
 
 def _multiply(one: Array, two: Array, out: Array) -> None:
-    """In equal pieces along the result's longer side, each small enough to need no packing."""
+    """In equal pieces along the result's longer side that need no packing, where a few do."""
     _, rows, columns = out.shape
     pieces = _pieces(max(rows, columns), rows * one.shape[2] * columns)
     if pieces == 1:
@@ -104,6 +109,8 @@ def _cut(stacked: Array, pieces: int) -> Array:
 
 @cache
 def _pieces(length: int, multiplications: int) -> int:
-    """How many equal pieces of `length` make small products; 1 where none do."""
+    """How many equal pieces of `length` make small products; 1 where none do, or too many."""
     least = -(-multiplications // SMALL)
+    if least > MOST_PIECES:
+        return 1
     return next((n for n in range(least, min(2 * least, length + 1)) if length % n == 0), 1)

@@ -48,7 +48,14 @@ def test_products_of_all_shapes_and_layouts(sides, across, small):
 
 @pytest.mark.parametrize(
     ("length", "multiplications", "expected"),
-    [(200, 10**6, 1), (200, 10**6 + 1, 2), (784, 5_017_600, 7), (199, 3 * 10**6, 1), (6, 10**8, 1)],
+    [
+        (200, 10**6, 1),
+        (200, 10**6 + 1, 2),
+        (784, 5_017_600, 7),
+        (199, 3 * 10**6, 1),
+        (6, 10**8, 1),
+        (900, 9 * 10**6, 1),
+    ],
 )
 def test_pieces_are_equal_and_small(length, multiplications, expected):
     """As few as keep each within a million multiplications; one where no equal ones do."""
