@@ -33,6 +33,7 @@ from simfl.learning.models.cnn import Cnn
 from simfl.learning.models.linear import Linear
 from simfl.learning.models.mlp import Mlp
 from simfl.learning.network import Network
+from simfl.learning.numpy_product import openblas
 from simfl.learning.objective import Objective
 from simfl.learning.parallel import ParallelTrainer
 from simfl.learning.trainer import Trainer
@@ -186,6 +187,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print("updates/s; (x naive, x lean, x bound); simfl +N: with N workers (processes or threads)")
+    print(f"simfl's products are computed by {openblas() or 'torch'}")
     for name in arguments.work:
         measure(name, arguments)
     goals = ", ".join(f"{name} {WORK[name].goal:g}x" for name in arguments.work)
