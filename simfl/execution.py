@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 
 from simfl.assembly import assemble
 from simfl.journal import Journal, Snapshot
+from simfl.learning.allocation import return_freed_memory
 from simfl.learning.federation import Federation
 from simfl.outcome import figures, finish, leave
 from simfl.protocols.publication import Diverged
@@ -193,6 +194,7 @@ def execute(
 
     try:
         reason = simulate(simulation, one)
+        return_freed_memory()  # the log's tables take their turn
         finish(simulation, one, folder)
         measure(reason)
     except KeyboardInterrupt:

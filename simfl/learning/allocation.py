@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from functools import cache
 
 LARGEST_KEPT_BYTES = 32 << 20
@@ -24,13 +25,10 @@ def keep_freed_memory() -> bool:
     """Keep freed memory for the next step; returns whether this C library (glibc) can.
 
     Holds for the whole process, and changes no result. The most that the process ever held is
-    what it goes on holding.
+    what it goes on holding, until `return_freed_memory`.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another C library
+    mallopt = _c_function("mallopt")
+    if mallopt is None:
         return False
     kept = [
         mallopt(_MMAP_THRESHOLD, LARGEST_KEPT_BYTES),
@@ -38,3 +36,23 @@ def keep_freed_memory() -> bool:
         mallopt(_TOP_PAD, LARGEST_KEPT_BYTES),
     ]
     return all(kept)
+
+
+def return_freed_memory() -> bool:
+    """Give what is free now back to the operating system; whether this C library (glibc) can."""
+    trim = _c_function("malloc_trim")
+    if trim is None:
+        return False
+    trim(0)
+    return True
+
+
+def _c_function(name: str) -> Callable[..., int] | None:
+    """A function of the C library; None where it is another one than Linux's usual."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        function: Callable[..., int] = getattr(ctypes.CDLL(None), name)
+    except (OSError, AttributeError):
+        return None
+    return function

@@ -12,6 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -63,9 +64,8 @@ class WorkerPool:
             setup = pickle.dumps((make_handler, header, layout))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise ValueError(f"cannot be sent to worker processes: {error}") from error
-        memory = shared_memory(size)
-        write(memory, layout, tensors)
-        self._arguments = (tuple(prepare), setup, memory)
+        self._prepare, self._setup = tuple(prepare), setup
+        self._shared = layout, tensors, size
         self._room_bytes = tensor_bytes + REST_BYTES
         self._workers: list[_Worker] = []
         self._stop = weakref.finalize(self, _stop, self._workers)
@@ -142,7 +142,15 @@ class WorkerPool:
             self._workers.append(self._worker())
 
     def _worker(self) -> _Worker:
-        return _Worker(self._arguments, self._room_bytes)
+        return _Worker((self._prepare, self._setup, self._memory), self._room_bytes)
+
+    @cached_property
+    def _memory(self) -> Tensor:
+        """The tensors that all workers share: a copy, made when the first worker starts."""
+        layout, tensors, size = self._shared
+        memory = shared_memory(size)
+        write(memory, layout, tensors)
+        return memory
 
 
 class _Worker:

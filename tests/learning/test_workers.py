@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import torch
 
+from simfl.learning import workers
+from simfl.learning.channel import shared_memory
 from simfl.learning.workers import WorkerPool
 
 LONGEST_S = 60
@@ -55,6 +57,11 @@ def echo(_: Any) -> Callable[[Any], Any]:
     return lambda request: request
 
 
+def shared_echo(shared: list[Any]) -> Callable[[Any], Any]:
+    """A handler that answers everything with what is shared."""
+    return lambda _: [one.clone() for one in shared]
+
+
 def fatal_once(flag: Sequence[Path]) -> Callable[[list[int]], list[int]]:
     """A handler that echoes, but the first process that is asked for 13 is killed."""
 
@@ -65,6 +72,24 @@ def fatal_once(flag: Sequence[Path]) -> Callable[[list[int]], list[int]]:
         return request
 
     return handle
+
+
+def test_what_workers_share_is_copied_when_the_first_one_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pool that nothing is ever asked of costs no memory."""
+    rooms: list[int] = []
+
+    def counted(size: int) -> torch.Tensor:
+        rooms.append(size)
+        return shared_memory(size)
+
+    monkeypatch.setattr(workers, "shared_memory", counted)
+    pool = WorkerPool(1, shared_echo, [torch.arange(10_000)])
+
+    assert not rooms
+    assert torch.equal(next(pool.map([[7]]))[0], torch.arange(10_000))
+    assert max(rooms) >= 80_000
 
 
 def test_a_dead_worker_s_next_request_is_not_lost(tmp_path: Path) -> None:
@@ -108,6 +133,8 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {root!r})
 from tests.learning.test_workers import echo, sleepy
+from simfl.learning import workers
+from simfl.learning.channel import shared_memory
 from simfl.learning.workers import WorkerPool
 if __name__ == "__main__":
     pool = WorkerPool(2, sleepy, [])
