@@ -22,7 +22,7 @@ class Course:
     `plan`: what happens of them. `times_s`: begin, download, computation and upload done, whatever
     would have followed a message that failed. `ends_s`: when the client is free again; `arrives_s`:
     when its upload is there, and `computed_s` when its computation ends, inf where it never is.
-    `paused` clients go away in between.
+    Clients go away for the first time in between at `away_s` (inf: never).
     """
 
     plan: TurnPlan
@@ -30,7 +30,7 @@ class Course:
     ends_s: FloatArray
     arrives_s: FloatArray
     computed_s: FloatArray
-    paused: NDArray[np.bool_]
+    away_s: FloatArray
 
     @classmethod
     def of(cls, outcome: Outcome, clients: IntArray, now_s: float) -> Course:
@@ -40,13 +40,17 @@ class Course:
         _, downloaded_s, computed_s, uploaded_s = times_s
         whole_s = np.where(plan.download_failed, downloaded_s, uploaded_s)
         failed = plan.download_failed | plan.upload_failed
+        pauses_s: dict[int, float] = {}
+        for one in outcome.mishaps:
+            if one.goes_on:
+                pauses_s[one.client] = min(one.time_s, pauses_s.get(one.client, np.inf))
         return cls(
             plan,
             times_s,
             np.where(np.isfinite(outcome.stops_s), outcome.stops_s, whole_s),
             np.where(failed, np.inf, uploaded_s),
             np.where(outcome.computed, computed_s, np.inf),
-            np.isin(clients, [one.client for one in outcome.mishaps if one.goes_on]),
+            np.array([pauses_s.get(client, np.inf) for client in clients.tolist()]),
         )
 
     def send(self, messages: Messages, clients: IntArray) -> None:

@@ -74,7 +74,7 @@ class Booked(Flight):
         """One appointment."""
         course = self.course
         closes_s = patience.closes_s(
-            self.begun_s, self.arrives_s, course.ends_s, least, course.paused
+            self.begun_s, self.arrives_s, course.ends_s, least, course.away_s
         )
         yield from self._wait(closes_s)
         return closes_s

@@ -46,21 +46,22 @@ class Patience:
         arrives_s: FloatArray,
         ends_s: FloatArray,
         least: int,
-        away: NDArray[np.bool_],
+        away_s: FloatArray,
     ) -> float:
         """When a round closes whose uploads arrive at `arrives_s` (inf: never).
 
         It awaits `least` of them in any case, but nobody beyond the last of `ends_s`, when clients
-        have reported or given up, and beyond the deadline nobody that has gone `away` meanwhile.
+        have reported or given up, and beyond the deadline nobody that has gone away by then: each
+        does at `away_s` (inf: never).
         """
         arrivals_s = np.minimum(np.sort(arrives_s), ends_s.max())
+        enough_s = float(arrivals_s[min(least, arrivals_s.size) - 1])
         closes_s = float(arrivals_s[self.wanted(arrivals_s.size) - 1])
-        if self.deadline_s is not None:
-            closes_s = min(closes_s, dispatched_s + self.deadline_s)
-        stayed_s = np.sort(np.minimum(arrives_s, ends_s.max(initial=0.0, where=~away))[~away])
-        if not stayed_s.size:
-            return closes_s
-        return max(closes_s, float(stayed_s[min(least, stayed_s.size) - 1]))
+        if self.deadline_s is None:
+            return max(closes_s, enough_s)
+        deadline_s = dispatched_s + self.deadline_s
+        nobody_s = max(float(np.minimum(ends_s, away_s).max()), deadline_s)
+        return min(max(min(closes_s, deadline_s), enough_s), nobody_s)
 
 
 UNLIMITED = Patience()

@@ -97,7 +97,7 @@ class Stages(Flight):
         self._active_j = np.zeros(cohort.clients.size)
         self._message_s = clock.now_s - cohort.radio_idle_s
         self._under_way = np.ones(cohort.clients.size, dtype=bool)
-        self._paused = np.zeros(cohort.clients.size, dtype=bool)
+        self._away_s = np.full(cohort.clients.size, np.inf)
         self._attending = []
         for place, client in enumerate(cohort.clients.tolist()):
             tell = partial(self._befallen, place)
@@ -126,7 +126,7 @@ class Stages(Flight):
             if arrived >= least and (arrived >= wanted or overdue):
                 break
             # Beyond the deadline nobody waits for those who have gone away meanwhile.
-            if overdue and not (self._under_way & ~self._paused).any():
+            if overdue and not (self._under_way & (self._away_s > now_s)).any():
                 break
             ahead = np.isfinite(deadline_s) and not overdue
             alarm = [self._clock.until(deadline_s)] if ahead else []
@@ -175,8 +175,9 @@ class Stages(Flight):
     def _befallen(self, place: int, mishap: Mishap) -> None:
         self._log.row(**{**mishap_row(mishap), **self._cohort.about})
         if mishap.goes_on:
-            self._paused[place] = True
-            self._change()
+            self._away_s[place] = min(self._away_s[place], mishap.time_s)
+            # Not before: beyond its deadline a server waits for who is still there.
+            self._clock.until(mishap.time_s).callbacks.append(lambda _: self._change())
 
     def _go(self, place: int, attendance: Attendance) -> Generator[simpy.Event, Any, None]:
         """Stage by stage, as far as messages arrive."""

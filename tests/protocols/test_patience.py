@@ -48,7 +48,7 @@ def events(folder):
 )
 def test_a_round_closes_when_enough_are_there_or_at_the_deadline(patience, least, closes_s):
     """Dispatched at 10 s, uploads at 11, 12, 14, 17 and 19 s; `least` are awaited in any case."""
-    uploaded_s, stay = np.array([14.0, 11.0, 19.0, 12.0, 17.0]), np.zeros(5, dtype=bool)
+    uploaded_s, stay = np.array([14.0, 11.0, 19.0, 12.0, 17.0]), np.full(5, np.inf)
 
     assert patience.closes_s(10.0, uploaded_s, uploaded_s, least, stay) == closes_s
 
@@ -59,21 +59,40 @@ def test_over_selection_is_not_rounded_up(factor, tens):
     """13 selected at 1.3 times too many are 10 waited for, whatever 13 / 1.3 rounds to."""
     selected = round(10 * tens * factor)
 
-    uploaded_s, stay = np.arange(1.0, selected + 1), np.zeros(selected, dtype=bool)
+    uploaded_s, stay = np.arange(1.0, selected + 1), np.full(selected, np.inf)
 
     closes_s = Patience(over_selection=factor).closes_s(0.0, uploaded_s, uploaded_s, 1, stay)
 
     assert closes_s == 10 * tens
 
 
-@pytest.mark.parametrize(("away", "closes_s"), [([0, 0], 7.0), ([1, 0], 9.0), ([1, 1], 3.0)])
-def test_beyond_the_deadline_nobody_who_went_away_is_awaited(away, closes_s):
-    """Uploads at 7 and 9 s, a deadline at 3 s: the first of those that stayed is awaited."""
+@pytest.mark.parametrize(
+    ("away_s", "least", "closes_s"),
+    [
+        ([np.inf, np.inf], 1, 7.0),
+        ([np.inf, np.inf], 2, 9.0),
+        ([1.0, 2.0], 1, 3.0),  # both have gone
+        ([1.0, np.inf], 1, 7.0),  # for the other one, but the first is back and there before
+        ([1.0, np.inf], 2, 9.0),
+        ([np.inf, 2.0], 2, 7.0),  # nobody is left who stayed
+        ([5.0, 4.0], 1, 5.0),  # at the deadline nobody knows that they will go
+        ([8.0, 2.0], 1, 7.0),
+    ],
+)
+def test_beyond_the_deadline_nobody_who_has_gone_away_is_awaited(away_s, least, closes_s):
+    """Uploads at 7 and 9 s, a deadline at 3 s: `least` are awaited while somebody has stayed."""
     uploaded_s = np.array([7.0, 9.0])
 
-    one = Patience(deadline_s=3.0).closes_s(0.0, uploaded_s, uploaded_s, 1, np.array(away) > 0)
+    one = Patience(deadline_s=3.0).closes_s(0.0, uploaded_s, uploaded_s, least, np.array(away_s))
 
     assert one == closes_s
+
+
+def test_updates_of_those_who_were_away_count_at_the_deadline():
+    """An update is there at 2 s though its client had paused: the round closes at the deadline."""
+    uploaded_s, away_s = np.array([2.0, 50.0]), np.array([1.0, np.inf])
+
+    assert Patience(deadline_s=3.0).closes_s(0.0, uploaded_s, uploaded_s, 1, away_s) == 3.0
 
 
 @pytest.mark.parametrize("late", ["drop", "carry_over"])
