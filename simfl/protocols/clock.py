@@ -36,7 +36,8 @@ class _Until(float):
     def __new__(cls, time_s: float, now_s: float) -> _Until:
         """From `now_s` on."""
         delay = super().__new__(cls, time_s - now_s)
-        delay.time_s = time_s
+        # Any other kind of float, as numpy's, would do the sums of what comes after it.
+        delay.time_s = float(time_s)
         return delay
 
     def __radd__(self, now_s: float) -> float:

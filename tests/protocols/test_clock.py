@@ -35,6 +35,15 @@ def test_appointments_are_met_where_no_delay_leads_there():
     assert clock.now_s == wanted_s
 
 
+def test_a_number_of_numpys_changes_no_later_appointment():
+    """The clock stands at it as at any other; its own sums would be rounded."""
+    clock = Clock()
+
+    for time_s in (np.float64(2.0**-54), 0.5 + 2.0**-53):
+        clock.env.run(clock.until(time_s))
+        assert clock.now_s == time_s
+
+
 def test_a_stall_names_who_waits_for_what():
     """A run in which nothing can happen any more ends with every wait by name."""
     clock = Clock()
