@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from simfl import registry
 from simfl.checks import (
+    check_batches,
     check_measures,
     check_model,
     check_needs,
@@ -113,6 +114,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     with blame(scenario.where("population")):
         _check_costs(world, network)
     check_needs(scenario, algorithm, network)
+    check_batches(scenario, algorithm, network, shards.num_examples)
     check_contributions(scenario, world.num_clients)
     platform = {**numeric_platform(network), "trainer": options.trainer}
     edge, association = _associate(scenario, parts, world, shards, streams)

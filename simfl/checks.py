@@ -140,6 +140,23 @@ def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> N
         ) from error
 
 
+def check_batches(
+    scenario: Scenario, algorithm: Algorithm, network: Network, num_examples: NDArray[np.int64]
+) -> None:
+    """Raises `ScenarioError` where a client's data make no batch that the model can learn from."""
+    if not algorithm.learns:
+        return
+    smallest, accepted = 1, "at least 1"
+    if network.normalisation:
+        smallest, accepted = 2, "at least 2: BatchNorm has no variance of one example"
+    few, batch_size = np.flatnonzero(num_examples < smallest), algorithm.local.batch_size
+    if few.size:
+        found = f"{num_examples[few[0]]} training examples for client {few[0]}"
+        raise scenario.where("data", "partition").error(found, accepted)
+    if batch_size is not None and batch_size < smallest:
+        raise scenario.where("algorithm", "local", "batch_size").error(str(batch_size), accepted)
+
+
 def check_stop(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
     """Raises `ScenarioError` for an end that no run of this algorithm can come to."""
     stop, name = scenario.stop, registry.part_name(type(algorithm))

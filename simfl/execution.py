@@ -43,6 +43,10 @@ class RunFailed(RuntimeError):
     """The run ended, but its books do not balance."""
 
 
+class StandaloneDiverged(RuntimeError):
+    """What clients contribute cannot be found out: their standalone training diverged."""
+
+
 class FolderInUse(ValueError):
     """The output folder holds something already, or cannot be made."""
 
@@ -96,7 +100,7 @@ def _resumed(simulation: Simulation, folder: Path) -> LoadedRun:
 def find_contributions(prelude: Simulation, folder: Path | None = None) -> Mapping[str, Any]:
     """Let clients train alone (in `folder`, or leaving nothing): `accuracy` of each, and the cost.
 
-    Raises RuntimeError where that diverges.
+    Raises `StandaloneDiverged` where that does.
     """
     try:
         if folder is None:
@@ -110,7 +114,7 @@ def find_contributions(prelude: Simulation, folder: Path | None = None) -> Mappi
             loaded = _resumed(prelude, folder) if known else _begun(prelude, folder)
             rows, cost = loaded.evaluations.to_dict("records"), loaded.manifest
     except Diverged as error:
-        raise RuntimeError(f"clients' standalone training diverged: {error}") from error
+        raise StandaloneDiverged(f"clients' standalone training diverged: {error}") from error
     scored = [row for row in rows if row["client"] is not None and row["client"] >= 0]
     accuracy = {int(row["client"]): float(row["accuracy"]) for row in scored}
     return {

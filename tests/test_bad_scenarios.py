@@ -325,6 +325,21 @@ BAD: list[Bad] = [
         "model",
         "takes images .*found examples of shape \\(20,\\)",
     ),
+    Bad(
+        "one row for BatchNorm",
+        {
+            "data": {"name": "synthetic", "examples": 4},
+            "model": {"name": "mlp", "batch_norm": True},
+        },
+        "data.partition",
+        "found 1 training examples for client 0, accepted: at least 2: BatchNorm",
+    ),
+    Bad(
+        "batches of one for BatchNorm",
+        {"model": {"name": "mlp", "batch_norm": True}, "algorithm.local.batch_size": 1},
+        "algorithm.local.batch_size",
+        "found 1, accepted: at least 2: BatchNorm",
+    ),
     Bad("cnn too deep", {"model": {"name": "cnn", "channels": [2] * 4}}, "model", "8x8"),
     Bad(
         "beyond memory", {"model": {"name": "mlp", "hidden": [10**13]}}, "model", "cannot be built"

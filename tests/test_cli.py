@@ -239,6 +239,41 @@ def test_diverged_run(scenario: Path) -> None:
     assert len(run.clients) == 4
 
 
+def test_standalone_training_that_diverges(scenario: Path) -> None:
+    """Exit code 3 and one line: contributions cannot be found out."""
+    result = simfl_command(
+        "run",
+        scenario,
+        "--quiet",
+        "--out=out",
+        "--set=algorithm.local.learning_rate=1e30",
+        "--set=model={name: mlp, hidden: [4]}",
+        "--set=algorithm.name=fedsac",
+        "--set=data.validation_share=0.1",
+    )
+
+    assert result.exit_code == 3, result.output
+    assert re.fullmatch(r"simfl: clients' standalone training diverged: .*\n", result.stderr)
+    assert simfl.load_run("out").manifest["status"] == "failed"
+
+
+def test_a_loss_above_its_offset_ends_the_run(scenario: Path) -> None:
+    """CoreFed with `guard: error`: exit code 1, and one line that says what to do."""
+    result = simfl_command(
+        "run",
+        scenario,
+        "--quiet",
+        "--out=out",
+        "--set=algorithm.name=corefed",
+        "--set=algorithm.guard=error",
+        "--set=algorithm.offset=0.5",
+    )
+
+    assert result.exit_code == 1, result.output
+    assert re.fullmatch(r"simfl: guard: client \d has the utility -.*\n", result.stderr)
+    assert simfl.load_run("out").manifest["status"] == "failed"
+
+
 def test_interrupted_run(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 130; what happened before is in the folder, and says that it was interrupted."""
 

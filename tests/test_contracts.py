@@ -11,6 +11,7 @@ from simfl import registry
 from simfl.algorithms.base import Algorithm
 from simfl.assembly import assemble
 from simfl.journal import Journal
+from simfl.protocols.clock import Stalled
 from simfl.protocols.values import Values
 from simfl.scenario import Scenario
 from simfl.yaml_source.error import ScenarioError
@@ -250,10 +251,26 @@ def test_the_least_number_of_updates_is_checked_before_the_run(own, protocol, ch
     assert found.value.key == key
 
 
-def test_too_few_updates_at_some_moment_end_the_run(own):
-    """Who is there when a round begins cannot be known before: the aggregation says it."""
+@pytest.mark.parametrize("protocol", ["synchronous", "semi_asynchronous", "hierarchical"])
+def test_a_round_of_too_few_clients_is_in_vain(own, protocol):
+    """Who is there when a round begins cannot be known before: a single update makes no version."""
     away = {"availability": {"name": "periodic", "period_s": 0.2, "share": 0.1}}
-    scenario = small(algorithm={"name": own("Pairs")}, population=away, stop={"versions": 30})
+    scenario = small(
+        algorithm={"name": own("Pairs")}, population=away, protocol=PROTOCOLS[protocol]
+    )
 
-    with pytest.raises(ValueError, match="Pairs aggregates at least 2 updates, found 1"):
+    _, run = simulated(scenario)
+
+    versions = run.publications.rounds
+    assert len(versions) == 3
+    assert min(one["participants"] for one in versions) >= 2
+    assert versions[-1]["round"] > 2 or protocol != "synchronous"
+
+
+def test_rounds_of_too_few_clients_do_not_go_on_for_ever(own):
+    """Where never more than one client is there, the run says so."""
+    alone = {"availability": {"name": "periodic", "period_s": 0.2, "share": 0.02}}
+    scenario = small(algorithm={"name": own("Pairs")}, population=alone)
+
+    with pytest.raises(Stalled, match="fewer are there than the algorithm aggregates"):
         simulated(scenario)

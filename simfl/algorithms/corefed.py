@@ -61,6 +61,10 @@ ADAPTIVE_MARGIN = 0.05
 """`adaptive` keeps an offset above the largest loss seen by this share of it."""
 
 
+class UtilityNotPositive(ValueError):
+    """A client's loss has reached its offset, and `guard: error` has the run end there."""
+
+
 @dataclass(frozen=True)
 class CoreFed(Algorithm):
     """Core-stable federated learning: changes are weighted by 1 / utility, utility = offset - loss.
@@ -114,7 +118,7 @@ class CoreFed(Algorithm):
     ) -> ServerState:
         """Algorithm 1, server: theta + sum_s w_s Delta_s / (M_s - L_s) / sum_s w_s.
 
-        Raises ValueError with `guard: error` where a utility is not positive.
+        Raises `UtilityNotPositive` with `guard: error` where a utility is not positive.
         """
         offsets = self._offsets(state, updates)
         coefficients, _ = self._coefficients(updates, offsets)
@@ -177,7 +181,7 @@ class CoreFed(Algorithm):
         if (utilities <= 0).any():
             worst = int(utilities.argmin())
             utility, offset = utilities[worst], offsets[worst]
-            raise ValueError(
+            raise UtilityNotPositive(
                 f"guard: client {updates[worst].client} has the utility {utility:g} (offset"
                 f" {offset:g} - loss {offset - utility:g}); accepted: an offset above every loss,"
                 " or guard warmup, clamp or adaptive"

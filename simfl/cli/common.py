@@ -35,7 +35,8 @@ def exit_codes() -> Iterator[None]:
         ),
         BAD_INPUT,
     )
-    codes |= {"Diverged": DIVERGED, "Stalled": FAILED, "RunFailed": FAILED}
+    codes |= dict.fromkeys(("Diverged", "StandaloneDiverged"), DIVERGED)
+    codes |= dict.fromkeys(("Stalled", "RunFailed", "UtilityNotPositive"), FAILED)
     try:
         yield
     except KeyboardInterrupt:

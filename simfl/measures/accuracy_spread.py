@@ -13,7 +13,12 @@ class AccuracySpread(Measure):
     """The accuracy of what each client is served, on its own data, at the end of the run."""
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """accuracy_mean, accuracy_worst and accuracy_std (population) over clients."""
+        """accuracy_mean, accuracy_worst and accuracy_std (population) over clients.
+
+        Nothing where nobody is served: no version was made, or nothing is learned.
+        """
+        if "served_accuracy" not in run.clients:
+            return {}
         accuracy = run.clients["served_accuracy"]
         return {
             "accuracy_mean": float(accuracy.mean()),

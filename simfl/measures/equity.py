@@ -26,7 +26,12 @@ class Equity(Measure):
     offset: Annotated[float | tuple[float, ...], "> 0", "M: one for all clients, or each"] = 3.0
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """worst, mean, variance (population), jain_index, gini, entropy and equity_ratio."""
+        """worst, mean, variance (population), jain_index, gini, entropy and equity_ratio.
+
+        Nothing where nobody is served: no version was made, or nothing is learned.
+        """
+        if "served_loss" not in run.clients:
+            return {}
         values = self._values(run)
         return {
             "worst": float(values.max() if self.of == "loss" else values.min()),

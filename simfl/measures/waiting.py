@@ -13,12 +13,16 @@ class Waiting(Measure):
     """The share of clients' time and energy that is spent idle, tails of their radios included."""
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """idle_time_share and idle_energy_share, over all clients together."""
+        """idle_time_share and idle_energy_share, over all clients together.
+
+        The latter is NaN where no client spends any energy.
+        """
         clients = run.clients
         horizon_s = float(run.manifest["horizon_s"]) * len(clients)
         waited_s = clients["idle_s"] + clients["tail_s"]
         waited_j = clients["idle_j"] + clients["tail_j"]
+        spent_j = float(clients["energy_j"].sum())
         return {
             "idle_time_share": float(waited_s.sum()) / horizon_s,
-            "idle_energy_share": float(waited_j.sum() / clients["energy_j"].sum()),
+            "idle_energy_share": float(waited_j.sum()) / spent_j if spent_j else float("nan"),
         }

@@ -17,9 +17,10 @@ class Progress:
         self._in_vain = 0 if updates else self._in_vain + 1
         if self._in_vain >= MOST_FAILURES:
             raise Stalled(
-                f"{MOST_FAILURES} rounds in a row brought no update: messages are lost, or clients"
-                " leave, crash or run empty before they are done; what are the population's"
-                " message_loss, leaving, faults and batteries?"
+                f"{MOST_FAILURES} rounds in a row brought no update: messages are lost, clients"
+                " leave, crash or run empty before they are done, or fewer are there than the"
+                " algorithm aggregates; what are the population's availability, message_loss,"
+                " leaving, faults and batteries?"
             )
 
     def crash(self) -> None:

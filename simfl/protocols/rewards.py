@@ -50,7 +50,7 @@ def _served(values: Values, ref: StateRef, jobs: Mapping[int, Future | None]) ->
 
 
 def _trained_on(values: Values, streams: Streams, ref: StateRef, num_clients: int) -> Any:
-    local = replace(values.algorithm.local.at(ref.version), epochs=1, steps=None)
+    local = replace(values.algorithm.local.at(ref.version), epochs=1, steps=None, share=None)
     brief = Brief(ref.value().weights, Recipe(local), NO_PRICE)
     seeds = streams.seeds("reward", np.arange(num_clients), np.full(num_clients, ref.version))
     futures = [

@@ -184,17 +184,20 @@ class Run:
         ref: StateRef,
         round_number: int,
         edge: int | None = None,
-        patience: Patience = UNLIMITED,
+        patience: Patience | None = None,
     ) -> Generator[simpy.Event, Any, Delivered]:
         """Clients download, train and upload side by side; what is there when `patience` ends.
 
-        Nothing, if it is less than the algorithm aggregates, though enough were dispatched.
+        With `patience` they are a round, whose updates are aggregated together: nothing is there
+        if it is less than the algorithm aggregates, because too few arrived or were selected.
+        Without, that is so only where enough were dispatched.
         """
         held_bytes = self._queries.brought(clients, ref, edge)
         delivered = yield from self._turns.together(
-            clients, ref, round_number, edge, held_bytes, patience
+            clients, ref, round_number, edge, held_bytes, patience or UNLIMITED
         )
-        if delivered.clients.size < self.values.min_updates <= clients.size:
+        least = self.values.min_updates
+        if delivered.clients.size < least and (patience is not None or least <= clients.size):
             delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
         if self._deciders.selection.needs_losses and isinstance(self.values, Values):
             fresh = delivered.clients[delivered.versions == ref.version]

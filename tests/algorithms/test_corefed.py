@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import simfl
-from simfl.algorithms.corefed import CoreFed
+from simfl.algorithms.corefed import CoreFed, UtilityNotPositive
 from simfl.simulation import Options
 from simfl.yaml_source.error import ScenarioError
 from tests.algorithms.made import aggregated, state_at, update_of
@@ -82,7 +82,9 @@ def test_clamp_bounds_utilities_from_below():
 
 def test_error_names_the_client_and_what_to_do():
     """A utility of 0 or less would turn descent into ascent."""
-    with pytest.raises(ValueError, match=r"client 1 has the utility 0 \(offset 2 - loss 2\)"):
+    with pytest.raises(
+        UtilityNotPositive, match=r"client 1 has the utility 0 \(offset 2 - loss 2\)"
+    ):
         aggregated(CoreFed(offset=2.0, guard="error"), START, *TWO)
 
 
