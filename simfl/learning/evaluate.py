@@ -16,6 +16,7 @@ from simfl.learning.ablation import ablation_losses
 from simfl.learning.datasets.base import Examples
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters, stack
+from simfl.learning.stacked_product import by_numpy
 
 ROWS_PER_PASS = 1024
 """Examples in one forward pass of an evaluation: bounds memory, and fixes the bits."""
@@ -39,12 +40,13 @@ def client_set(client: int) -> str:
 
 def outputs_of(network: Network, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
     """One model's outputs (rows, outputs) in evaluation mode, without gradients."""
+    stacked = network.stacked
     with torch.no_grad():
-        chunks = [
-            network.call(parameters, chunk.to(network.dtype), training=False)[0]
-            for chunk in torch.split(inputs, ROWS_PER_PASS)
-        ]
-    return torch.cat(chunks)
+        chunks = (chunk.to(network.dtype) for chunk in torch.split(inputs, ROWS_PER_PASS))
+        if stacked is not None and not stacked.convolves and by_numpy(network.device):
+            alone = stack([dict(parameters)], share=True)
+            return torch.cat([stacked.evaluated(alone, rows.unsqueeze(0))[0] for rows in chunks])
+        return torch.cat([network.call(parameters, rows, training=False)[0] for rows in chunks])
 
 
 def outputs_of_each(

@@ -52,17 +52,22 @@ class _StackedProduct(torch.autograd.Function):
         )
 
 
+def by_numpy(device: torch.device) -> bool:
+    """Whether numpy computes the products of tensors there, faster than torch would."""
+    return device.type == "cpu" and openblas() is not None
+
+
 def product(left: Tensor, right: Tensor) -> Tensor:
     """Each job's matrix product of aligned operands: (jobs, n, m) and (jobs, m, k)."""
     out = _aligned_empty(left, len(left), left.shape[1], right.shape[2])
-    if left.device.type == "cpu" and openblas():
+    if by_numpy(left.device):
         return numpy_product(left, right, out)
     return torch.bmm(left, right, out=out)
 
 
 def subtract_product(stacked: Tensor, left: Tensor, right: Tensor) -> None:
     """Each job's matrix (jobs, n, k) less `product(left, right)`, in place."""
-    if left.device.type == "cpu" and openblas():
+    if by_numpy(left.device):
         stacked.sub_(product(left, right))
     else:
         stacked.baddbmm_(left, right, alpha=-1)

@@ -10,7 +10,7 @@ from torch import nn
 
 from simfl.learning import evaluate
 from simfl.learning.datasets.base import Examples
-from simfl.learning.evaluate import Evaluator, Metrics, mean_loss
+from simfl.learning.evaluate import Evaluator, Metrics, mean_loss, outputs_of
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters
@@ -51,6 +51,20 @@ def test_regression_metrics_by_hand() -> None:
 
     assert right == Metrics(loss=0.0, accuracy=1.0)
     assert mean == Metrics(loss=2.0, accuracy=0.0)
+
+
+@pytest.mark.usefixtures("products")
+@pytest.mark.parametrize("model", MODELS)
+def test_outputs_are_the_module_s_own(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float64 to 1e-12, whichever library multiplies, and however the rows are divided."""
+    monkeypatch.setattr(evaluate, "ROWS_PER_PASS", 5)
+    net = network(model)
+    weights, inputs = moved(net.initial(3)), torch.cat([one.inputs for one in shards()])
+
+    expected, _ = net.call(weights, inputs.to(net.dtype), training=False)
+
+    found = outputs_of(net, weights, inputs)
+    assert torch.allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_members_are_averaged_before_they_are_scored() -> None:
@@ -112,13 +126,12 @@ def test_company_changes_no_bit_of_an_evaluation(model: str) -> None:
 def test_a_model_served_to_many_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Players' models, of which every client is served all, are not run per client."""
     net, runs = network("mlp"), []
-    call = net.call
 
-    def counted(*arguments: Any, **settings: Any) -> Any:
+    def counted(*arguments: Any) -> torch.Tensor:
         runs.append(arguments)
-        return call(*arguments, **settings)
+        return outputs_of(*arguments)
 
-    monkeypatch.setattr(net, "call", counted)
+    monkeypatch.setattr(evaluate, "outputs_of", counted)
     models = [net.initial(seed) for seed in range(3)]
 
     found = Evaluator(net, {"test": shards()[0]}).metrics_of_each(
