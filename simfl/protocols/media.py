@@ -12,7 +12,7 @@ from simfl.eventlog import EventLog
 from simfl.eventrows import CUT_DETAIL
 from simfl.protocols.clock import Clock
 from simfl.protocols.crossing import Bearer, Crossing
-from simfl.protocols.messages import book_message
+from simfl.protocols.messages import book_message, unmet_mark
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.sharing.base import Sharing
 from simfl.system.sharing.medium import Medium, Told
@@ -66,11 +66,12 @@ class Media:
             self._break_off(actor)
             raise
         del self._under_way[actor]
-        active_j, _ = crossing.spent()
+        (active_j, _), unmet_j = crossing.spent(), bearer.unmet_j()
         received, lost = message.arrived_bytes, message.lost_bytes
         if self._clock.now_s > heard_s:
             received, lost = 0, message.attempts * message.size_bytes
-        detail = transfer_detail(active_j, message.attempts, lost, mark)
+        mark += unmet_mark(unmet_j)
+        detail = transfer_detail(active_j + unmet_j, message.attempts, lost, mark)
         self._book(actor, crossing, uplink, about, detail, received, lost)
         return active_j
 

@@ -70,6 +70,11 @@ def book_message(
         )
 
 
+def unmet_mark(unmet_j: float) -> str:
+    """What a message's detail says of joules that an empty battery did not give."""
+    return f', "unmet_j": {unmet_j!r}' if unmet_j else ""
+
+
 def message_rows(
     actors: Actors,
     receivers: IntArray,
@@ -85,7 +90,7 @@ def message_rows(
     are further columns of the log.
     """
     end_s = start_s + message.duration_s
-    marks = [f', "unmet_j": {joules!r}' if joules else "" for joules in unmet_j.tolist()]
+    marks = [unmet_mark(joules) for joules in unmet_j.tolist()]
     spent = (message.active_j, message.attempts, message.lost_bytes)
     columns = [*(column.tolist() for column in spent), marks]
     rows = make_rows(
