@@ -50,6 +50,8 @@ from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add
 KEPT_PER_ROUND = 0.8
 """The share of a reputation that stays from round to round."""
 
+LARGEST_EXPONENT = 700.0
+"""Beyond it sinh soon is no float any more."""
 SMALLEST_SUM = 1e-12
 """Of accuracies, where every one of them is 0."""
 
@@ -155,8 +157,14 @@ class Cffl(GradientRewards):
         alpha = self.punishment * (1 + state.version / self.rounds)
         for i in uploads:
             held[i] = KEPT_PER_ROUND * held[i] + (1 - KEPT_PER_ROUND) * v[i] / total
-        r = {i: math.sinh(alpha * held[i]) for i in inside}
+        peak = alpha * max(held[i] for i in inside)
+        r = {i: _sinh_below(alpha * held[i], peak) for i in inside}
         r = {i: one / sum(r.values()) for i, one in r.items()}
         stay = {i: one for i, one in r.items() if one >= self.threshold / len(inside)}
         kept = {i: one / sum(stay.values()) for i, one in stay.items()}
         return {**dict.fromkeys(held, 0.0), **kept}
+
+
+def _sinh_below(exponent: float, peak: float) -> float:
+    """sinh, or e^(x - peak) in proportion to it where that of the largest exponent is no float."""
+    return math.sinh(exponent) if peak < LARGEST_EXPONENT else math.exp(exponent - peak)

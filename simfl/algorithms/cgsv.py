@@ -60,10 +60,9 @@ class Cgsv(GradientRewards):
             for update, change in zip(updates, changes, strict=True)
         }
         before = state.memory["reputation"]
-        if before:
-            held = self._shares(state, before)
-            weights = [held.get(client, 0.0) for client in u]
-        else:
+        held = self._shares(state, before) if before else {}
+        weights = [held.get(client, 0.0) for client in u]
+        if not any(weights):
             weights = [float(update.num_examples) for update in updates]
         g = weighted_sum(list(u.values()), [one / sum(weights) for one in weights])
         phi = {client: _cosine(one, g) for client, one in u.items()}

@@ -189,11 +189,16 @@ class GradientRewards(Algorithm, ABC):
         return Price(down_bytes=0, up_bytes=network.size_bytes)
 
     def _shares(self, state: ServerState, reputation: Mapping[int, float]) -> dict[int, float]:
-        """What rewards go by: reputations, or each client's share of all contributions."""
+        """What rewards go by: reputations, or each client's share of all contributions.
+
+        Equal ones where nobody contributes anything.
+        """
         if self.reward_by == "reputation":
             return dict(reputation)
         contributions = {c: one["contribution"] for c, one in state.memory["known"].items()}
         total = sum(contributions.values())
+        if not total:
+            return dict.fromkeys(contributions, 1 / len(contributions))
         return {client: one / total for client, one in contributions.items()}
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from simfl.learning.federation import Federation
+from simfl.learning.players import players_of
 from simfl.measures.base import ModelMeasure
 from simfl.measures.core.agents import Agents, FloatArray
 from simfl.measures.core.answer import Answer
@@ -32,7 +33,7 @@ class CoreStability(ModelMeasure):
     `..._high`. For a linear model the questions are `certificate` (over all predictors),
     `proportional`, `pareto` and, for few clients, `coalitions` (all of them). With `k`, for any
     model: `pseudo_core`, whose margin is the radius d. Where clients are served models of their
-    own, `coalitions` alone is asked. Without positive utilities nothing is.
+    own, `coalitions` alone is asked. Without positive utilities nothing is, nor of an ensemble.
     """
 
     offset: Annotated[
@@ -58,7 +59,7 @@ class CoreStability(ModelMeasure):
             "utility_mean": float(served.mean()),
             "utility_product": float(served.prod()),
         }
-        if not (served > 0).all():
+        if not (served > 0).all() or players_of(federation.weights):
             return figures
         own_models = not np.allclose(served, shared)
         answers = self.answers(federation, rng, served if own_models else None)

@@ -18,9 +18,9 @@ class Progress:
         if self._in_vain >= MOST_FAILURES:
             raise Stalled(
                 f"{MOST_FAILURES} rounds in a row brought no update: messages are lost, clients"
-                " leave, crash or run empty before they are done, or fewer are there than the"
-                " algorithm aggregates; what are the population's availability, message_loss,"
-                " leaving, faults and batteries?"
+                " leave, crash or run empty before they are done, or fewer are selected than"
+                " the algorithm aggregates; what are decisions.selection and the population's"
+                " availability, message_loss, leaving, faults and batteries?"
             )
 
     def crash(self) -> None:

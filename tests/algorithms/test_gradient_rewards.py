@@ -32,6 +32,7 @@ from simfl.learning.objective import Objective
 
 CONTRIBUTIONS = (0.2, 0.4, 0.8)
 SIZES = (100, 200, 400)
+HELD = {0: 0.5, 1: 0.4, 2: 0.1}
 
 
 def linear() -> Network:
@@ -246,6 +247,28 @@ def test_contributions_take_the_place_of_reputations() -> None:
     assert algorithm.needs_contributions
 
 
+@pytest.mark.parametrize(
+    ("contributions", "owed"), [((0.0, 0.0, 0.0), [3, 3, 3]), ((0.0, 0.0, 1.0), [0, 0])]
+)
+def test_cgsv_among_clients_that_contribute_nothing(
+    contributions: tuple[float, ...], owed: list[int]
+) -> None:
+    """All alike get the same; two such clients by themselves count by their data, and get none."""
+    algorithm = Cgsv(beta=1.0)
+    network, evaluator, state = started(algorithm)
+    known = {
+        i: {**one, "contribution": contributions[i]} for i, one in state.memory["known"].items()
+    }
+    state = replace(state, memory={**state.memory, "known": known, "reputation": {0: 0.5, 1: 0.5}})
+    changes = [E1, E2, E3][: len(owed)]
+
+    after = algorithm.aggregate(state, updates_of(algorithm, network, state, *changes), evaluator)
+
+    assert [after.memory["owed"][i] for i in range(len(owed))] == owed
+    if len(owed) == 2:
+        assert step_of(state, after) == pytest.approx([0.5 / 3, 0.5 * 2 / 3, 0.0, 0.0], abs=1e-6)
+
+
 # --- FedAVE ---
 
 
@@ -384,6 +407,20 @@ def test_cffl_weights(weights: Any, expected: list[float]) -> None:
     after = algorithm.aggregate(state, updates_of(algorithm, network, state, E1, E2, E3), evaluator)
 
     assert step_of(state, after) == pytest.approx(expected)
+
+
+def test_cffl_punishes_ever_harder_without_end() -> None:
+    """alpha doubles every `rounds`: exponents whose sinh is no float are compared all the same."""
+    algorithm = Cffl(reward_by="reputation", rounds=1, threshold=0.0)
+    network, evaluator, state = started(algorithm)
+    shares = []
+    for version in (100, 10_000):
+        late = replace(state, version=version, memory={**state.memory, "reputation": HELD})
+        after = algorithm.aggregate(late, updates_of(algorithm, network, late, E1, E1), evaluator)
+        shares.append(after.memory["reputation"])
+
+    assert shares[0][0] > shares[0][1] > 0
+    assert shares[1][0] == pytest.approx(1.0) and sum(shares[1].values()) == pytest.approx(1.0)
 
 
 def test_cffl_uploads_what_it_pays_for() -> None:

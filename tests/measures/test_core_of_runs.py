@@ -199,6 +199,22 @@ def test_utilities_that_are_not_positive_are_told_and_nothing_else(tmp_path):
     assert core.keys() == {"utility_min", "utility_mean", "utility_product"}
 
 
+def test_of_an_ensemble_of_players_utilities_are_told_and_nothing_else(tmp_path):
+    """FL Games has no common predictor that certificates could look at."""
+    scenario = small(
+        model="linear",
+        algorithm={"name": "fl_games", "local": {"batch_size": 16, "learning_rate": 0.1}},
+        stop={"versions": 1},
+        evaluate={"measures": [{"name": "core_stability", "offset": 9.0, "k": 2.0}]},
+    )
+
+    run = simfl.run(scenario, tmp_path / "run")
+
+    core, served = run.manifest["measures"]["core_stability"], run.clients["served_loss"]
+    assert core["utility_min"] == pytest.approx(9.0 - served.max())
+    assert core.keys() == {"utility_min", "utility_mean", "utility_product"}
+
+
 def test_a_measure_of_the_model_needs_one(tmp_path):
     """An algorithm that learns nothing is refused, as is a folder without a model."""
     section = {"measures": [{"name": "core_stability"}]}
