@@ -29,6 +29,7 @@ AUGMENTATION = [{"name": "RandomCrop", "size": 8, "padding": 1}]
 def test_workers_change_nothing_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Same events and same model, with a model from the user's file and augmented data."""
     monkeypatch.setattr(parallel, "FEWEST_FLOPS", 0.0)
+    monkeypatch.setattr(parallel, "FEWEST_FLOPS_FOR_THREADS", 0.0)
     monkeypatch.setattr(parallel, "FEWEST_FLOPS_PER_JOB", 0.0)
     (tmp_path / "pair.py").write_text(MODEL)
     scenario = small(

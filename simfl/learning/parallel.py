@@ -26,6 +26,9 @@ from simfl.learning.workers import WorkerPool
 FEWEST_FLOPS = 4e8
 """Work of fewer floating-point operations, over all jobs, is done sooner than it is sent."""
 
+FEWEST_FLOPS_FOR_THREADS = 1.2e9
+"""The same for threads, which between short products wait for one another's turn in Python."""
+
 FEWEST_FLOPS_PER_JOB = 2e7
 """The same for one job, whose update has to be sent back."""
 
@@ -106,7 +109,9 @@ class ParallelTrainer(BatchedTrainer):
             rows, recipe = len(task.examples), task.brief.recipe
             passes = 1.0 if recipe.kind == "gradient" else recipe.local.passes(rows)
             flops += 3 * self.network.forward_flops * rows * passes  # a backward pass costs two
-        return flops >= max(FEWEST_FLOPS, FEWEST_FLOPS_PER_JOB * len(tasks))
+        threads = self._needs_no_interpreter(tasks)
+        least = FEWEST_FLOPS_FOR_THREADS if threads else FEWEST_FLOPS
+        return flops >= max(least, FEWEST_FLOPS_PER_JOB * len(tasks))
 
 
 @dataclass(frozen=True)

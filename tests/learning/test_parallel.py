@@ -42,6 +42,7 @@ ALIKE = (16,) * 8
 def _send_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """The jobs of these tests are small, and would not be sent."""
     monkeypatch.setattr(parallel, "FEWEST_FLOPS", 0.0)
+    monkeypatch.setattr(parallel, "FEWEST_FLOPS_FOR_THREADS", 0.0)
     monkeypatch.setattr(parallel, "FEWEST_FLOPS_PER_JOB", 0.0)
 
 
@@ -187,26 +188,38 @@ PASSED_OVER = {
 
 
 @pytest.mark.parametrize("recipe", list(PASSED_OVER))
-@pytest.mark.parametrize("threshold", ["FEWEST_FLOPS", "FEWEST_FLOPS_PER_JOB"])
+@pytest.mark.parametrize(
+    ("threshold", "model"),
+    [
+        ("FEWEST_FLOPS", Cnn((4,))),
+        ("FEWEST_FLOPS_PER_JOB", Cnn((4,))),
+        ("FEWEST_FLOPS_FOR_THREADS", Mlp((13,))),
+    ],
+)
 @pytest.mark.parametrize("worth_it", [True, False])
 def test_only_work_that_is_worth_it_is_sent(
-    recipe: str, threshold: str, worth_it: bool, monkeypatch: pytest.MonkeyPatch
+    recipe: str,
+    threshold: str,
+    model: Mlp | Cnn,
+    worth_it: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Three forward passes' operations per example count, in all and per job.
 
     What is below a threshold is trained here, in the cohorts that there are without workers.
     """
-    network = net(Cnn((4,)))
+    network = net(model)
     asked, examples = PASSED_OVER[recipe]
     flops = 3 * network.forward_flops * examples * (0.99 if worth_it else 1.01)
     jobs = len(ALIKE) if threshold == "FEWEST_FLOPS_PER_JOB" else 1
     monkeypatch.setattr(parallel, threshold, flops / jobs)
 
-    def send(requests: object) -> None:
+    def send(*_: object) -> None:
         raise Sent
 
     trainer = ParallelTrainer(network, shards(ALIKE), plain_loss, workers=2)
     monkeypatch.setattr(trainer.pool, "map", send)
+    monkeypatch.setattr(trainer._threads, "map", send)
     futures = [submit(trainer, client, asked) for client in range(len(ALIKE))]
 
     if worth_it:
