@@ -134,9 +134,15 @@ class Presence:
         never = np.full(clients.size, np.inf)
         if self._untroubled and server_fails_s == np.inf:
             return Outcome(plan, never, ~plan.download_failed, never, [])
-        plan, leaves_s, stays_s, mishaps = self._with_absences(clients, plan, now_s)
+        planned = plan
+        plan, leaves_s, stays_s, mishaps = self._with_absences(clients, planned, now_s)
         if np.isfinite(server_fails_s):
             plan = plan.unheard_after(server_fails_s, now_s)
+            if (plan.download_failed & ~planned.download_failed).any():
+                # Nothing follows their downloads, and nothing that does not happen is paused.
+                planned = replace(planned, download_failed=plan.download_failed)
+                plan, leaves_s, stays_s, mishaps = self._with_absences(clients, planned, now_s)
+                plan = plan.unheard_after(server_fails_s, now_s)
         times_s = np.stack(plan.times_s(now_s))
         # After a failed download nothing follows, and takes no time.
         times_s[2:] = np.where(plan.download_failed, times_s[1], times_s[2:])

@@ -192,6 +192,18 @@ def test_what_reaches_a_failed_server_is_lost() -> None:
     assert not early.computed[0]
 
 
+def test_what_would_have_followed_a_download_to_a_failed_server_is_not_paused() -> None:
+    """The server fails at 1 s, the download is through at 2 s; the client leaves at 5 s."""
+    one = presence((0.0, 5.0), (8.0, 100.0), leaving="pause")
+
+    whole, lost = turn(one), turn(one, server_fails_s=1.0)
+
+    assert [(pause.stage, pause.time_s) for pause in whole.mishaps] == [("compute", 5.0)]
+    assert lost.mishaps == []
+    assert lost.stays_s[0] == 5.0
+    assert bool(lost.plan.download_failed[0]) and lost.plan.down_lost_bytes[0] == 100
+
+
 def test_a_battery_that_runs_empty_ends_the_turn() -> None:
     """6 J for the download, then 4 W: 18 J last for 3 s of computing. 20 J are 5 s of charging."""
     charger = Supply(StepSeries([0.0, 50.0], [0.0, 5.0]), np.ones(1), np.zeros(1))
