@@ -126,12 +126,17 @@ def check_selection(scenario: Scenario, selection: Selection, protocol: Protocol
 
 
 def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
-    """Raises `ScenarioError` where validation data are missing, or the model does not fit."""
+    """Raises `ScenarioError` where validation data, classes or a model that fits are missing."""
     name = registry.part_name(type(algorithm))
     if algorithm.needs_validation and not scenario.data.validation_share:
         raise scenario.where("data", "validation_share").error(
             "0", "a share of the training data", f"{name} evaluates models on the server's own data"
         )
+    given = scenario.algorithm.contributions
+    found_out = given is None or given.accuracy is None or algorithm.needs_validation
+    if algorithm.needs_classes and found_out and network.objective.task == "regression":
+        message = f"{name} goes by shares of right answers, which a regression has not"
+        raise scenario.where("data").error(scenario.data.name, "a classification", message)
     try:
         algorithm.check_network(network)
     except ValueError as error:

@@ -325,6 +325,18 @@ BAD: list[Bad] = [
         "model",
         "takes images .*found examples of shape \\(20,\\)",
     ),
+    *(
+        Bad(
+            f"{name} of a regression",
+            {
+                "data": {"name": "synthetic", "task": "regression", "validation_share": 0.2},
+                "algorithm": {"name": name, **keys},
+            },
+            "data",
+            f"{name} goes by shares of right answers, which a regression has not",
+        )
+        for name, keys in (("cffl", {"reward_by": "reputation"}), ("fedave", {}), ("cgsv", {}))
+    ),
     Bad(
         "one row for BatchNorm",
         {

@@ -101,6 +101,11 @@ class Algorithm:
         """Whether clients' standalone accuracy must be known before the start."""
         return False
 
+    @property
+    def needs_classes(self) -> bool:
+        """Whether it divides by shares of right answers: a regression's R^2 may be negative."""
+        return False
+
     def check_clients(self, count: int) -> None:
         """Raises ValueError, naming the field, where the settings do not fit so many clients."""
 

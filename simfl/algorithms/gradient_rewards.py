@@ -90,6 +90,11 @@ class GradientRewards(Algorithm, ABC):
     ) -> Round:
         """The server's step and the clients' rewards; `changes` are those of the parameters."""
 
+    @property
+    def needs_classes(self) -> bool:
+        """Shares of contributions, and of what is seen on validation data, are of accuracies."""
+        return self.needs_contributions or self.needs_validation
+
     def start(
         self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
     ) -> ServerState:
