@@ -140,7 +140,9 @@ class Presence:
             plan = plan.unheard_after(server_fails_s, now_s)
             if (plan.download_failed & ~planned.download_failed).any():
                 # Nothing follows their downloads, and nothing that does not happen is paused.
-                planned = replace(planned, download_failed=plan.download_failed)
+                planned = replace(
+                    planned, download_failed=plan.download_failed, radio_idle_s=plan.radio_idle_s
+                )
                 plan, leaves_s, stays_s, mishaps = self._with_absences(clients, planned, now_s)
                 plan = plan.unheard_after(server_fails_s, now_s)
         times_s = np.stack(plan.times_s(now_s))

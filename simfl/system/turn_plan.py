@@ -81,14 +81,17 @@ class TurnPlan:
         """The turns where their server fails at `fails_s`: later messages are lost, all of them."""
         _, downloaded_s, _, uploaded_s = self.times_s(now_s)
         down, up = downloaded_s > fails_s, uploaded_s > fails_s
+        fresh = down & (self.down_bytes > 0) & ~self.download_failed
         return replace(
             self,
             down_lost_bytes=np.where(
                 down, self.download_attempts * self.down_bytes, self.down_lost_bytes
             ),
-            download_failed=self.download_failed | (down & (self.down_bytes > 0)),
+            download_failed=self.download_failed | fresh,
             up_lost_bytes=np.where(up, self.upload_attempts * self.up_bytes, self.up_lost_bytes),
             upload_failed=self.upload_failed | up,
+            # The last message is now the download, sent to its end.
+            radio_idle_s=np.where(fresh, 0.0, self.radio_idle_s),
         )
 
     def cut(self, stage: IntArray, share: FloatArray) -> TurnPlan:

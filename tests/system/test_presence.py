@@ -192,6 +192,15 @@ def test_what_reaches_a_failed_server_is_lost() -> None:
     assert not early.computed[0]
 
 
+def test_after_a_download_that_nobody_heard_the_radio_has_just_been_in_use() -> None:
+    """An upload would have ended with half a second of waiting in vain."""
+    late, early = (
+        turn(presence(), server_fails_s=fails_s, radio_idle_s=0.5).plan for fails_s in (14.0, 1.0)
+    )
+
+    assert (late.radio_idle_s[0], early.radio_idle_s[0]) == (0.5, 0.0)
+
+
 def test_what_would_have_followed_a_download_to_a_failed_server_is_not_paused() -> None:
     """The server fails at 1 s, the download is through at 2 s; the client leaves at 5 s."""
     one = presence((0.0, 5.0), (8.0, 100.0), leaving="pause")
