@@ -109,6 +109,7 @@ def onto_simplex(values: FloatArray) -> FloatArray:
     Source: Duchi, Shalev-Shwartz, Singer, Chandra, "Efficient Projections onto the l1-Ball for
     Learning in High Dimensions", ICML 2008, figure 1.
     """
+    values = values - values.max()  # as near; and beside huge ones the 1 would be lost in rounding
     falling = np.sort(values)[::-1]
     excess = np.cumsum(falling) - 1.0
     kept = np.flatnonzero(falling * np.arange(1, values.size + 1) > excess)[-1]

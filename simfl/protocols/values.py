@@ -7,6 +7,7 @@ later than its simulated moment; the key says what it will be from the start.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -247,7 +248,12 @@ class Values:
         """The algorithm's aggregation; raises `Diverged` where it is not finite."""
         if len(updates) < self.algorithm.min_updates:
             return state
-        aggregated = self.algorithm.aggregate(state, updates, self.evaluator)
+        try:
+            aggregated = self.algorithm.aggregate(state, updates, self.evaluator)
+        except (ArithmeticError, LookupError, ValueError) as error:
+            if all(_is_finite(update) for update in updates):
+                raise
+            raise Diverged(f"an update for version {state.version + 1} is not finite") from error
         if not all_finite(aggregated.weights):
             raise Diverged(f"the weights of version {state.version + 1} are not finite")
         return aggregated
@@ -299,3 +305,8 @@ class Values:
         for future in self._futures:
             future.save(taken.updates, taken.memories)
         return taken
+
+
+def _is_finite(update: Update) -> bool:
+    """Whether neither its tensors nor its measures hold a NaN or an infinity."""
+    return all_finite(update.payload) and all(map(math.isfinite, update.measures.values()))

@@ -179,3 +179,9 @@ def test_what_goes_up_beside_the_model_is_paid_for(name, figures):
 
     assert (down == 3 * size).all()
     assert (up == 3 * (size + 4 * figures)).all()
+
+
+def test_the_simplex_is_reached_from_very_far_away():
+    """Entries beside which 1 is lost in rounding are projected as their differences say."""
+    assert onto_simplex(np.array([1e60, 1e60, 0.0])).tolist() == [0.5, 0.5, 0.0]
+    assert onto_simplex(np.array([1e60, 2e60])).tolist() == [0.0, 1.0]

@@ -29,6 +29,8 @@ from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Memory, Update
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
+from simfl.protocols.publication import Diverged
+from tests.small import simulated, small
 
 CONTRIBUTIONS = (0.2, 0.4, 0.8)
 SIZES = (100, 200, 400)
@@ -267,6 +269,24 @@ def test_cgsv_among_clients_that_contribute_nothing(
     assert [after.memory["owed"][i] for i in range(len(owed))] == owed
     if len(owed) == 2:
         assert step_of(state, after) == pytest.approx([0.5 / 3, 0.5 * 2 / 3, 0.0, 0.0], abs=1e-6)
+
+
+@pytest.mark.parametrize("protocol", ["synchronous", {"name": "hierarchical", "edge_rounds": 3}])
+def test_updates_without_end_are_divergence(protocol: Any) -> None:
+    """Cosines of updates that are not finite reward nobody: the run says that it diverged."""
+    scenario = small(
+        dtype="float32",
+        algorithm={
+            "name": "cgsv",
+            "reward_by": "reputation",
+            "local": {"batch_size": 16, "learning_rate": 1e30},
+        },
+        protocol=protocol,
+        evaluate={"every": 10},
+    )
+
+    with pytest.raises(Diverged, match="not finite"):
+        simulated(scenario)
 
 
 # --- FedAVE ---
