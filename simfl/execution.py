@@ -207,7 +207,9 @@ def execute(
         close("interrupted", "interrupted by the user")
         raise
     except Diverged as error:
-        finish(simulation, one, folder)
+        if not one.laws:  # else the end itself diverged, in a version that nobody had looked at
+            ref = one.publications.latest
+            finish(simulation, one, folder, model=ref is None or ref.known)
         close("diverged", str(error))
         raise
     except Exception as error:  # a user's part may raise anything

@@ -32,19 +32,29 @@ def write_rounds(one: Run, folder: Path) -> None:
     write_table(folder, "evaluations", one.publications.evaluations)
 
 
-def finish(simulation: Simulation, one: Run, folder: Path) -> None:
-    """End a run: complete its log and write all tables and the final model."""
+def finish(simulation: Simulation, one: Run, folder: Path, *, model: bool = True) -> None:
+    """End a run: complete its log and write all tables and the final model.
+
+    Without `model`, all but the model and what clients are served. Raises `Diverged` where the last
+    version cannot be computed: the same is there then.
+    """
     one.close()
     write_rounds(one, folder)
-    write_parquet(_clients_table(simulation, one), folder / "clients.parquet")
+    columns = _clients(simulation, one)
+    try:
+        if model:
+            columns |= _final_scores(one)
+            columns |= _rewards(simulation, one)
+    finally:
+        write_parquet(pa.table(columns), folder / "clients.parquet")
     ref = one.publications.latest
-    if isinstance(one.values, Values) and ref is not None:
+    if model and isinstance(one.values, Values) and ref is not None:
         weights = {name: tensor.contiguous() for name, tensor in ref.value().weights.items()}
         save_file(weights, folder / "model.safetensors")
 
 
-def _clients_table(simulation: Simulation, one: Run) -> pa.Table:
-    """One row per client: who it is, what it did, what it spent, what it got."""
+def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
+    """Columns with one row per client: who it is, what it did, what it spent."""
     world, accounts, shards = simulation.world, one.accounts, simulation.shards
     clients = slice(0, world.num_clients)
     columns: dict[str, Any] = {
@@ -66,9 +76,7 @@ def _clients_table(simulation: Simulation, one: Run) -> pa.Table:
         columns[name] = column[clients]
     for name, kind in (("bytes_received", "download"), ("bytes_sent", "upload")):
         columns[name] = accounts.bytes[clients, kinds.index(kind)].astype(np.int64)
-    columns.update(_final_scores(one))
-    columns.update(_rewards(simulation, one))
-    return pa.table(columns)
+    return columns
 
 
 def _footprint(one: Run) -> dict[str, NDArray[np.float64]]:

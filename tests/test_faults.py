@@ -11,6 +11,7 @@ import simfl
 from simfl import eventlog
 from simfl.execution import FolderInUse
 from simfl.protocols.publication import Diverged
+from simfl.scenario import Scenario
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 
 SCENARIO = small(
@@ -107,6 +108,20 @@ def test_a_nan_update_ends_the_run_by_default(tmp_path, exploding):
     run = simfl.load_run(tmp_path / "run")
     assert run.manifest["status"] == "diverged"
     assert run.rounds["version"].tolist() == [1]
+
+
+@pytest.mark.parametrize("stop", [{"versions": 4}, {"versions": None, "bytes": 4e5}], ids=str)
+def test_divergence_that_nobody_looked_at(tmp_path, exploding, stop):
+    """Versions are computed when they are evaluated, at the latest when the run is over."""
+    scenario = exploding("stop").as_mapping() | {"stop": stop, "evaluate": {"every": 100}}
+    with pytest.raises(Diverged, match="version 2"):
+        simfl.run(Scenario.from_mapping(scenario), tmp_path / "run")
+
+    run = simfl.load_run(tmp_path / "run")
+    assert run.manifest["status"] == "diverged"
+    assert len(run.rounds) > 1
+    assert len(run.events) == run.manifest["counts"]["events"]
+    assert len(run.clients) == 8
 
 
 def test_a_dropped_nan_update_comes_back_with_the_clients_momentum(tmp_path, exploding):
