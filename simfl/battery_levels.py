@@ -55,7 +55,7 @@ def _rows(run: LoadedRun) -> pd.DataFrame:
     kept = events["client"].notna() & events["kind"].isin(STATES) & (events["duration_s"] > 0)
     rows = events.loc[kept, ["client", "time_s", "duration_s", "energy_j", "detail"]]
     # What a device would have drawn of an empty battery was its load, too.
-    unmet_j = rows["detail"].map(_unmet_j)
+    unmet_j = rows["detail"].map(_unmet_j).astype(float)  # of no rows, too
     return rows.assign(load_w=(rows["energy_j"] + unmet_j) / rows["duration_s"])
 
 

@@ -77,3 +77,15 @@ def test_only_what_runs_on_a_battery_has_levels(tmp_path: Path) -> None:
     assert set(levels["client"]) == set(phones) and 0 < len(phones) < 8
     assert set(levels.query("time_s == 0")["client"]) == set(phones)
     assert battery_levels(mains).empty
+
+
+def test_a_log_of_rounds_tells_how_batteries_began(tmp_path: Path) -> None:
+    """Without rows of clients there are the levels at time 0, and no others."""
+    scenario = small(population={"batteries": {}}, algorithm="none", log={"level": "rounds"})
+    run = simfl.run(scenario, tmp_path / "run")
+
+    levels = battery_levels(run)
+
+    phones = run.clients.query("device == 'phone_high_sd865'")["client"]
+    assert levels["client"].tolist() == phones.tolist()
+    assert (levels["time_s"] == 0.0).all()

@@ -116,3 +116,17 @@ def test_all_answers_fit(
     assert text.count("pair by pair") == 4
     for title in ("tiny: means", "Pareto front", "main effects"):
         assert text.count(title) == 1
+
+
+def test_a_front_without_points_is_an_empty_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No run has a value of what is asked for, as the accuracy of runs that learn nothing."""
+    questions = {"metrics": [SHARE], "pareto": {ENERGY: "min", SHARE: "max"}}
+    content = {"name": "tiny", "scenario": "base.yaml", "questions": questions}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(content))
+    runs().assign(**{ENERGY: float("nan")}).to_parquet(tmp_path / "runs.parquet")
+
+    answers.print_answers(Study.model_validate(content), load_study(tmp_path))
+
+    assert "Pareto front" in capsys.readouterr().out
