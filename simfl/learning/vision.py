@@ -12,8 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simfl.learning.network import seeded
+
 UNDEFINED_OPERATOR = "operator torchvision::nms does not exist"
 """What importing torchvision says beside a torch build that its compiled part does not match."""
+
+DRAWS = 64
+"""Images on which an augmentation is tried out: what it does rarely happens to one of them."""
 
 LABELLED = frozenset({"MixUp", "CutMix"})
 """Transforms that also change the targets, and so cannot be a map from images to images."""
@@ -109,8 +114,8 @@ def check_augmentation(augment: Callable[[Tensor], Tensor], input_shape: Sequenc
             f"augmentation is for images, found examples of shape {tuple(input_shape)}"
         )
     try:
-        with torch.random.fork_rng(devices=()):
-            changed = augment(torch.zeros(1, *input_shape))
+        with seeded(0, torch.device("cpu")):
+            changed = augment(torch.zeros(1, *input_shape).expand(DRAWS, *input_shape))
     except (ValueError, TypeError, RuntimeError) as error:
         raise ValueError(
             f"augmentation does not fit images of {_size(input_shape)}: {error}"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from simfl.learning.sequential import augmented
-from simfl.learning.vision import augmentation, torchvision
+from simfl.learning.vision import augmentation, check_augmentation, torchvision
 
 
 def test_torchvision_is_imported_once_with_its_parts() -> None:
@@ -95,6 +95,16 @@ def test_calls_that_do_not_fit(call: dict[str, Any], message: str) -> None:
     """Errors name the place in the list and what is accepted."""
     with pytest.raises(ValueError, match=message):
         augmentation([{"name": "RandomHorizontalFlip"}, call])
+
+
+def test_what_goes_wrong_only_now_and_then_is_found_out_beforehand() -> None:
+    """Two channels have no grey; one image in ten would be turned into it."""
+    rarely = augmentation([{"name": "RandomGrayscale", "p": 0.1}])
+    assert rarely is not None
+
+    with pytest.raises(ValueError, match=r"does not fit images of 2x8x8"):
+        check_augmentation(rarely, (2, 8, 8))
+    check_augmentation(rarely, (3, 8, 8))
 
 
 def test_the_call_given_is_not_changed() -> None:
