@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from simfl import lineage
 from simfl.assembly import assemble
+from simfl.learning.numpy_product import openblas
 from simfl.lineage import _source_of, root_key
 from simfl.scenario import Scenario
 from simfl.simulation import Options
@@ -189,3 +191,15 @@ def test_the_data_count_by_what_they_hold_and_who_holds_them():
     digests = [one.digest() for one in (shards, *changed)]
 
     assert len(set(digests)) == len(digests)
+
+
+@pytest.mark.parametrize(("library", "named"), [(None, "torch"), ("OpenBLAS 1", "OpenBLAS 1")])
+def test_the_platform_names_what_multiplies(monkeypatch, library, named):
+    """Another library gives other last bits, and so another key."""
+    before = root()
+    monkeypatch.setattr(lineage, "openblas", lambda: library)
+
+    simulation = assemble(small(**SMALLER), Options(device="cpu"))
+
+    assert simulation.platform["products"] == named
+    assert (simulation.root == before) == (named == (openblas() or "torch"))

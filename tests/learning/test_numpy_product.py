@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -28,6 +28,8 @@ def stacked(jobs: int, rows: int, columns: int, *, across: bool) -> Tensor:
     return torch.randn(jobs, rows, columns, dtype=torch.float64, generator=generator)
 
 
+@example(sides=(3, 30, 20, 40), across=(False, True), small=10**6)  # turned
+@example(sides=(3, 30, 20, 40), across=(False, True), small=8000)  # turned, and in pieces
 @given(
     sides=st.tuples(SIDES, SIDES, SIDES, SIDES),
     across=st.tuples(st.booleans(), st.booleans()),
