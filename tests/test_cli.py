@@ -239,38 +239,40 @@ def test_diverged_run(scenario: Path) -> None:
     assert len(run.clients) == 4
 
 
-def test_standalone_training_that_diverges(scenario: Path) -> None:
-    """Exit code 3 and one line: contributions cannot be found out."""
-    result = simfl_command(
-        "run",
-        scenario,
-        "--quiet",
-        "--out=out",
-        "--set=algorithm.local.learning_rate=1e30",
-        "--set=model={name: mlp, hidden: [4]}",
-        "--set=algorithm.name=fedsac",
-        "--set=data.validation_share=0.1",
-    )
+@pytest.mark.parametrize(
+    ("settings", "exit_code", "line"),
+    [
+        (
+            {
+                "algorithm.local.learning_rate": "1e30",
+                "model": "{name: mlp, hidden: [4]}",
+                "algorithm.name": "fedsac",
+                "data.validation_share": "0.1",
+            },
+            3,
+            r"clients' standalone training diverged: .*",
+        ),
+        (
+            {
+                "algorithm.name": "corefed",
+                "algorithm.guard": "error",
+                "algorithm.offset": "0.5",
+            },
+            1,
+            r"guard: client \d has the utility -.*",
+        ),
+    ],
+    ids=["standalone training diverges", "a loss is above its offset"],
+)
+def test_what_ends_a_run_is_one_line(
+    scenario: Path, settings: dict[str, str], exit_code: int, line: str
+) -> None:
+    """3 where contributions cannot be found out, 1 for CoreFed's guard; the folder says failed."""
+    changes = [f"--set={key}={value}" for key, value in settings.items()]
+    result = simfl_command("run", scenario, "--quiet", "--out=out", *changes)
 
-    assert result.exit_code == 3, result.output
-    assert re.fullmatch(r"simfl: clients' standalone training diverged: .*\n", result.stderr)
-    assert simfl.load_run("out").manifest["status"] == "failed"
-
-
-def test_a_loss_above_its_offset_ends_the_run(scenario: Path) -> None:
-    """CoreFed with `guard: error`: exit code 1, and one line that says what to do."""
-    result = simfl_command(
-        "run",
-        scenario,
-        "--quiet",
-        "--out=out",
-        "--set=algorithm.name=corefed",
-        "--set=algorithm.guard=error",
-        "--set=algorithm.offset=0.5",
-    )
-
-    assert result.exit_code == 1, result.output
-    assert re.fullmatch(r"simfl: guard: client \d has the utility -.*\n", result.stderr)
+    assert result.exit_code == exit_code, result.output
+    assert re.fullmatch(f"simfl: {line}\n", result.stderr)
     assert simfl.load_run("out").manifest["status"] == "failed"
 
 

@@ -52,6 +52,7 @@ KEPT_PER_ROUND = 0.8
 
 LARGEST_EXPONENT = 700.0
 """Beyond it sinh soon is no float any more."""
+
 SMALLEST_SUM = 1e-12
 """Of accuracies, where every one of them is 0."""
 

@@ -63,7 +63,7 @@ def _table(
         justify: Literal["left", "right"] = "left" if place < len(left) else "right"
         table.add_column(_broken(column, width), justify=justify, overflow="fold")
     firsts = [row[0] for row in rows]
-    for row, following in zip(rows, [*firsts, None][1:], strict=True) if rows else ():
+    for row, following in zip(rows, [*firsts, None][1:], strict=True):
         table.add_row(*row, end_section=len(set(firsts)) < len(rows) and row[0] != following)
     return table
 

@@ -7,13 +7,14 @@ the clock has no part in it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from simfl.learning.parameters import Parameters
+from simfl.learning.parameters import Parameters, all_finite
 
 if TYPE_CHECKING:
     from simfl.learning.trainer import Future
@@ -180,6 +181,11 @@ class Update:
     version: int
     staleness: int = 0
     measures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether neither its tensors nor its measures hold a NaN or an infinity."""
+        return all_finite(self.payload) and all(map(math.isfinite, self.measures.values()))
 
     @property
     def delta(self) -> Parameters:

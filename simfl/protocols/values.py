@@ -7,7 +7,6 @@ later than its simulated moment; the key says what it will be from the start.
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -251,7 +250,7 @@ class Values:
         try:
             aggregated = self.algorithm.aggregate(state, updates, self.evaluator)
         except (ArithmeticError, LookupError, ValueError) as error:
-            if all(_is_finite(update) for update in updates):
+            if all(update.is_finite for update in updates):
                 raise
             raise Diverged(f"an update for version {state.version + 1} is not finite") from error
         if not all_finite(aggregated.weights):
@@ -305,8 +304,3 @@ class Values:
         for future in self._futures:
             future.save(taken.updates, taken.memories)
         return taken
-
-
-def _is_finite(update: Update) -> bool:
-    """Whether neither its tensors nor its measures hold a NaN or an infinity."""
-    return all_finite(update.payload) and all(map(math.isfinite, update.measures.values()))
