@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gc
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -16,9 +15,12 @@ from typing import Any
 
 import torch
 from pyarrow import Table
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from simfl.assembly import assemble
+from simfl.eventlog.segments import SEGMENTS, remove_segments
+from simfl.files import RunFolderError, replacing
 from simfl.journal import Journal, Snapshot
 from simfl.learning.allocation import return_freed_memory
 from simfl.learning.federation import Federation
@@ -27,28 +29,50 @@ from simfl.protocols.publication import Diverged
 from simfl.protocols.run import Run
 from simfl.protocols.values import Values
 from simfl.registry import part_name
-from simfl.replay import set_aside
-from simfl.runfolder import MANIFEST, LoadedRun, RunFolderError, load_run, write_manifest
+from simfl.replay import ReplayDiffers, set_aside
+from simfl.run_files import (
+    JOURNAL,
+    SCENARIO,
+    STANDALONE,
+    FolderInUse,
+    check_folder,
+    claimed,
+    clear,
+    free_reserve,
+)
+from simfl.runfolder import (
+    MANIFEST,
+    LoadedRun,
+    described_files,
+    load_run,
+    read_manifest,
+    write_manifest,
+)
 from simfl.scenario import Scenario
 from simfl.simulation import Options, Simulation
 from simfl.snapshots import Checkpoints, read_snapshot
 
 Manifest = dict[str, Any]
-JOURNAL, SCENARIO = "journal.jsonl", "scenario.yaml"
-STANDALONE = "standalone"
-"""The folder, in a run's own, of the run that says what its clients contribute."""
+
+
+NOTHING_YET: Mapping[str, Any] = {
+    "horizon_s": 0.0,
+    "energy_j": 0.0,
+    "bytes": 0,
+    "energy_by_state_j": {},
+    "counts": dict.fromkeys(("versions", "events", "jobs_asked", "jobs_trained", "jobs_reused"), 0),
+    "warnings": [],
+    "wall_s": 0.0,
+}
+"""What a manifest says of a run that has just begun (`outcome.figures`)."""
 
 
 class RunFailed(RuntimeError):
-    """The run ended, but its books do not balance."""
+    """The run ended, but its books do not balance, or a part of it ended it."""
 
 
 class StandaloneDiverged(RuntimeError):
     """What clients contribute cannot be found out: their standalone training diverged."""
-
-
-class FolderInUse(ValueError):
-    """The output folder holds something already, or cannot be made."""
 
 
 def run(
@@ -63,37 +87,41 @@ def run(
 
     `out` defaults to `runs/<name>-seed<seed>`. With `resume` a run that was cut off goes on where
     it was, and a completed one is read. Raises `ScenarioError` before anything is written if the
-    scenario is wrong, `FolderInUse` if the folder holds a run and neither `overwrite` nor `resume`
-    is given, or another run than this one; `Diverged` and `Stalled` after leaving a readable
-    folder.
+    scenario is wrong; `FolderInUse` if the folder holds a run and neither `overwrite` nor `resume`
+    is given, or another run than this one, or if a run is going on there; `RunFolderError` if what
+    is to be resumed is damaged; `Diverged` and `Stalled` after leaving a readable folder.
     """
     if not isinstance(scenario, Scenario):
         scenario = Scenario.from_yaml(scenario)
     options = options or Options()
     folder = Path(out) if out is not None else _default_folder(scenario)
-    if resume and (folder / MANIFEST).exists():
-        return _resumed(assemble(scenario, options), folder)
-    if not (resume and _hardly_begun(folder)):
-        _check_folder(folder, overwrite)
-    return _begun(assemble(scenario, options), folder, overwrite)
+    check_folder(folder, overwrite=overwrite, resume=resume)
+    simulation = assemble(scenario, options)
+    with claimed(folder):
+        check_folder(folder, overwrite=overwrite, resume=resume)  # somebody may have been faster
+        if resume and (folder / MANIFEST).exists():
+            return _resumed(simulation, folder)
+        clear(folder)
+        return _begun(simulation, folder)
 
 
-def _begun(simulation: Simulation, folder: Path, overwrite: bool = False) -> LoadedRun:
-    """Run into a new folder."""
+def _begun(simulation: Simulation, folder: Path) -> LoadedRun:
+    """Run into a folder in which there is no run."""
+    folder.mkdir(exist_ok=True)
+    manifest = _new_manifest(simulation)
+    write_manifest(folder, manifest)  # first: from now on this is a run's folder
     options = simulation.options
-    _make_folder(folder, overwrite)
-    journal = Journal(folder / JOURNAL, dict(options.facts or {}), options.store)
-    (folder / SCENARIO).write_text(simulation.resolved.to_yaml(), encoding="utf-8")
-    execute(simulation, folder, journal)
+    with closing(Journal(folder / JOURNAL, dict(options.facts or {}), options.store)) as journal:
+        _execute(simulation, folder, manifest, journal)
     return load_run(folder)
 
 
 def _resumed(simulation: Simulation, folder: Path) -> LoadedRun:
     """Carry a folder's run on to its end."""
-    earlier = load_run(folder).manifest
+    earlier = read_manifest(folder)
     check_resumable(folder, earlier, simulation)
     if earlier["status"] != "completed":
-        _go_on(simulation, folder)
+        _go_on(simulation, folder, earlier)
     return load_run(folder)
 
 
@@ -126,11 +154,20 @@ def find_contributions(prelude: Simulation, folder: Path | None = None) -> Mappi
     }
 
 
-def _go_on(simulation: Simulation, folder: Path) -> None:
+def _go_on(simulation: Simulation, folder: Path, earlier: Manifest) -> None:
     """Replay a run that was cut off, from time zero, and carry on from where it was."""
-    journal = Journal.resume(folder / JOURNAL, simulation.options.store)
-    snapshot = read_snapshot(folder, simulation.network.device)
-    execute(simulation, folder, journal, snapshot, set_aside(folder).check)
+    snapshot, warnings = read_snapshot(folder, simulation.network.device)
+    check = set_aside(folder).check
+    manifest = _new_manifest(simulation)
+    try:
+        with closing(Journal.resume(folder / JOURNAL, simulation.options.store)) as journal:
+            write_manifest(folder, manifest)
+            _execute(simulation, folder, manifest, journal, snapshot, check, warnings)
+    except ReplayDiffers as error:
+        # What was written before is all that there is of this run.
+        remove_segments(folder / SEGMENTS)
+        write_manifest(folder, {**earlier, "reason": str(error)})
+        raise
 
 
 def federation_of(folder: Path | str, options: Options | None = None) -> Federation:
@@ -140,11 +177,13 @@ def federation_of(folder: Path | str, options: Options | None = None) -> Federat
     scenario raises: data sets must be where they were, or `options.data_root` says where.
     """
     run = load_run(folder)
-    model = run.path / "model.safetensors"
-    if not model.exists():
-        raise RunFolderError(f"{model}: not there; the run's status is {run.manifest['status']}")
-    simulation = assemble(Scenario.from_yaml(run.path / SCENARIO), options)
-    return simulation.federation(load_file(model))
+    model = run.file("model.safetensors")
+    simulation = assemble(Scenario.from_yaml(run.file(SCENARIO)), options)
+    try:
+        weights = load_file(model)
+    except SafetensorError as error:
+        raise RunFolderError(f"{model}: not readable as safetensors ({error})") from error
+    return simulation.federation(weights)
 
 
 def _default_folder(scenario: Scenario) -> Path:
@@ -153,20 +192,9 @@ def _default_folder(scenario: Scenario) -> Path:
     return Path("runs") / f"{name}-seed{scenario.seed}"
 
 
-def execute(
-    simulation: Simulation,
-    folder: Path,
-    journal: Journal,
-    snapshot: Snapshot | None = None,
-    check: Callable[[Table, int], None] | None = None,
-) -> Run:
-    """Simulate into an existing folder; the manifest says at every moment how far it is.
-
-    `snapshot` and `check` are those of the run that is resumed (`Simulation.make_run`).
-    """
-    started = datetime.now(UTC)
-    began = time.perf_counter()
-    manifest: Manifest = {
+def _new_manifest(simulation: Simulation) -> Manifest:
+    """What the manifest of a run says from its beginning."""
+    return {
         "status": "running",
         "reason": None,
         "name": simulation.scenario.name,
@@ -175,19 +203,57 @@ def execute(
         "versions": {"simfl": version("simfl"), "torch": torch.__version__},
         "numeric_platform": simulation.platform,
         "not_stacked_because": simulation.network.not_stacked_because,
-        "started": started.isoformat(timespec="seconds"),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        **NOTHING_YET,
     }
-    write_manifest(folder, manifest)
+
+
+def _execute(
+    simulation: Simulation,
+    folder: Path,
+    manifest: Manifest,
+    journal: Journal,
+    snapshot: Snapshot | None = None,
+    check: Callable[[Table, int], None] | None = None,
+    warnings: Sequence[str] = (),
+) -> None:
+    """Simulate into a folder that has its `manifest`, which says at every moment how far it is.
+
+    `snapshot` and `check` are those of the run that is resumed (`Simulation.make_run`), `warnings`
+    what was found wrong with what it had left.
+    """
+    began = time.perf_counter()
     checkpoints = Checkpoints(folder, simulation.options.snapshot_seconds, snapshot)
     find = partial(find_contributions, folder=folder / STANDALONE)
-    one = simulation.make_run(folder, journal, snapshot, check, checkpoints.due, find)
+    try:
+        with replacing(folder / SCENARIO) as partial_file:
+            partial_file.write_text(simulation.resolved.to_yaml(), encoding="utf-8")
+        one = simulation.make_run(folder, journal, snapshot, check, checkpoints.due, find)
+    except Exception as error:  # a user's part may raise anything
+        reason = f"{type(error).__name__}: {error}"
+        with suppress(OSError):
+            write_manifest(folder, {**manifest, "status": "failed", "reason": reason})
+        raise
 
     def close(status: str, reason: str | None) -> None:
         manifest.update(status=status, reason=reason)
         manifest.update(figures(one))
+        manifest["warnings"] = [*warnings, *one.warnings, *_damage(folder, journal)]
         manifest["wall_s"] = round(time.perf_counter() - began, 3)
+        manifest["files"] = described_files(folder)
         write_manifest(folder, manifest)
-        journal.close()
+
+    def break_off(status: str, reason: str) -> None:
+        """Leave what there is; the disk may be what failed, and then one thing goes less far."""
+        for step in (partial(leave, one, folder), partial(checkpoints.take, one.values)):
+            with suppress(OSError):
+                step()
+        try:
+            close(status, reason)
+        except OSError:
+            free_reserve(folder)
+            with suppress(OSError):  # the folder is gone: there is nowhere to say it
+                close(status, reason)
 
     def measure(reason: str) -> None:
         manifest.update(figures(one), reason=reason)
@@ -201,28 +267,44 @@ def execute(
         return_freed_memory()  # the log's tables take their turn
         finish(simulation, one, folder)
         measure(reason)
+        broken = "; ".join(one.accounts.violations)
+        close("failed" if broken else "completed", broken or reason)
     except KeyboardInterrupt:
-        leave(one, folder)
-        checkpoints.take(one.values)
-        close("interrupted", "interrupted by the user")
+        break_off("interrupted", "interrupted by the user")
         raise
     except Diverged as error:
-        if not one.laws:  # else the end itself diverged, in a version that nobody had looked at
-            ref = one.publications.latest
-            finish(simulation, one, folder, model=ref is None or ref.known)
-        close("diverged", str(error))
+        try:
+            if not one.laws:  # else the end itself diverged, in a version nobody had looked at
+                ref = one.publications.latest
+                finish(simulation, one, folder, model=ref is None or ref.known)
+            close("diverged", str(error))
+        except OSError as failure:
+            break_off("failed", f"{type(failure).__name__}: {failure}")
+            raise
         raise
+    except ReplayDiffers:
+        raise
+    except SystemExit as error:
+        reason = f"a part of the scenario called sys.exit({error.code!r})"
+        break_off("failed", reason)
+        raise RunFailed(reason) from error
     except Exception as error:  # a user's part may raise anything
-        with suppress(OSError):  # the disk may be what failed: what is there stays as it is
-            leave(one, folder)
-            checkpoints.take(one.values)
-            close("failed", f"{type(error).__name__}: {error}")
+        break_off("failed", f"{type(error).__name__}: {error}")
         raise
-    broken = "; ".join(one.accounts.violations)
-    close("failed" if broken else "completed", broken or reason)
     if broken:
         raise RunFailed(f"the run broke its own laws: {broken}")
-    return one
+
+
+def _damage(folder: Path, journal: Journal) -> list[str]:
+    """What was found not to be what had been written, for the manifest."""
+    found = []
+    if journal.damaged:
+        lines = f"{journal.damaged} damaged lines"
+        found.append(f"{folder / JOURNAL}: {lines}; what they said was found out again")
+    damaged = getattr(journal.shared, "damaged", 0)
+    if damaged:
+        found.append(f"shared results: {damaged} damaged entries, not used")
+    return found
 
 
 def simulate(simulation: Simulation, one: Run) -> str:
@@ -270,29 +352,3 @@ def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> 
             f"{folder}: was begun on another numeric platform ({names}), where results differ in"
             " their last bits; --any-platform resumes it all the same"
         )
-
-
-def _hardly_begun(folder: Path) -> bool:
-    """Whether a run was cut off here before it had a manifest: there is nothing to go on from."""
-    found = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    return JOURNAL in found and found <= {JOURNAL, SCENARIO, Path(MANIFEST).stem + ".partial"}
-
-
-def _check_folder(folder: Path, overwrite: bool) -> None:
-    if folder.is_dir() and any(folder.iterdir()):
-        if not (folder / MANIFEST).exists():
-            raise FolderInUse(f"{folder}: not empty and no run folder; choose another --out")
-        if not overwrite:
-            raise FolderInUse(f"{folder}: holds a run; choose another --out, or --overwrite")
-    elif folder.exists() and not folder.is_dir():
-        raise FolderInUse(f"{folder}: a file; choose another --out")
-
-
-def _make_folder(folder: Path, overwrite: bool) -> None:
-    try:
-        if overwrite and (folder / MANIFEST).exists():
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        found = f"cannot be made ({error.strerror})"
-        raise FolderInUse(f"{folder}: {found}; choose another --out") from error

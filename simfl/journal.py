@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from simfl.files import open_line, sealed_line
+
 Fact = Any
 """What can be known: JSON's numbers, strings, lists and objects."""
 
@@ -53,7 +55,9 @@ class Journal:
     """Facts by key; with a path each new one is appended to that file, one JSON line each.
 
     `shared` keeps facts of other runs, which are looked up before anything is made.
-    Floats survive the file bit for bit. A last line that was cut off by a crash is ignored.
+    Floats survive the file bit for bit. Every line carries a digest; what a line says that fails
+    it is found out again, and `damaged` counts such lines. A last line that was cut off by a crash
+    is ignored.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Journal:
         self.facts: dict[str, Fact] = dict(facts or {})
         self.recalled = 0
         self.reused = 0
+        self.damaged = 0
         self.shared = shared
         self._file: TextIO | None = None
         if path is not None:
@@ -79,21 +84,23 @@ class Journal:
         whole = path.read_bytes() if path.exists() else b""
         with path.open("ab") as file:
             file.truncate(whole.rfind(b"\n") + 1)  # a line that was not ended was cut off
-        journal = cls(facts=cls.read(path), shared=shared)
+        journal = cls(shared=shared)
+        journal.facts, journal.damaged = cls.read(path)
         journal._file = path.open("a", encoding="utf-8")
         return journal
 
     @staticmethod
-    def read(path: Path) -> dict[str, Fact]:
-        """The facts of a journal file; raises `OSError` where it cannot be read."""
+    def read(path: Path) -> tuple[dict[str, Fact], int]:
+        """The facts of a journal file, and how many of its lines are damaged; raises `OSError`."""
         facts: dict[str, Fact] = {}
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                key, fact = json.loads(line)
-            except ValueError:
-                break
-            facts[key] = fact
-        return facts
+        damaged = 0
+        whole_lines = path.read_bytes().split(b"\n")[:-1]
+        for line in whole_lines:
+            if (opened := open_line(line)) is None:
+                damaged += 1
+            else:
+                facts[opened[0]] = opened[1]
+        return facts, damaged
 
     def know(self, key: str, make: Callable[[], Fact]) -> Fact:
         """The fact of this key, made and written down if it is new."""
@@ -113,13 +120,13 @@ class Journal:
 
     def _append(self, key: str, fact: Fact) -> None:
         if self._file is not None:
-            self._file.write(json.dumps([key, fact]) + "\n")
+            self._file.write(sealed_line(key, fact))
             self._file.flush()
 
     def close(self) -> None:
         """Bring the file to the disk and close it."""
         if self._file is not None:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._file = None
+            with self._file as file:
+                self._file = None
+                file.flush()
+                os.fsync(file.fileno())

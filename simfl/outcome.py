@@ -10,8 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 
-from simfl.eventlog.kinds import KINDS, STATES
+from simfl.eventlog.kinds import CLIENT_STATES, KINDS, STATES
 from simfl.eventlog.segments import write_parquet
+from simfl.files import replacing
 from simfl.protocols.evaluations import global_at_clients, served_at_clients
 from simfl.protocols.rewards import reward_scores
 from simfl.protocols.run import Run
@@ -50,7 +51,8 @@ def finish(simulation: Simulation, one: Run, folder: Path, *, model: bool = True
     ref = one.publications.latest
     if model and isinstance(one.values, Values) and ref is not None:
         weights = {name: tensor.contiguous() for name, tensor in ref.value().weights.items()}
-        save_file(weights, folder / "model.safetensors")
+        with replacing(folder / "model.safetensors") as partial:
+            save_file(weights, partial)
 
 
 def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
@@ -68,7 +70,7 @@ def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
         "participations": one.observations.participations,
     }
     kinds = list(KINDS)
-    for state in ("download", "compute", "upload", "tail", "idle"):
+    for state in CLIENT_STATES:
         columns[f"{state}_s"] = accounts.seconds[clients, kinds.index(state)]
         columns[f"{state}_j"] = accounts.joules[clients, kinds.index(state)]
     columns["energy_j"] = accounts.joules[clients].sum(axis=1)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from simfl.eventlog.kinds import SCHEMA
-from simfl.eventlog.segments import segment_paths
+from simfl.eventlog.segments import (
+    SEGMENTS,
+    count_rows,
+    read_parquet,
+    remove_segments,
+    segment_paths,
+)
 
 BEFORE = "events.before"
+"""The folder, within the run's, of the segments that a replay has to repeat."""
 
 
 class ReplayDiffers(RuntimeError):
@@ -22,13 +27,13 @@ class WrittenLog:
     """The events that a run wrote before it was cut off, set aside while they are replayed.
 
     They stay on the disk until the replay has written as many rows, so that being cut off again
-    loses nothing.
+    loses nothing. Raises `RunFolderError` for segments that cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / BEFORE
-        self._paths = sorted(self._folder.glob("part-*.parquet"))
-        self.rows = sum(pq.read_metadata(path).num_rows for path in self._paths)
+        self._paths = segment_paths(self._folder)
+        self.rows = sum(map(count_rows, self._paths))
         self._waiting = iter(self._paths)
         self._table = SCHEMA.empty_table()
 
@@ -36,35 +41,37 @@ class WrittenLog:
         """Compare the next rows with those written earlier; raises `ReplayDiffers`."""
         count = min(replayed.num_rows, self.rows - first_row)
         while self._table.num_rows < count:
-            part = pq.read_table(next(self._waiting), schema=SCHEMA)
+            part = read_parquet(next(self._waiting), SCHEMA)
             self._table = pa.concat_tables([self._table, part])
         if count > 0:
             expected, self._table = self._table.slice(0, count), self._table.slice(count)
             if not replayed.slice(0, count).combine_chunks().equals(expected.combine_chunks()):
                 raise ReplayDiffers(
                     f"rows {first_row} to {first_row + count - 1} of the event log are not what"
-                    f" was written before; what was written is in {self._folder}"
+                    f" was written before, in {self._folder}: the code, the data, the machine or"
+                    " these files are not what they were; --overwrite begins the run anew"
                 )
-        if first_row + replayed.num_rows >= self.rows and self._folder.exists():
-            shutil.rmtree(self._folder)
+        if first_row + replayed.num_rows >= self.rows:
+            remove_segments(self._folder)
 
 
 def set_aside(folder: Path) -> WrittenLog:
-    """Make room for a replay's segments, keeping the longer log of earlier attempts."""
-    before, events = folder / BEFORE, folder / "events"
+    """Make room for a replay's segments, keeping the longer log of earlier attempts.
+
+    Raises `RunFolderError` where a segment cannot be read; nothing has been moved then.
+    """
+    before, events = folder / BEFORE, folder / SEGMENTS
     if _rows(events) > _rows(before):
-        shutil.rmtree(before, ignore_errors=True)
+        remove_segments(before)
         events.rename(before)
-    shutil.rmtree(events, ignore_errors=True)
+    remove_segments(events)
     return WrittenLog(folder)
 
 
 def longest_log(folder: Path) -> list[Path]:
     """The segments of the folder's longest log: while a replay goes on, that set aside."""
-    parts = segment_paths(folder)
-    before = sorted((folder / BEFORE).glob("part-*.parquet"))
-    return max(parts, before, key=lambda paths: sum(pq.read_metadata(p).num_rows for p in paths))
+    return segment_paths(max((folder / SEGMENTS, folder / BEFORE), key=_rows))
 
 
-def _rows(events: Path) -> int:
-    return sum(pq.read_metadata(path).num_rows for path in events.glob("part-*.parquet"))
+def _rows(segments: Path) -> int:
+    return sum(map(count_rows, segment_paths(segments)))

@@ -7,7 +7,6 @@ finds all it would have trained. A store holds tensors (server states, client up
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 from collections import OrderedDict
@@ -19,13 +18,19 @@ from uuid import uuid4
 
 import torch
 
+from simfl.files import open_line, replacing, sealed_line
 from simfl.serialization import loaded, saved
 
 DEFAULT_LIMIT_BYTES = 4 * 1024**3
 
 
 class ResultStore(Protocol):
-    """Where results are kept between runs."""
+    """Where results are kept between runs.
+
+    `damaged` counts what was found there and is not what was kept: it is computed again.
+    """
+
+    damaged: int
 
     def get(self, key: str) -> Any | None:
         """The value of a key; None where there is none (any more)."""
@@ -48,6 +53,7 @@ class MemoryStore:
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._limit_bytes = limit_bytes
+        self.damaged = 0
         self._values: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self._facts: dict[str, Any] = {}
         self._bytes = 0
@@ -87,11 +93,12 @@ class FolderStore:
 
     One file per value, written whole or not at all; facts are lines of a file of each writer's
     own, so that writers on several machines never meet. When the values exceed `limit_bytes`, those
-    used longest ago go; with a limit of 0 there are facts only. Raises `OSError` where the disk
-    refuses.
+    used longest ago go; with a limit of 0 there are facts only. Values and facts carry digests, and
+    `damaged` counts those that fail them. Raises `OSError` where the disk refuses.
     """
 
     def __init__(self, folder: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self.damaged = 0
         self._folder = folder
         self._limit_bytes = limit_bytes
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,20 +108,24 @@ class FolderStore:
         self._own = uuid4().hex
         self._facts_path = folder / f"facts-{self._own}.jsonl"
         for file in sorted(folder.glob("facts*.jsonl")):
-            for line in file.read_text(encoding="utf-8").splitlines():
-                try:
-                    key, fact = json.loads(line)
-                except ValueError:
-                    continue  # a line that another run is just writing, or that was cut off
-                self._facts[key] = fact
+            # What follows the last line's end is being written by another run, or was cut off.
+            for line in file.read_bytes().split(b"\n")[:-1]:
+                if (opened := open_line(line)) is None:
+                    self.damaged += 1
+                else:
+                    self._facts[opened[0]] = opened[1]
 
     def get(self, key: str) -> Any | None:
         """The value of a key; its file counts as used now."""
         path = self._path(key)
         try:
-            value = loaded(path.read_bytes(), torch.device("cpu"))
+            value = loaded(path.read_bytes(), key, torch.device("cpu"))
             os.utime(path)
-        except (OSError, pickle.UnpicklingError):
+        except OSError:  # another run has made room
+            self._sizes.pop(key, None)
+            return None
+        except pickle.UnpicklingError:
+            self.damaged += 1
             self._sizes.pop(key, None)
             return None
         return value
@@ -123,10 +134,9 @@ class FolderStore:
         """Write the value's file unless it is there."""
         if key in self or not self._limit_bytes:
             return
-        content = saved(value)
-        partial = self._folder / f"{key}.{self._own}.partial"
-        partial.write_bytes(content)
-        partial.replace(self._path(key))
+        content = saved(value, key)
+        with replacing(self._path(key), f".{self._own}.partial") as partial:
+            partial.write_bytes(content)
         self._sizes[key] = len(content)
         self._bytes += len(content)
         if self._bytes > self._limit_bytes:
@@ -143,7 +153,7 @@ class FolderStore:
         """Append the fact's line."""
         if key not in self._facts:
             self._facts[key] = fact
-            line = (json.dumps([key, fact]) + "\n").encode()
+            line = sealed_line(key, fact).encode()
             with self._facts_path.open("ab", buffering=0) as file:
                 file.write(line)
 

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from simfl.eventlog.kinds import KINDS, SCHEMA, STATES
-from simfl.eventlog.segments import write_parquet
+from simfl.eventlog.kinds import CLIENT_STATES, KINDS, SCHEMA, STATES
+from simfl.eventlog.segments import count_rows, read_parquet, write_parquet
+from simfl.files import RunFolderError, digest_of, replacing
 from simfl.replay import longest_log
 from simfl.yaml_source import read_source
 
 if TYPE_CHECKING:
     import pandas as pd
+
+__all__ = ["LoadedRun", "RunFolderError", "load_run"]
 
 MANIFEST = "manifest.json"
 TABLES: dict[str, pa.Schema] = {
@@ -47,16 +49,76 @@ TABLES: dict[str, pa.Schema] = {
     ),
 }
 
+ALL_TABLES = ("events", *TABLES, "clients")
+CLIENT_COLUMNS = frozenset(
+    ("client", "device", "link", "edge", "num_examples", "participations", "energy_j")
+) | {f"{state}_{unit}" for state in CLIENT_STATES for unit in "sj"}
+"""What every table of clients has, beside what depends on the scenario."""
 
-class RunFolderError(ValueError):
-    """A folder that is not a readable run; the message says what is wrong with it."""
+STATUSES = ("running", "completed", "interrupted", "diverged", "failed")
+
+_BEGUN: dict[str, type | tuple[type, ...]] = {
+    "status": str,
+    "digest": str,
+    "numeric_platform": dict,
+}
+"""Keys of every manifest of simfl's, and the types of what stands there."""
+
+_ENDED: dict[str, type | tuple[type, ...]] = {
+    "reason": str,
+    "name": str,
+    "seed": int,
+    "horizon_s": (int, float),
+    "energy_j": (int, float),
+    "bytes": int,
+    "energy_by_state_j": dict,
+    "counts": dict,
+    "warnings": list,
+    "wall_s": (int, float),
+}
+"""Those of a run that has come to an end of whatever kind."""
+
+_COUNTS = ("versions", "events", "jobs_asked", "jobs_trained", "jobs_reused")
+
+
+def is_own_manifest(content: object) -> bool:
+    """Whether this is the content of a manifest that simfl wrote, and not somebody else's."""
+    return (
+        isinstance(content, dict)
+        and all(isinstance(content.get(key), kind) for key, kind in _BEGUN.items())
+        and content["status"] in STATUSES
+    )
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """A run folder's manifest; raises `RunFolderError` where there is none of simfl's."""
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise RunFolderError(f"{folder}: no run folder (it has no {MANIFEST})") from None
+    except OSError as error:
+        raise RunFolderError(f"{path}: not readable ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise RunFolderError(f"{path}: not readable as JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise RunFolderError(f"{path}: not readable as a JSON object")
+    if not is_own_manifest(content):
+        raise RunFolderError(f"{path}: not a manifest of simfl's, so this is no run folder")
+    ended = content["status"] != "running"
+    for key, kind in _ENDED.items() if ended else ():
+        if not isinstance(content.get(key), kind) or isinstance(content.get(key), bool):
+            raise RunFolderError(f"{path}: damaged: {key} is missing or of another type")
+    for key in _COUNTS if ended else ():
+        if type(content["counts"].get(key)) is not int:
+            raise RunFolderError(f"{path}: damaged: counts.{key} is missing or no whole number")
+    return content
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write `manifest.json` so that it is either the old one or the new one, never half."""
-    partial = folder / "manifest.partial"
-    partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    partial.replace(folder / MANIFEST)
+    with replacing(folder / MANIFEST) as partial:
+        partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
@@ -64,41 +126,66 @@ def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
     write_parquet(pa.Table.from_pylist(rows, schema=TABLES[name]), folder / f"{name}.parquet")
 
 
+def described_files(folder: Path) -> dict[str, dict[str, Any]]:
+    """For the manifest: the digest of every file that an ended run is read from, rows of tables."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in ("scenario.yaml", "model.safetensors", *(f"{one}.parquet" for one in ALL_TABLES)):
+        path = folder / name
+        if path.exists():
+            rows = {"rows": count_rows(path)} if path.suffix == ".parquet" else {}
+            found[name] = {"sha256": digest_of(path), **rows}
+    return found
+
+
 class LoadedRun:
     """A run read back: `events`, `rounds`, `clients`, `evaluations` (DataFrames) and `manifest`.
 
-    A run that is going on, or was killed, is read as far as it was written.
+    A run that is going on, or was killed, is read as far as it was written. Whatever is not as the
+    run left it raises `RunFolderError` when it is read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
-            raise RunFolderError(f"{path}: no run folder (it has no {MANIFEST})") from None
-        except ValueError as error:
-            raise RunFolderError(f"{path / MANIFEST}: not readable as JSON ({error})") from None
-        if not isinstance(manifest, dict):
-            raise RunFolderError(f"{path / MANIFEST}: not readable as a JSON object")
-        self.manifest: dict[str, Any] = manifest
+        self.manifest: dict[str, Any] = read_manifest(path)
+
+    def file(self, name: str) -> Path:
+        """The path of a file of the run; raises `RunFolderError` unless it is there, unchanged."""
+        path, files = self.path / name, self.manifest.get("files")
+        known = files.get(name) if isinstance(files, dict) else None
+        if not path.exists():
+            status = self.manifest["status"]
+            raise RunFolderError(f"{path}: not there; the run's status is {status}")
+        if isinstance(known, dict) and digest_of(path) != known.get("sha256"):
+            raise RunFolderError(
+                f"{path}: damaged, or of another run: its digest is not that in {MANIFEST};"
+                " `simfl run ... --overwrite` runs it anew"
+            )
+        return path
 
     @cached_property
     def scenario(self) -> dict[str, Any]:
         """What was run, with every default: scenario.yaml as plain values.
 
-        Raises `ScenarioError` where the file is not there or not readable.
+        Raises `RunFolderError` where the file is not there, `ScenarioError` where it is no YAML.
         """
-        return read_source(self.path / "scenario.yaml").content
+        return read_source(self.file("scenario.yaml")).content
 
     @cached_property
     def events(self) -> pd.DataFrame:
         """One row per event; columns and units in `simfl.eventlog.kinds.UNITS`."""
-        whole = self.path / "events.parquet"
-        if whole.exists():
-            return _frame(_read(whole))
-        parts = [_read(path) for path in longest_log(self.path)]
-        table = pa.concat_tables(parts) if parts else SCHEMA.empty_table()
-        return _frame(table)
+        if (self.path / "events.parquet").exists():
+            path = self.file("events.parquet")
+            table = read_parquet(path, SCHEMA)
+            if self.manifest["status"] != "running":
+                events = self.manifest["counts"]["events"]
+                if table.num_rows != events:
+                    raise RunFolderError(
+                        f"{path}: {table.num_rows} events, but the run had {events}: the folder's"
+                        " files are of several runs"
+                    )
+            return _frame(table)
+        parts = [read_parquet(path, SCHEMA) for path in longest_log(self.path)]
+        return _frame(pa.concat_tables(parts) if parts else SCHEMA.empty_table())
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -121,14 +208,18 @@ class LoadedRun:
         return self._table("evaluations")
 
     def _table(self, name: str) -> pd.DataFrame:
-        path = self.path / f"{name}.parquet"
-        if not path.exists():
-            status = self.manifest.get("status")
-            raise RunFolderError(f"{path}: not there; the run's status is {status}")
-        return _frame(_read(path))
+        path = self.file(f"{name}.parquet")
+        table = read_parquet(path, TABLES.get(name))
+        missing = CLIENT_COLUMNS - set(table.column_names) if name == "clients" else ()
+        if missing:
+            raise RunFolderError(f"{path}: not a table of simfl's: it has no column {min(missing)}")
+        return _frame(table)
 
     def details(self, kind: str) -> pd.DataFrame:
-        """The events of one kind with the keys of their `detail` as typed columns."""
+        """The events of one kind with the keys of their `detail` as typed columns.
+
+        ValueError for a kind that there is not.
+        """
         from pandas import DataFrame  # heavy; a run that nobody reads back needs none of it
 
         if kind not in KINDS:
@@ -181,13 +272,6 @@ class LoadedRun:
         rounds = self.rounds
         met = rounds["accuracy"] >= accuracy if loss is None else rounds["loss"] <= loss
         return float(rounds.loc[met, column].iloc[0]) if met.any() else float("nan")
-
-
-def _read(path: Path) -> pa.Table:
-    try:
-        return pq.read_table(path)
-    except pa.ArrowInvalid as error:
-        raise RunFolderError(f"{path}: not readable as Parquet ({error})") from None
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:

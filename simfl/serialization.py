@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import pickle
 from collections import OrderedDict
@@ -39,21 +40,35 @@ _KNOWN_TYPES: list[Any] = [
 ]
 
 
-def saved(value: Any) -> bytes:
-    """`value` as bytes; tensors that share memory are stored once."""
+_SEAL_BYTES = hashlib.sha256().digest_size
+
+
+def saved(value: Any, name: str) -> bytes:
+    """`value` as bytes, behind a digest of them and of the `name` that it goes by.
+
+    Tensors that share memory are stored once.
+    """
     buffer = io.BytesIO()
     torch.save(value, buffer)
-    return buffer.getvalue()
+    content = buffer.getvalue()
+    return _seal(content, name) + content
 
 
-def loaded(content: bytes, device: torch.device) -> Any:
-    """The value of `saved` with its tensors on `device`.
+def loaded(content: bytes, name: str, device: torch.device) -> Any:
+    """The value that was `saved` under `name`, with its tensors on `device`.
 
-    Raises `pickle.UnpicklingError` for types that are not of this package, and for bytes that are
-    not whole.
+    Raises `pickle.UnpicklingError` for bytes that are not those that were saved, and for types that
+    are not of this package.
     """
+    seal, content = content[:_SEAL_BYTES], content[_SEAL_BYTES:]
+    if seal != _seal(content, name):
+        raise pickle.UnpicklingError("its bytes are not those that were written")
     try:
         with torch.serialization.safe_globals(_KNOWN_TYPES):
             return torch.load(io.BytesIO(content), map_location=device, weights_only=True)
     except (RuntimeError, EOFError, LookupError, ValueError, TypeError) as error:
         raise pickle.UnpicklingError(str(error)) from error
+
+
+def _seal(content: bytes, name: str) -> bytes:
+    return hashlib.sha256(name.encode() + b"\0" + content).digest()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from simfl.files import replacing
 from simfl.journal import Snapshot
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
@@ -18,25 +19,26 @@ SNAPSHOT = "snapshot.pt"
 
 def write_snapshot(snapshot: Snapshot, folder: Path) -> None:
     """Replace the folder's snapshot; a crash leaves the old one. Raises `OSError`."""
-    partial = folder / "snapshot.partial"
-    partial.write_bytes(saved(snapshot))
-    partial.replace(folder / SNAPSHOT)
+    with replacing(folder / SNAPSHOT) as partial:
+        partial.write_bytes(saved(snapshot, SNAPSHOT))
 
 
-def read_snapshot(folder: Path, device: torch.device) -> Snapshot:
-    """The folder's snapshot with its tensors on `device`.
+def read_snapshot(folder: Path, device: torch.device) -> tuple[Snapshot, list[str]]:
+    """The folder's snapshot with its tensors on `device`, and what there is to warn of.
 
-    Empty where there is none, or none that can be read (an algorithm keeps objects of its own in
-    its state): resuming then costs training again, not results.
+    Empty where there is none, or none that can be read (it is damaged, or an algorithm keeps
+    objects of its own in its state): resuming then costs training again, not results.
     """
     path = folder / SNAPSHOT
     if not path.exists():
-        return Snapshot()
+        return Snapshot(), []
     try:
-        snapshot: Snapshot = loaded(path.read_bytes(), device)
-    except pickle.UnpicklingError:
-        return Snapshot()
-    return snapshot
+        snapshot = loaded(path.read_bytes(), SNAPSHOT, device)
+    except pickle.UnpicklingError as error:
+        reason = str(error).partition("\n")[0]
+        return Snapshot(), [f"{path}: not used ({reason}); what it held was trained again"]
+    assert isinstance(snapshot, Snapshot)
+    return snapshot, []
 
 
 class Checkpoints:

@@ -187,7 +187,9 @@ def test_used_folder_is_refused(scenario: Path) -> None:
     again = simfl_command("run", scenario, "--out", "out", "--seed", "4")
 
     assert again.exit_code == 2
-    assert again.stderr == "simfl: out: holds a run; choose another --out, or --overwrite\n"
+    assert (
+        again.stderr == "simfl: out: holds a run; choose another --out, --overwrite or --resume\n"
+    )
     assert Path("out/events.parquet").read_bytes() == before
 
     quiet_run(scenario, "--out", "out", "--seed", "4", "--overwrite")

@@ -83,7 +83,7 @@ def test_a_segment_holds_only_what_has_ended(tmp_path):
 
     log.advance(2.0)
 
-    (part,) = segment_paths(tmp_path)
+    (part,) = segment_paths(tmp_path / "events")
     assert pd.read_parquet(part)["actor"].tolist() == ["client-0"]
     assert not (tmp_path / "events.parquet").exists()
     log.finish(9.0)

@@ -9,8 +9,8 @@ import torch
 
 import simfl
 from simfl import eventlog
-from simfl.execution import FolderInUse
 from simfl.protocols.publication import Diverged
+from simfl.run_files import FolderInUse
 from simfl.scenario import Scenario
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 

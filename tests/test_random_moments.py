@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -92,8 +91,8 @@ def fused(fuse: Fuse) -> Iterator[None]:
         return changed
 
     with pytest.MonkeyPatch.context() as patch:
-        for owner, name in ((Path, "replace"), (Path, "rename"), (shutil, "rmtree")):
-            patch.setattr(owner, name, after_a_moment(getattr(owner, name)))
+        for name in ("replace", "rename", "unlink", "rmdir"):
+            patch.setattr(Path, name, after_a_moment(getattr(Path, name)))
         yield
 
 

@@ -11,8 +11,8 @@ import pytest
 from safetensors.torch import load_file
 
 import simfl
-from simfl.execution import FolderInUse
 from simfl.replay import ReplayDiffers
+from simfl.run_files import FolderInUse
 from simfl.simulation import Options
 from tests.small import SEMI_ASYNCHRONOUS, largest_difference, small
 
@@ -113,17 +113,16 @@ def test_an_interrupt_during_the_replay_loses_nothing(tmp_path):
     assert first_jobs + again == whole.manifest["counts"]["jobs_trained"]
 
 
-@pytest.mark.parametrize("names", ["journal.jsonl", "journal.jsonl scenario.yaml manifest.partial"])
-def test_a_run_without_a_manifest_is_begun_again(tmp_path, names):
-    """It was cut off in its first milliseconds; without `resume` the folder is not touched."""
+@pytest.mark.parametrize("names", ["", "run.lock", "run.lock manifest.partial"])
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_without_a_manifest_is_begun_again(tmp_path, names, resume):
+    """It was cut off in its first milliseconds, before it had said what it is."""
     (tmp_path / "cut").mkdir()
     for name in names.split():
         (tmp_path / "cut" / name).write_text("{")
     scenario = SCENARIOS["semi-asynchronous"].with_overrides(["stop.versions=2"])
 
-    with pytest.raises(FolderInUse, match="no run folder"):
-        simfl.run(scenario, tmp_path / "cut")
-    resumed = simfl.run(scenario, tmp_path / "cut", resume=True)
+    resumed = simfl.run(scenario, tmp_path / "cut", resume=resume)
 
     assert_same(simfl.run(scenario, tmp_path / "whole"), resumed)
 

@@ -15,7 +15,7 @@ from simfl.assembly import assemble
 from simfl.eventlog.kinds import KINDS, SCHEMA, UNITS
 from simfl.journal import Journal
 from simfl.protocols.run import Run
-from simfl.runfolder import LoadedRun, RunFolderError, load_run, write_manifest
+from simfl.runfolder import LoadedRun, RunFolderError, load_run, write_manifest, write_table
 from simfl.simulation import Options
 from tests.small import SEMI_ASYNCHRONOUS, small
 
@@ -141,19 +141,23 @@ def test_details_of_an_unknown_kind(finished: LoadedRun) -> None:
         finished.details("computing")
 
 
+RUNNING = {"status": "running", "digest": "0" * 32, "numeric_platform": {}}
+"""What the manifest of a run that is going on says at least."""
+
+
 def with_rounds(folder: Path) -> LoadedRun:
     """A run whose rounds table is known."""
-    write_manifest(folder, {"status": "completed"})
-    pd.DataFrame(
-        {
-            "version": [1, 2, 3, 4],
-            "time_s": [1.5, 3.0, 4.5, 6.0],
-            "energy_j": [10.0, 20.0, 30.0, 40.0],
-            "bytes": [100, 200, 300, 400],
-            "accuracy": [0.2, None, 0.6, 0.5],
-            "loss": [2.0, None, 0.9, 1.1],
-        }
-    ).to_parquet(folder / "rounds.parquet")
+    write_manifest(folder, RUNNING)
+    columns = {
+        "version": [1, 2, 3, 4],
+        "time_s": [1.5, 3.0, 4.5, 6.0],
+        "energy_j": [10.0, 20.0, 30.0, 40.0],
+        "bytes": [100, 200, 300, 400],
+        "accuracy": [0.2, None, 0.6, 0.5],
+        "loss": [2.0, None, 0.9, 1.1],
+    }
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    write_table(folder, "rounds", rows)
     return load_run(folder)
 
 
@@ -184,7 +188,7 @@ def under_way(folder: Path) -> Run:
     scenario = small(model="linear", log={"rows_per_segment": 10})
     simulation = assemble(scenario, Options(device="cpu"))
     folder.mkdir()
-    write_manifest(folder, {"status": "running"})
+    write_manifest(folder, RUNNING)
     run = simulation.make_run(folder, Journal())
     run.note_start(None, None)
     process = run.env.process(simulation.protocol.process(run))
@@ -215,7 +219,7 @@ def test_run_under_way(tmp_path: Path) -> None:
 
 def test_run_without_an_event(tmp_path: Path) -> None:
     """A run that has just begun has an empty log with the right columns."""
-    write_manifest(tmp_path, {"status": "running"})
+    write_manifest(tmp_path, RUNNING)
 
     events = load_run(tmp_path).events
 
@@ -274,7 +278,7 @@ def test_damaged_table(finished: LoadedRun, tmp_path: Path) -> None:
     shutil.copytree(finished.path, folder)
     (folder / "rounds.parquet").write_bytes(b"PAR1 no more")
 
-    with pytest.raises(RunFolderError, match=r"rounds\.parquet: not readable"):
+    with pytest.raises(RunFolderError, match=r"rounds\.parquet: damaged, or of another run"):
         _ = load_run(folder).rounds
 
 

@@ -30,6 +30,7 @@ def exit_codes() -> Iterator[None]:
             "MissingPlotly",
             "MissingRay",
             "MissingTool",
+            "ReplayDiffers",
             "RunFolderError",
             "UnknownListing",
         ),

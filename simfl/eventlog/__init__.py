@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from simfl.accounts import Accounts
 from simfl.eventlog.kinds import CANONICAL_ORDER, KIND_INDEX, KINDS, SCHEMA, Actors
-from simfl.eventlog.segments import ROW_GROUP_ROWS, merge_segments, write_parquet
+from simfl.eventlog.segments import ROW_GROUP_ROWS, SEGMENTS, merge_segments, write_parquet
 from simfl.eventrows import Columns, cut_rows, join_rows, rows_of, take_rows
 
 SEGMENT_SECONDS = 60.0
@@ -63,7 +63,7 @@ class EventLog:
         self._last_time_s = 0.0
         self._hash = hashlib.sha256()
         if self.write_rows and folder is not None:
-            (folder / "events").mkdir(parents=True, exist_ok=True)
+            (folder / SEGMENTS).mkdir(parents=True, exist_ok=True)
 
     def add(self, rows: Columns) -> None:
         """Book rows, some or all of which may end in the future."""
@@ -105,7 +105,7 @@ class EventLog:
         self._pending = [cut_rows(rows, horizon_s) for rows in self._pending]
         self._write(horizon_s, include_now=True)
         if self.write_rows and self._folder is not None:
-            merge_segments(self._folder)
+            merge_segments(self._folder, self._segments)
 
     @property
     def fingerprint(self) -> str:
@@ -141,7 +141,7 @@ class EventLog:
         self._last_time_s = float(rows["time_s"][-1])
         self._hash.update(_trajectory(rows))
         if self.write_rows and self._folder is not None:
-            path = self._folder / "events" / f"part-{len(self._segments):05d}.parquet"
+            path = self._folder / SEGMENTS / f"part-{len(self._segments):05d}.parquet"
             table = self._table(rows)
             write_parquet(table, path)
             if self._check is not None:

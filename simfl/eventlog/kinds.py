@@ -66,6 +66,9 @@ KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
 STATES = ("download", "compute", "upload", "tail", "idle", "edge_aggregate", "cloud_aggregate")
 """Kinds that a device is in, one at a time; together they fill its time."""
 
+CLIENT_STATES = ("download", "compute", "upload", "tail", "idle")
+"""Those of clients."""
+
 UNITS = {
     "seq": "position in the log",
     "time_s": "s, end of the event",

@@ -2,36 +2,76 @@
 
 from __future__ import annotations
 
-import shutil
+import re
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from simfl.eventlog.kinds import SCHEMA
+from simfl.files import RunFolderError, replacing
 
 ROW_GROUP_ROWS = 100_000
+SEGMENTS = "events"
+"""The folder of the segments, within the run's."""
+
+SEGMENT_NAME = re.compile(r"part-[0-9]{5,}\.(parquet|partial)")
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write a table so that the file is either absent or complete."""
-    partial = path.with_suffix(".partial")
-    pq.write_table(table, partial, compression="zstd", row_group_size=ROW_GROUP_ROWS)
-    partial.replace(path)
+    """Write a table so that the file is either absent or complete; raises `OSError`."""
+    with replacing(path) as partial:
+        pq.write_table(table, partial, compression="zstd", row_group_size=ROW_GROUP_ROWS)
 
 
-def segment_paths(folder: Path) -> list[Path]:
-    """The complete segments of a run folder, in order."""
-    return sorted((folder / "events").glob("part-*.parquet"))
+def read_parquet(path: Path, schema: pa.Schema | None = None) -> pa.Table:
+    """The table of a file; raises `RunFolderError` unless it is one, with these columns."""
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise RunFolderError(f"{path}: not readable as Parquet ({_in_short(error)})") from None
+    if schema is not None and not table.schema.equals(schema):
+        raise RunFolderError(f"{path}: not a table of simfl's: {_difference(table.schema, schema)}")
+    return table
 
 
-def merge_segments(folder: Path) -> None:
-    """Merge `events/part-*.parquet` into `events.parquet`, in row groups of a fixed row count."""
-    partial = folder / "events.partial"
-    with pq.ParquetWriter(partial, SCHEMA, compression="zstd") as writer:
+def count_rows(path: Path) -> int:
+    """How many rows a file has; raises `RunFolderError` unless it is a table."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise RunFolderError(f"{path}: not readable as Parquet ({_in_short(error)})") from None
+
+
+def segment_paths(segments: Path) -> list[Path]:
+    """The complete segments in a folder of them, in order."""
+    return sorted(segments.glob("part-*.parquet"))
+
+
+def remove_segments(segments: Path) -> None:
+    """Remove a folder of segments, if it is there; what else lies in it stays, and the folder."""
+    if segments.is_dir():
+        for path in segments.iterdir():
+            if SEGMENT_NAME.fullmatch(path.name):
+                path.unlink()
+        with suppress(OSError):
+            segments.rmdir()
+
+
+def merge_segments(folder: Path, segments: Sequence[Path]) -> None:
+    """Merge a run's segments into `events.parquet`, in row groups of a fixed row count.
+
+    Raises `RunFolderError` where one of them is not there any more.
+    """
+    with (
+        replacing(folder / "events.parquet") as partial,
+        pq.ParquetWriter(partial, SCHEMA, compression="zstd") as writer,
+    ):
         waiting: list[pa.Table] = []
-        for path in segment_paths(folder):
-            waiting.append(pq.read_table(path, schema=SCHEMA))
+        for path in segments:
+            waiting.append(read_parquet(path, SCHEMA))
             while sum(table.num_rows for table in waiting) >= ROW_GROUP_ROWS:
                 whole = pa.concat_tables(waiting)
                 writer.write_table(whole.slice(0, ROW_GROUP_ROWS).combine_chunks())
@@ -39,5 +79,23 @@ def merge_segments(folder: Path) -> None:
         rest = pa.concat_tables(waiting) if waiting else SCHEMA.empty_table()
         if rest.num_rows:
             writer.write_table(rest.combine_chunks())
-    partial.replace(folder / "events.parquet")
-    shutil.rmtree(folder / "events")
+    remove_segments(folder / SEGMENTS)
+
+
+def _difference(found: pa.Schema, wanted: pa.Schema) -> str:
+    """The first column that is missing, of another type, or too many."""
+    for field in wanted:
+        if field.name not in found.names:
+            return f"it has no column {field.name}"
+        if found.names.count(field.name) > 1:
+            return f"it has several columns {field.name}"
+        if found.field(field.name).type != field.type:
+            its = found.field(field.name).type
+            return f"its column {field.name} is of type {its}, not {field.type}"
+    extra = [name for name in found.names if name not in wanted.names]
+    return f"it has the column {extra[0]}" if extra else "its columns stand in another order"
+
+
+def _in_short(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -230,9 +230,10 @@ class Values:
         def make() -> ServerState:
             state = ref.value()
             updates = self.sound([one.update(state) for one in arrived])
+            aggregated = self._aggregated(state, updates)
             for one in arrived:
                 one.future.release()  # clients' chains hold futures; they need the memory alone
-            return self._aggregated(state, updates)
+            return aggregated
 
         key = make_key("aggregate", ref.key, lineage(arrived))
         return self._ref(key, ref.version + 1, make, [ref])

@@ -17,7 +17,7 @@ from uuid import uuid4
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from simfl.execution import FolderInUse
+from simfl.run_files import FolderInUse
 from simfl.runfolder import MANIFEST, load_run
 from simfl.study.loaded import STUDY, TABLE
 from simfl.study.plan import Point

@@ -81,9 +81,10 @@ def test_a_replay_from_the_journal_trains_nothing(tmp_path):
     simulated(scenario, tmp_path / "first", journal)
     journal.close()
 
-    facts = Journal.read(tmp_path / "journal.jsonl")
+    facts, damaged = Journal.read(tmp_path / "journal.jsonl")
     _, replay = simulated(scenario, tmp_path / "replay", Journal(facts=facts))
 
+    assert damaged == 0
     assert replay.values.trainer.trained == 0
     assert log_bytes(tmp_path / "first") == log_bytes(tmp_path / "replay")
 
@@ -181,4 +182,4 @@ def test_facts_survive_the_journal_bit_for_bit(tmp_path):
     journal.close()
     path.write_text(path.read_text() + json.dumps(["b", 1])[:-2])
 
-    assert Journal.read(path) == {"a": values}
+    assert Journal.read(path) == ({"a": values}, 0)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import simfl
-from simfl.execution import FolderInUse
+from simfl.run_files import FolderInUse
 from simfl.runfolder import RunFolderError
 from simfl.study.loaded import load_study
 from simfl.study.session import BadShard

@@ -1,0 +1,59 @@
+"""Files that simfl writes: whole or not at all, and recognised when they are read back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+
+class RunFolderError(ValueError):
+    """A folder that is not a readable run; the message says what is wrong with it."""
+
+
+@contextmanager
+def replacing(path: Path, ending: str = ".partial") -> Iterator[Path]:
+    """A file beside `path` to write to, which takes its place when the block ends.
+
+    `path` is the old file or the new one, never half. What fails leaves no half-written file: on
+    a full disk its room is needed for saying so. Raises `OSError` where the disk refuses.
+    """
+    partial = path.with_suffix(ending)
+    try:
+        yield partial
+        partial.replace(path)
+    except Exception:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file's bytes, as hexadecimal digits; raises `OSError`."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sealed_line(key: str, fact: Any) -> str:
+    """A fact under its key as one line of JSON with a digest of both: [key, fact, digest]."""
+    return json.dumps([key, fact, _seal(key, fact)]) + "\n"
+
+
+def open_line(line: bytes) -> tuple[str, Any] | None:
+    """Key and fact of a `sealed_line`; None for any other line, however it came about."""
+    try:
+        key, fact, seal = json.loads(line)
+        if seal != _seal(key, fact):
+            return None
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return key, fact
+
+
+def _seal(key: str, fact: Any) -> str:
+    """64 bits: ample to notice damage; it is no protection from forgers."""
+    text = json.dumps([key, fact]).encode()
+    return hashlib.blake2b(text, digest_size=8).hexdigest()
