@@ -8,10 +8,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from simfl.suggestion import nearest
+from simfl.terminal import Terminal
 
 if TYPE_CHECKING:
     from simfl.system.catalogue import Kind
@@ -62,7 +62,7 @@ def print_listing(kind: str, *, verbose: bool = False, profiles: Sequence[Path] 
     if kind not in KINDS:
         hint = nearest(kind, KINDS) or ";"
         raise UnknownListing(f"unknown kind {kind!r}{hint} accepted: {', '.join(KINDS)}")
-    console = Console()
+    console = Terminal()
     if kind in PROFILES:
         console.print(_profiles(kind, profiles, verbose=verbose))
     elif kind == "events":

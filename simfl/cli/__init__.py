@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfl.cli.common import DataRoot, exit_codes
+from simfl.cli.common import DataRoot, exit_codes, say
 from simfl.cli.looking import compare, export, report, trace
 from simfl.cli.studies import study
 
@@ -133,7 +133,7 @@ def validate(
         if resolved:
             typer.echo(simulation.resolved.to_yaml(), nl=False)
         else:
-            typer.echo(f"{scenario}: valid")
+            say(f"{scenario}: valid")
 
 
 for _command in (study, report, trace, compare, export):
@@ -152,7 +152,7 @@ def new(
         if file.exists():
             raise FileExistsError(f"{file}: exists already; choose another name")
         file.write_bytes(_scenario_file(like).read_bytes())
-        typer.echo(f"{file}: made; simfl run {file}")
+        say(f"{file}: made; simfl run {file}")
 
 
 @app.command()
@@ -199,7 +199,7 @@ def convert_trace(
     with exit_codes():
         from simfl.system.traces.convert import convert
 
-        typer.echo(convert(trace_format, source, out))
+        say(convert(trace_format, source, out))
 
 
 def main() -> None:

@@ -1,7 +1,10 @@
-"""What several commands share: options, and how errors become exit codes."""
+"""What several commands share: options, what they say, and how errors become exit codes."""
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,22 +12,23 @@ from typing import Annotated
 
 import typer
 
+from simfl.printable import printable
+
 BAD_INPUT, DIVERGED, INTERRUPTED, FAILED = 2, 3, 130, 1
 
 DataRoot = Annotated[
     Path | None, typer.Option("--data-root", help="Folder of the data sets (else SIMFL_DATA).")
 ]
 
-
-@contextmanager
-def exit_codes() -> Iterator[None]:
-    """Turn errors into one line on standard error and the documented exit code."""
-    # By name: the modules that define them are heavy, and imported by then or never needed.
-    codes = dict.fromkeys(
+# Errors whose text is for the user, with their exit codes.
+# By name: the modules that define them are heavy, and imported by then or never needed.
+NAMED = (
+    dict.fromkeys(
         (
             "BadShard",
             "ScenarioError",
             "CatalogueError",
+            "ExportFailed",
             "TraceError",
             "FolderInUse",
             "MissingPlotly",
@@ -36,19 +40,62 @@ def exit_codes() -> Iterator[None]:
         ),
         BAD_INPUT,
     )
-    codes |= dict.fromkeys(("Diverged", "StandaloneDiverged"), DIVERGED)
-    codes |= dict.fromkeys(("Stalled", "RunFailed", "UtilityNotPositive"), FAILED)
+    | dict.fromkeys(("Diverged", "StandaloneDiverged"), DIVERGED)
+    | dict.fromkeys(("Stalled", "RunFailed", "UtilityNotPositive"), FAILED)
+)
+
+_OF_THE_PATH = {
+    errno.EACCES,
+    errno.EEXIST,
+    errno.EINVAL,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENODEV,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.ENOTEMPTY,
+    errno.ENXIO,
+    errno.EPERM,
+    errno.EROFS,
+}
+"""Why a path cannot be read or made, and another path can; a full disk is not among them."""
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print one line; names in it are shown, whatever they consist of."""
+    typer.echo(printable(text), err=err)
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """Turn errors into one line on standard error and the documented exit code."""
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(
-            "simfl: interrupted; what was written can be read and resumed",
-            err=True,
-        )
+        say("simfl: interrupted; what was written can be read and resumed", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    except (ValueError, RuntimeError, OSError) as error:
+    except BrokenPipeError:
+        raise  # nobody reads on: click ends quietly
+    except OSError as error:
+        code, reason = _of_a_file(error)
+    except (ValueError, RuntimeError) as error:
         name = type(error).__name__
-        if name not in codes and not isinstance(error, OSError):
+        if name not in NAMED:
             raise
-        typer.echo(f"simfl: {error}", err=True)
-        raise typer.Exit(codes.get(name, FAILED)) from None
+        code, reason = NAMED[name], str(error)
+    else:
+        return
+    say("simfl: " + re.sub(r"\s*[\r\n]\s*", " ", reason.strip()), err=True)
+    raise typer.Exit(code)
+
+
+def _of_a_file(error: OSError) -> tuple[int, str]:
+    """Exit code and words for what the system refused: the path's name first, if it has one."""
+    path = error.filename if error.filename2 is None else error.filename2
+    reason = str(error) if path is None else f"{os.fsdecode(path)}: {error.strerror}"
+    number = error.errno
+    if number is None:  # raised by simfl itself, or by a library with words of its own
+        known = isinstance(error, FileNotFoundError | FileExistsError | PermissionError)
+        return BAD_INPUT if known else FAILED, reason
+    return BAD_INPUT if number in _OF_THE_PATH else FAILED, reason

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfl.cli.common import FAILED, DataRoot, exit_codes
+from simfl.cli.common import FAILED, DataRoot, exit_codes, say
 
 
 def study(
@@ -66,6 +66,6 @@ def study(
         missing = len(session.todo(shard))
         if not quiet:
             rest = f"; {missing} runs are missing" if missing else ""
-            typer.echo(f"study folder: {session.folder.path}{rest}")
+            say(f"study folder: {session.folder.path}{rest}")
     if missing:
         raise typer.Exit(FAILED)

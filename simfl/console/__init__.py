@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from simfl.console.live import LiveDisplay
+from simfl.printable import printable
 from simfl.runfolder import LoadedRun
 from simfl.scenario import Scenario
+from simfl.terminal import Terminal
 
 _UNITS = ("", "k", "M", "G", "T")
 
@@ -54,7 +55,7 @@ class Watcher(LiveDisplay):
             self._print(self._shown)
 
     def _content(self) -> Text:
-        return Text(self._shown)
+        return Text(printable(self._shown))
 
     def _line(self, progress: Any, elapsed_s: float) -> str:
         of = f"/{self._limit}" if self._limit else ""
@@ -79,7 +80,7 @@ class Watcher(LiveDisplay):
 def print_summary(run: LoadedRun, figure: Path) -> None:
     """The table at the end of a run."""
     manifest, rounds = run.manifest, run.rounds
-    console = Console()
+    console = Terminal()
     console.print(f"{manifest['name']} (seed {manifest['seed']}): {manifest['reason']}")
     table = Table()
     table.add_column("figure")

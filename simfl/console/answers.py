@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import pandas as pd
-from rich.console import Console
 from rich.table import Table
 
 from simfl.study.comparisons import paired_differences, verdict
@@ -17,6 +16,7 @@ from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front
 from simfl.study.studyfile import Study, as_text, level, short_names
+from simfl.terminal import Terminal
 
 MOST_ROWS = 40
 """Settings in a printed table; the Parquet file has all."""
@@ -24,7 +24,7 @@ MOST_ROWS = 40
 
 def print_answers(study: Study, loaded: LoadedStudy) -> None:
     """The study's questions and what its completed runs answer."""
-    console = Console()
+    console = Terminal()
     runs = loaded.completed
     if runs.empty:
         console.print("no run has completed yet")

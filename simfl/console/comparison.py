@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from simfl.runfolder import LoadedRun
 from simfl.study.rows import row
 from simfl.study.studyfile import Questions, level
+from simfl.terminal import Terminal
 
 NOT_COMPARED = ("name",)
 """Keys of a scenario that change nothing."""
@@ -19,7 +19,9 @@ NOT_COMPARED = ("name",)
 
 def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> None:
     """Two tables: keys of the scenarios that differ, and figures with differences to the first."""
-    console = Console()
+    targets = Questions(targets={"accuracy": list(accuracies)}).target_columns()
+    rows = [row(run, targets) for run in runs]  # what cannot be read is found before a word is said
+    console = Terminal()
     names = [str(run.path) for run in runs]
     different = differing_keys([run.scenario for run in runs])
     settings = _table("what differs", names)
@@ -27,8 +29,6 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
         settings.add_row(key, *texts)
     console.print(settings if different else "the scenarios are the same")
     figures = _table("figures, and differences to the first run", names)
-    targets = Questions(targets={"accuracy": list(accuracies)}).target_columns()
-    rows = [row(run, targets) for run in runs]
     for figure in dict.fromkeys(name for one in rows for name in one):
         values = [one.get(figure) for one in rows]
         figures.add_row(figure, shown(values[0]), *(beside(values[0], one) for one in values[1:]))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Self
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
+
+from simfl.terminal import Terminal
 
 
 class LiveDisplay(ABC):
@@ -17,7 +19,7 @@ class LiveDisplay(ABC):
 
     def __init__(self, *, quiet: bool, transient: bool) -> None:
         self._quiet = quiet
-        self._console = Console(stderr=True)
+        self._console = Terminal(stderr=True)
         self._transient = transient
         self._live: Live | None = None
 

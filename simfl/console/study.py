@@ -12,6 +12,7 @@ from rich.text import Text
 
 from simfl.console import quantity
 from simfl.console.live import LiveDisplay
+from simfl.printable import printable
 from simfl.protocols.publication import Progress
 from simfl.study.on_ray import Resources
 from simfl.study.plan import Point
@@ -67,7 +68,7 @@ class StudyWatcher(LiveDisplay):
             table.add_row(label, _ending(outcome), "", "", "")
         for name, progress in self._running.items():
             table.add_row(self._labels[name], "running", *_reached(progress))
-        return Group(Text(text), table)
+        return Group(Text(printable(text)), table)
 
 
 def _reached(progress: Progress | None) -> tuple[str, str, str]:

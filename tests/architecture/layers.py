@@ -50,8 +50,8 @@ ROOMS = {
     "measures": _room("eventlog runfolder learning", "numpy scipy pandas sklearn lime"),
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
-        "measures eventlog runfolder study.loaded study.studyfile study.means study.pareto "
-        "study.comparisons study.effects",
+        "measures eventlog runfolder printable study.loaded study.studyfile study.means "
+        "study.pareto study.comparisons study.effects",
         "numpy pandas matplotlib plotly",
     ),
     "files": _room(),
@@ -93,11 +93,17 @@ ROOMS = {
     ),
     "exports": _room("runfolder protocols.publication", "torch mlflow"),
     # The command line in three files: commands, what a run shows, what there is to name.
-    "console": _room("runfolder scenario study protocols.publication", "rich pandas"),
-    "listing": _room("registry system.catalogue system.traces eventlog suggestion", "rich"),
+    "printable": _room(),
+    "terminal": _room("printable", "rich"),
+    "console": _room(
+        "runfolder scenario study protocols.publication printable terminal", "rich pandas"
+    ),
+    "listing": _room(
+        "registry system.catalogue system.traces eventlog suggestion terminal", "rich"
+    ),
     "cli": _room(
         f"{_BELOW_ASSEMBLY} assembly simulation execution battery_levels console listing study"
-        " exports __init__",
+        " exports printable __init__",
         "typer rich",
     ),
     "__init__": _room("scenario execution runfolder"),

@@ -32,7 +32,7 @@ class Victim:
     def __init__(self, scenario: Path, folder: Path, **options: Any) -> None:
         self.said = folder.with_name(f"said-{time.monotonic_ns()}.txt")
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([__name__, "simfl.execution", "pandas", "sklearn.datasets"])
+        context.set_forkserver_preload([__name__, "simfl.execution"])
         self.process: Any = context.Process(
             target=run, args=(scenario, folder, self.said), kwargs=options
         )

@@ -87,7 +87,7 @@ def test_new(tmp_path: Path) -> None:
     assert file.read_text().count("#") > 10
     assert command("validate", file).exit_code == 0
     again = command("new", file)
-    assert again.exit_code == 1
+    assert again.exit_code == 2
     assert "exists already" in again.stderr
 
 
