@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from simfl.exports import MissingTool
+from simfl.exports import ExportFailed, MissingTool
 from simfl.runfolder import LoadedRun
 
 LONGEST_VALUE = 500
@@ -16,52 +18,85 @@ METRICS = ("accuracy", "loss", "latency_s", "energy_j", "bytes", "staleness")
 """Columns of the rounds table that become curves."""
 
 
+REQUEST_SECONDS, RETRIES = 20, 1
+"""How long a server may take to answer, and how often it is asked again: a minute in all.
+
+Whoever sets MLflow's own MLFLOW_HTTP_REQUEST_TIMEOUT or MLFLOW_HTTP_REQUEST_MAX_RETRIES is obeyed.
+"""
+
+
 def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str:
     """Log a run's parameters, curves, final figures and scenario; the MLflow run's identifier.
 
     Steps are global versions, and a point's time is simulated time in milliseconds. Raises
-    `MissingTool` where MLflow is not installed.
+    `MissingTool` where MLflow is not installed, and `ExportFailed` where the server or store at
+    `uri` does not answer or refuses; of a run that cannot be read nothing is sent.
     """
     try:
         from mlflow import MlflowClient
         from mlflow.entities import Metric, Param, RunTag
     except ImportError:
         raise MissingTool("--mlflow needs MLflow: pip install 'simfl[mlflow]'") from None
-    client = MlflowClient(tracking_uri=uri)
-    known = client.get_experiment_by_name(experiment)
-    number = known.experiment_id if known is not None else client.create_experiment(experiment)
     manifest = run.manifest
-    made = client.create_run(number, run_name=f"{manifest['name']}-seed{manifest['seed']}")
-    identifier: str = made.info.run_id
-    curves = [
-        Metric(column, float(value), int(time_s * 1000), int(version))
-        for column in METRICS
-        for version, time_s, value in run.rounds[["version", "time_s", column]].itertuples(
-            index=False
-        )
-        if not math.isnan(value)
-    ]
-    end_ms = int(manifest["horizon_s"] * 1000)
-    finals = {"simulated_time_s": manifest["horizon_s"], "wall_s": manifest["wall_s"]} | {
-        f"{measure}.{name}": value
-        for measure, figures in manifest.get("measures", {}).items()
-        for name, value in figures.items()
-    }
-    curves += [Metric(k, float(v), end_ms, 0) for k, v in finals.items() if not math.isnan(v)]
+    name = f"{manifest['name']}-seed{manifest['seed']}"
+    metrics = [Metric(*one) for one in _metrics(run)]
     params = [Param(key, text[:LONGEST_VALUE]) for key, text in parameters(run.scenario).items()]
     tags = [
-        RunTag(f"simfl.{key}", str(manifest[key]))
+        RunTag(f"simfl.{key}", str(manifest.get(key)))
         for key in ("digest", "fingerprint", "status", "reason")
     ]
-    # A request of MLflow's takes 100 parameters and 1000 metrics at most.
-    for start in range(0, max(len(params), 1), 100):
-        client.log_batch(identifier, params=params[start : start + 100], tags=tags)
-    for start in range(0, len(curves), 1000):
-        client.log_batch(identifier, metrics=curves[start : start + 1000])
-    client.log_artifact(identifier, str(run.path / "scenario.yaml"))
-    ended = "FINISHED" if manifest["status"] == "completed" else "FAILED"
-    client.set_terminated(identifier, ended)
+    try:
+        with _patience():
+            client = MlflowClient(tracking_uri=uri)
+            known = client.get_experiment_by_name(experiment)
+            number = known.experiment_id if known else client.create_experiment(experiment)
+            identifier: str = client.create_run(number, run_name=name).info.run_id
+            # A request of MLflow's takes 100 parameters and 1000 metrics at most.
+            for start in range(0, max(len(params), 1), 100):
+                client.log_batch(identifier, params=params[start : start + 100], tags=tags)
+            for start in range(0, len(metrics), 1000):
+                client.log_batch(identifier, metrics=metrics[start : start + 1000])
+            client.log_artifact(identifier, str(run.path / "scenario.yaml"))
+            ended = "FINISHED" if manifest["status"] == "completed" else "FAILED"
+            client.set_terminated(identifier, ended)
+    except Exception as error:  # MLflow passes on whatever its stores and their libraries raise
+        raise ExportFailed(f"{uri}: MLflow cannot log there: {error}") from error
     return identifier
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """MLflow's limits of time, which are minutes, become `REQUEST_SECONDS` and `RETRIES`."""
+    limits = {
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(REQUEST_SECONDS),
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(RETRIES),
+    }
+    own = {name: limit for name, limit in limits.items() if name not in os.environ}
+    os.environ.update(own)
+    try:
+        yield
+    finally:
+        for name in own:
+            del os.environ[name]
+
+
+def _metrics(run: LoadedRun) -> Iterator[tuple[str, float, int, int]]:
+    """Name, value, simulated milliseconds and version of every point: curves, then final figures.
+
+    A run that was cut off has the figures that it has reached.
+    """
+    manifest = run.manifest
+    for column in METRICS:
+        points = run.rounds[["version", "time_s", column]].itertuples(index=False)
+        for version, time_s, value in points:
+            if not math.isnan(value):
+                yield column, float(value), int(time_s * 1000), int(version)
+    finals = {"simulated_time_s": manifest.get("horizon_s"), "wall_s": manifest.get("wall_s")}
+    for measure, figures in manifest.get("measures", {}).items():
+        finals |= {f"{measure}.{name}": value for name, value in figures.items()}
+    for name, value in finals.items():
+        if value is not None and not math.isnan(value):
+            yield name, float(value), int(manifest["horizon_s"] * 1000), 0
 
 
 def parameters(section: Any, path: str = "") -> dict[str, str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +71,55 @@ def test_mlflow_holds_parameters_curves_and_scenario(
     assert [one.value for one in curve] == run.rounds["accuracy"].tolist()
     assert [one.step for one in curve] == run.rounds["version"].tolist()
     assert [one.path for one in client.list_artifacts(identifier)] == ["scenario.yaml"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("server", ["silent", "closed"])
+def test_a_server_that_does_not_answer(
+    run: LoadedRun, monkeypatch: pytest.MonkeyPatch, server: str
+) -> None:
+    """One line with its address after a limited time, whether it listens or not."""
+    pytest.importorskip("mlflow")
+    monkeypatch.setattr("simfl.exports.mlflow.REQUEST_SECONDS", 1)
+    monkeypatch.setattr("simfl.exports.mlflow.RETRIES", 0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        uri = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        if server == "closed":
+            listener.close()
+        began = time.monotonic()
+
+        result = CliRunner().invoke(app, ["export", str(run.path), "--mlflow", uri])
+
+    assert time.monotonic() - began < 30
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith(f"simfl: {uri}: MLflow cannot log there: ")
+    assert result.stderr.count("\n") == 1
+    assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("uri", ["nothing://x", "file:///proc/nothing", "sqlite:////proc/x.db"])
+def test_a_store_that_cannot_be(run: LoadedRun, uri: str) -> None:
+    """One line with its address."""
+    pytest.importorskip("mlflow")
+
+    result = CliRunner().invoke(app, ["export", str(run.path), "--mlflow", uri])
+
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith(f"simfl: {uri}: ") and result.stderr.count("\n") == 1
+
+
+def test_a_folder_that_is_no_run_is_not_exported(tmp_path: Path) -> None:
+    """Its name in one line; nothing is sent."""
+    pytest.importorskip("mlflow")
+    (tmp_path / "run").mkdir()
+
+    result = CliRunner().invoke(
+        app, ["export", str(tmp_path / "run"), "--mlflow", "http://[::1]:9"]
+    )
+
+    assert result.exit_code == 2
+    assert result.stderr == f"simfl: {tmp_path / 'run'}: no run folder (it has no manifest.json)\n"
 
 
 def test_a_scenario_as_parameters() -> None:
