@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from simfl.cli.common import exit_codes
+from simfl.cli.common import NAMED, exit_codes, say
+
+
+@contextmanager
+def _told_by(*folders: Path) -> Iterator[None]:
+    """Refuse folders that hold values which no run leaves; raises `RunFolderError`.
+
+    Files are checked where they are read. What is left can be anything that a person or another
+    program wrote into a manifest, a scenario or a log, and shows where it is used.
+    """
+    from simfl.runfolder import RunFolderError
+
+    wrong = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+    try:
+        yield
+    except wrong as error:
+        if type(error).__name__ in NAMED:
+            raise
+        names = ", ".join(map(str, folders))
+        what = f"{type(error).__name__}: {error}"
+        raise RunFolderError(
+            f"{names}: manifest.json, scenario.yaml or a table holds what simfl does not write"
+            f" ({what}); run its scenario anew"
+        ) from error
 
 
 def report(
@@ -17,7 +42,7 @@ def report(
     ] = None,
 ) -> None:
     """Write one HTML page that shows a run or a study; it opens without a network."""
-    with exit_codes():
+    with exit_codes(), _told_by(folder):
         path = out or folder / "report.html"
         if (folder / "study.yaml").exists():
             from simfl.pictures.report.of_study import report_study
@@ -29,7 +54,7 @@ def report(
             from simfl.runfolder import load_run
 
             report_run(load_run(folder), path)
-        typer.echo(f"report: {path}")
+        say(f"report: {path}")
 
 
 def trace(
@@ -42,13 +67,13 @@ def trace(
     from simfl.pictures.trace import save_trace
     from simfl.runfolder import load_run
 
-    with exit_codes():
+    with exit_codes(), _told_by(folder):
         run, levels = load_run(folder), None
         if run.scenario["population"].get("batteries"):
             from simfl.battery_levels import battery_levels
 
             levels = battery_levels(run)
-        typer.echo(f"trace: {save_trace(run, out or folder / 'trace.json', levels)}")
+        say(f"trace: {save_trace(run, out or folder / 'trace.json', levels)}")
 
 
 def compare(
@@ -61,7 +86,7 @@ def compare(
     from simfl.console.comparison import print_comparison
     from simfl.runfolder import load_run
 
-    with exit_codes():
+    with exit_codes(), _told_by(*folders):
         print_comparison([load_run(folder) for folder in folders], accuracy or ())
 
 
@@ -76,4 +101,6 @@ def export(
 
     with exit_codes():
         for folder in folders:
-            typer.echo(f"{folder}: {export_to_mlflow(load_run(folder), mlflow, experiment)}")
+            with _told_by(folder):
+                identifier = export_to_mlflow(load_run(folder), mlflow, experiment)
+            say(f"{folder}: {identifier}")

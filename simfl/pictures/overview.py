@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from simfl.pictures.whole_file import whole_file
+from simfl.printable import printable
 from simfl.runfolder import LoadedRun
 
 # Okabe and Ito's palette, safe for colour-blind readers.
@@ -22,13 +24,21 @@ STATE_COLOURS = {
     "tail": COLOURS[6],
 }
 
+STYLE = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "font.size": 10,
+    "text.parse_math": False,  # a "$" in a name is a "$"
+}
+
 MOST_NAMED_EDGES = 8
 """More edge servers than colours are not told apart."""
 
 
 def save_overview(run: LoadedRun, path: Path) -> Path:
     """Write `draw_overview`'s figure as a PNG."""
-    draw_overview(run).savefig(path)
+    with whole_file(path) as file, mpl.rc_context(STYLE):
+        draw_overview(run).savefig(file)
     return path
 
 
@@ -37,14 +47,14 @@ def draw_overview(run: LoadedRun) -> Figure:
 
     Where nothing was evaluated, versions stand in for accuracy.
     """
-    with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False, "font.size": 10}):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 7.5), layout="constrained")
         axes = figure.subplots(2, 2)
         _accuracy(axes[0, 0], run, "time_s", "simulated time (s)")
         _accuracy(axes[0, 1], run, "energy_j", "energy of all machines (J)")
         _energy(axes[1, 0], run)
         _participation(axes[1, 1], run)
-        figure.suptitle(f"{run.manifest['name']}, seed {run.manifest['seed']}")
+        figure.suptitle(printable(f"{run.manifest['name']}, seed {run.manifest['seed']}"))
     return figure
 
 

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 import pandas as pd
 
+from simfl.pictures.whole_file import whole_file
 from simfl.runfolder import LoadedRun, RunFolderError
 
 Event = dict[str, Any]
@@ -54,16 +55,13 @@ def save_trace(run: LoadedRun, path: Path, levels: pd.DataFrame | None = None) -
     """Write the trace of a run, compressed where the name ends in ".gz".
 
     `levels` are those of batteries, if any: columns client, time_s, and level, 0 to 1. Raises
-    `RunFolderError` where the run kept no events.
+    `RunFolderError` where the run kept no events, or the log names what the other tables have not.
     """
     if run.events.empty:
         raise RunFolderError(f"{run.path}: the run kept no events; run it with log.level: full")
-    if path.suffix == ".gz":
-        with gzip.open(path, "wt", encoding="utf-8") as file:
-            _write(run, levels, file)
-    else:
-        with path.open("w", encoding="utf-8") as file:
-            _write(run, levels, file)
+    make = gzip.open if path.suffix == ".gz" else open
+    with whole_file(path) as target, make(target, "wt", encoding="utf-8") as file:
+        _write(run, levels, file)
     return path
 
 
@@ -126,6 +124,11 @@ def _slices(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Even
     for kind, actor, start_s, time_s, version, energy_j, size in zip(
         *(shown[column].tolist() for column in columns), strict=True
     ):
+        if actor not in places:
+            raise RunFolderError(
+                f"{run.path}: the event log names {actor!r}, which clients.parquet has not; the two"
+                " are not of one run: run its scenario anew"
+            )
         name, (process, track) = SLICES[kind], places[actor]
         # Perfetto drops a slice that begins within another and ends after it, be it by a rounding.
         begin_us = max(_microseconds(start_s), free_us[actor])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from simfl.pictures.overview import COLOURS
+from simfl.pictures.whole_file import whole_file
 
 FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
@@ -130,7 +131,8 @@ class Page:
             f"<body><h1>{html.escape(self.title)}</h1>{''.join(self._body)}"
             f"<script>{SCRIPT}</script></body></html>\n"
         )
-        path.write_text(page, encoding="utf-8")
+        with whole_file(path) as file:
+            file.write_text(page, encoding="utf-8", errors="backslashreplace")
         return path
 
 
