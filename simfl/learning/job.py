@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
 
@@ -144,14 +144,25 @@ class Memory:
     optimizer_steps: int = 0
 
 
+class Awaited(Protocol):
+    """A value that jobs start from, and that may not be computed yet."""
+
+    @property
+    def known(self) -> bool:
+        """Whether the value is at hand without training anything."""
+
+    def when_known(self, call: Callable[[], None]) -> None:
+        """Call once, as soon as the value is computed."""
+
+
 @dataclass
 class LocalJob:
     """One client's local training in one turn, before it is done.
 
-    `make_brief` is called once, when the job is trained; `ready` says whether the values that it
-    needs are at hand without training anything else. `previous` is the client's job whose memory
-    this one takes. `make_common` gives the tensors that all jobs of a state share
-    (`Algorithm.common`); jobs are trained together only where it gives the same object.
+    `make_brief` is called once, when the job is trained; `awaits` is the value that it reads,
+    None where that is at hand already. `previous` is the client's job whose memory this one takes.
+    `make_common` gives the tensors that all jobs of a state share (`Algorithm.common`); jobs are
+    trained together only where it gives the same object.
     """
 
     key: str
@@ -159,7 +170,7 @@ class LocalJob:
     seed: int
     version: int
     make_brief: Callable[[], Brief]
-    ready: Callable[[], bool]
+    awaits: Awaited | None = None
     previous: Future | None = None
     make_common: Callable[[], Any] | None = None
 

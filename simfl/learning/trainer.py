@@ -12,6 +12,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from torch import Tensor
@@ -59,6 +60,7 @@ class Future:
         self._job: LocalJob | None = job
         self._update: Update | None = None
         self._memory: Memory | None = None
+        self._followers: list[Callable[[], None]] = []
 
     @property
     def done(self) -> bool:
@@ -94,7 +96,8 @@ class Future:
         if self.key in updates:
             self.fulfil(updates[self.key])
         elif self.key in memories:
-            self._memory, self._job = memories[self.key], None
+            self._memory = memories[self.key]
+            self._settle()
 
     def save(self, updates: dict[str, Update], memories: dict[str, Memory]) -> None:
         """Put the result, or the memory alone, where `recall` will look for it."""
@@ -112,7 +115,17 @@ class Future:
     def fulfil(self, update: Update) -> None:
         """Take the result and let go of everything that the job held."""
         self._update = update
+        self._settle()
+
+    def when_done(self, call: Callable[[], None]) -> None:
+        """Call once, as soon as the result is here."""
+        self._followers.append(call)
+
+    def _settle(self) -> None:
         self._job = None
+        followers, self._followers = self._followers, []
+        for call in followers:
+            call()
 
 
 class Trainer(ABC):
@@ -149,7 +162,9 @@ class Trainer(ABC):
         self.reused = 0
         self.seconds = 0.0
         self.cohorts: list[int] = []
-        self._pending: weakref.WeakValueDictionary[int, Future] = weakref.WeakValueDictionary()
+        # Pending futures whose inputs are at hand, by number of submission. The others call when
+        # theirs are, so that a training looks at none but those that it takes along.
+        self._at_hand: weakref.WeakValueDictionary[int, Future] = weakref.WeakValueDictionary()
 
     @abstractmethod
     def train(self, tasks: Sequence[Task]) -> list[Update]:
@@ -171,17 +186,28 @@ class Trainer(ABC):
     def submit(self, job: LocalJob) -> Future:
         """Accept a job. It is done when its future is read, or with another; or never."""
         future = Future(self, job)
-        self._pending[self.jobs_asked] = future
+        self._place(self.jobs_asked, weakref.ref(future))
         self.jobs_asked += 1
         return future
+
+    def _place(self, number: int, handle: weakref.ref[Future]) -> None:
+        """Put a pending future among those at hand, now or when what it waits for is there."""
+        future = handle()
+        if future is None or future.done:
+            return
+        waits = _what_it_waits_for(future.job)
+        if waits is None:
+            self._at_hand[number] = future
+        else:
+            waits(partial(self._place, number, handle))
 
     def resolve(self, wanted: Future) -> None:
         """Train `wanted`, the client's earlier jobs that it needs, and all company at hand."""
         chain = [wanted]
-        while not chain[-1].done and (previous := chain[-1].job.previous) is not None:
+        while not self._recalled(chain[-1]) and (previous := chain[-1].job.previous) is not None:
             chain.append(previous)
         for future in reversed(chain):
-            if not self._recalled(future):
+            if future.unfulfilled:
                 self._train_with_company(future)
 
     def _recalled(self, future: Future) -> bool:
@@ -198,10 +224,12 @@ class Trainer(ABC):
 
     def _train_with_company(self, wanted: Future) -> None:
         first = self._task(wanted)
-        if wanted.done:  # making its brief read another future, which trained this one along
+        if (
+            not wanted.unfulfilled
+        ):  # making its brief read another future, which trained this one along
             return
         tasks = {wanted: first}
-        for future in self._ready():
+        for future in self._company():
             if future is not wanted:
                 tasks[future] = self._task(future)
         groups: dict[Hashable, list[Future]] = {}
@@ -219,7 +247,6 @@ class Trainer(ABC):
                 if self.store is not None:
                     self.store.put(future.key, without_start(update))
         self.seconds += time.perf_counter() - began
-        self._forget_done()
 
     def _sound(self, update: Update) -> Update:
         """The update, without the memory that a client would carry a NaN on in."""
@@ -227,15 +254,16 @@ class Trainer(ABC):
             return replace(update, memory=Memory())
         return update
 
-    def _ready(self) -> list[Future]:
-        """Pending futures that can be trained without training anything else first."""
-        return [
-            future
-            for future in list(self._pending.values())
-            if not future.done
-            and (future.job.previous is None or future.job.previous.done)
-            and future.job.ready()
-        ]
+    def _company(self) -> Iterator[Future]:
+        """Takes out, in order of submission, what can be trained without anything else first."""
+        for number in sorted(self._at_hand):
+            future = self._at_hand.pop(number, None)
+            if future is None or future.done:
+                continue
+            if _what_it_waits_for(future.job) is None:
+                yield future
+            else:  # a store has let go of what was at hand
+                self._place(number, weakref.ref(future))
 
     def _cut(self, group: list[Future], tasks: Mapping[Future, Task]) -> Iterator[list[Future]]:
         """Cohorts of equal size, jobs of similar length together: less waiting for the longest."""
@@ -243,11 +271,6 @@ class Trainer(ABC):
         ordered = sorted(group, key=lambda future: len(self.shards[future.client]), reverse=True)
         for start in range(0, len(ordered), size):
             yield ordered[start : start + size]
-
-    def _forget_done(self) -> None:
-        for number, future in list(self._pending.items()):
-            if future.done:
-                del self._pending[number]
 
     def _task(self, future: Future) -> Task:
         job = future.job
@@ -263,3 +286,12 @@ class Trainer(ABC):
             examples=self.shards[job.client],
             common=None if job.make_common is None else job.make_common(),
         )
+
+
+def _what_it_waits_for(job: LocalJob) -> Callable[[Callable[[], None]], None] | None:
+    """What calls back when the job has come one step nearer; None where all inputs are at hand."""
+    if job.previous is not None and not job.previous.done:
+        return job.previous.when_done
+    if job.awaits is not None and not job.awaits.known:
+        return job.awaits.when_known
+    return None

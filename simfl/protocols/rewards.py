@@ -61,7 +61,6 @@ def _trained_on(values: Values, streams: Streams, ref: StateRef, num_clients: in
                 seed=seed,
                 version=ref.version,
                 make_brief=lambda: brief,
-                ready=lambda: True,
             )
         )
         for client, seed in enumerate(seeds)

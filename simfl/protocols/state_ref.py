@@ -46,12 +46,17 @@ class StateRef:
         self._make: Callable[[], ServerState] | None = make if state is None else None
         self._parents: Sequence[StateRef] = parents if state is None else ()
         self._common: Any = None
+        self._listeners: list[Callable[[], None]] = []
 
     @property
     def known(self) -> bool:
         """Whether the value is at hand without training anything."""
         kept = self._store is not None and self.key in self._store
         return self._state is not None or kept
+
+    def when_known(self, call: Callable[[], None]) -> None:
+        """Call once, as soon as the value is computed."""
+        self._listeners.append(call)
 
     def value(self) -> ServerState:
         """The state; computes it, and what it depends on, the first time.
@@ -61,25 +66,38 @@ class StateRef:
         waiting = [self]
         while waiting:
             ref = waiting[-1]
-            unknown = [parent for parent in ref._parents if not parent.known]
-            if ref.known or not unknown:
+            if ref._recalled():
+                waiting.pop()
+            elif unknown := [parent for parent in ref._parents if not parent._recalled()]:
+                waiting.extend(unknown)
+            else:
                 ref._compute()
                 waiting.pop()
-            else:
-                waiting.extend(unknown)
         assert self._state is not None
         return self._state
 
+    def _recalled(self) -> bool:
+        """Whether the state is here, from the store if it has to be."""
+        store = self._store
+        if self._state is None and store is not None and self.key in store:
+            kept = store.get(self.key)
+            if kept is not None:  # another run may have made room since the store was listed
+                self._settle(kept)
+        return self._state is not None
+
     def _compute(self) -> None:
-        if self._make is None:
-            return
-        state = None if self._store is None else self._store.get(self.key)
-        if state is None:
-            state = replace(self._make(), version=self.version)
-            if self._store is not None:
-                self._store.put(self.key, state)
+        assert self._make is not None
+        state = replace(self._make(), version=self.version)
+        if self._store is not None:
+            self._store.put(self.key, state)
+        self._settle(state)
+
+    def _settle(self, state: ServerState) -> None:
         self._state = state
         self._make, self._parents = None, ()
+        listeners, self._listeners = self._listeners, []
+        for call in listeners:
+            call()
 
     def common(self, algorithm: Algorithm) -> Any:
         """What all jobs of this state share: one object, made once."""

@@ -150,7 +150,7 @@ class Values:
                 seed=seed,
                 version=ref.version,
                 make_brief=lambda: self.algorithm.brief(self.network, ref.value(), client, held),
-                ready=lambda: ref.known,
+                awaits=ref,
                 previous=previous,
                 make_common=lambda: ref.common(self.algorithm),
             )

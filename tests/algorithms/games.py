@@ -60,7 +60,6 @@ class Game:
                 seed=1000 * client + state.version,
                 version=state.version,
                 make_brief=lambda: self.algorithm.brief(self.network, state, client, -1),
-                ready=lambda: True,
                 previous=self._latest.get(client),
                 make_common=lambda: common,
             )

@@ -12,7 +12,15 @@ from simfl.learning.job import Brief, LocalJob, LocalTraining, Price, Recipe
 from simfl.learning.sequential import SequentialTrainer
 from simfl.learning.trainer import Future, Trainer
 from simfl.results import MemoryStore
-from tests.learning.training import assert_same_bits, network, plain_loss, shards, submit
+from tests.learning.training import (
+    Emptied,
+    Start,
+    assert_same_bits,
+    network,
+    plain_loss,
+    shards,
+    submit,
+)
 
 RECIPE = Recipe(LocalTraining(epochs=1, batch_size=8, learning_rate=0.1))
 
@@ -49,14 +57,34 @@ def test_a_withdrawn_job_is_not_trained(trainer: Trainer) -> None:
 def test_a_job_without_its_inputs_waits(trainer: Trainer) -> None:
     """Only jobs that are ready are taken along; the others are trained when they are read."""
     wanted = submit(trainer, 0, RECIPE)
-    waiting = submit(trainer, 1, RECIPE, ready=False)
+    start = Start()
+    waiting = submit(trainer, 1, RECIPE, awaits=start)
+    company = submit(trainer, 2, RECIPE, awaits=start)
 
     wanted.result()
     waited = not waiting.done
+    start.compute()
     waiting.result()
 
     assert waited
-    assert trainer.trained == 2
+    assert company.done
+    assert trainer.cohorts == [1, 2]
+
+
+def test_what_was_at_hand_may_be_gone(trainer: Trainer) -> None:
+    """A store may let go of a state before the job is trained: then the job waits again."""
+    start = Start()
+    start.known = True
+    waiting = submit(trainer, 1, RECIPE, awaits=start)
+    start.known = False
+
+    submit(trainer, 0, RECIPE).result()
+    waited = not waiting.done
+    start.compute()
+    submit(trainer, 2, RECIPE).result()
+
+    assert waited
+    assert waiting.done
 
 
 def test_a_chain_is_trained_in_order_however_long(trainer: Trainer) -> None:
@@ -69,7 +97,7 @@ def test_a_chain_is_trained_in_order_however_long(trainer: Trainer) -> None:
             return Brief(trainer.network.initial(0), RECIPE, Price(0, 0))
 
         key = f"0/{turn}"
-        return trainer.submit(LocalJob(key, 0, turn, turn, make_brief, lambda: True, previous))
+        return trainer.submit(LocalJob(key, 0, turn, turn, make_brief, previous=previous))
 
     last: Future | None = None
     for turn in range(400):
@@ -79,6 +107,33 @@ def test_a_chain_is_trained_in_order_however_long(trainer: Trainer) -> None:
     last.result()
 
     assert order == list(range(400))
+
+
+def test_a_job_is_taken_along_as_soon_as_the_one_before_it_is_done(trainer: Trainer) -> None:
+    """A client's next job is company in the first training after its last one."""
+    first = submit(trainer, 0, RECIPE)
+    second = submit(trainer, 0, RECIPE, previous=first, turn=1)
+
+    first.result()
+    waited = not second.done
+    submit(trainer, 1, RECIPE).result()
+
+    assert waited
+    assert second.done
+
+
+def test_a_store_that_lost_its_entries_costs_training_again(trainer: Trainer) -> None:
+    """Whatever it says to hold, a long chain is trained without deep recursion."""
+    store = Emptied()
+    again = type(trainer)(trainer.network, shards(), plain_loss, store=store)
+    last: Future | None = None
+    for turn in range(300):
+        last = submit(again, 0, RECIPE, previous=last, turn=turn)
+    assert last is not None
+
+    last.result()
+
+    assert again.trained == 300
 
 
 def test_links_are_dropped_after_training(trainer: Trainer) -> None:
@@ -116,7 +171,7 @@ def test_reading_a_brief_may_read_other_futures(trainer: Trainer) -> None:
     def make_brief() -> Brief:
         return Brief(first.result().payload, RECIPE, Price(0, 0))
 
-    second = trainer.submit(LocalJob("1/1", 1, 9, 1, make_brief, lambda: first.done))
+    second = trainer.submit(LocalJob("1/1", 1, 9, 1, make_brief, Start()))
 
     update = second.result()
 

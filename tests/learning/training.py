@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -98,6 +99,38 @@ def traced_loss(parameters: Parameters, batch: Minibatch) -> Tensor:
     return batch.mean_loss(batch.forward(parameters, batch.inputs))
 
 
+class Emptied:
+    """A store that lists every key, and has none: another run made room."""
+
+    def get(self, key: str) -> Any | None:
+        """Nothing."""
+        return None
+
+    def put(self, key: str, value: Any) -> None:
+        """Lost at once."""
+
+    def __contains__(self, key: str) -> bool:
+        return True
+
+
+class Start:
+    """A value that jobs wait for, computed when the test says so."""
+
+    def __init__(self) -> None:
+        self.known = False
+        self._calls: list[Callable[[], None]] = []
+
+    def when_known(self, call: Callable[[], None]) -> None:
+        """Call when the value is computed."""
+        self._calls.append(call)
+
+    def compute(self) -> None:
+        """The value is there from now on."""
+        self.known = True
+        for call in self._calls:
+            call()
+
+
 def submit(
     trainer: Trainer,
     client: int,
@@ -106,7 +139,7 @@ def submit(
     start: Parameters | None = None,
     own: Parameters | None = None,
     previous: Future | None = None,
-    ready: bool = True,
+    awaits: Start | None = None,
     turn: int = 0,
 ) -> Future:
     """Submit a job of `client`; its seed follows from client and turn."""
@@ -118,7 +151,7 @@ def submit(
         seed=1000 * client + turn,
         version=turn,
         make_brief=lambda: brief,
-        ready=lambda: ready,
+        awaits=awaits,
         previous=previous,
     )
     return trainer.submit(job)

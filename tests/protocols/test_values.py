@@ -1,16 +1,21 @@
 """Keys of learned values: made of everything that the value is computed from."""
 
 import sys
+from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
+from simfl.algorithms.base import ServerState
 from simfl.assembly import assemble
 from simfl.journal import Journal
+from simfl.learning.trainer import Future
 from simfl.protocols.deliveries import Delivered
+from simfl.protocols.state_ref import StateRef
 from simfl.simulation import Options
+from tests.learning.training import Emptied
 from tests.protocols.test_moments import TWINS
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small
 
@@ -72,6 +77,52 @@ def delivered(futures, versions=None):
 def all_differ(keys):
     """Whether no two keys are equal."""
     return len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("protocol", ["synchronous", {"name": "asynchronous", "concurrency": 4}])
+def test_versions_that_nobody_reads_are_looked_at_a_fixed_number_of_times(protocol, monkeypatch):
+    """Four times the versions until the first evaluation: four times the looks, not sixteen."""
+    looks = Counter()
+
+    def counted(kind, name):
+        plain = getattr(kind, name).fget
+
+        def look(one):
+            looks[versions] += 1
+            return plain(one)
+
+        monkeypatch.setattr(kind, name, property(look))
+
+    counted(StateRef, "known")
+    counted(Future, "done")
+    for versions in (10, 40):
+        scenario = small(
+            **SMALLER, protocol=protocol, stop={"versions": versions}, evaluate={"every": versions}
+        )
+        simulated(scenario)
+
+    assert looks[40] < 5 * looks[10]
+
+
+def test_a_store_that_lost_its_states_costs_computing_them_again():
+    """Long after they were listed they are gone: no deep recursion, and the same state."""
+    made = []
+
+    def follow(parent, version):
+        def make():
+            if parent is not None:
+                parent.value()
+            made.append(version)
+            return ServerState({}, version)
+
+        return StateRef(str(version), version, make, [parent] if parent else [], store=Emptied())
+
+    last = None
+    for version in range(1000):
+        last = follow(last, version)
+
+    assert last.value().version == 999
+    assert made == list(range(1000))
 
 
 def test_a_first_state_has_its_tier_and_clients_in_its_key():
