@@ -39,7 +39,10 @@ def client_set(client: int) -> str:
 
 
 def outputs_of(network: Network, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-    """One model's outputs (rows, outputs) in evaluation mode, without gradients."""
+    """One model's outputs (rows, outputs) in evaluation mode, without gradients.
+
+    A module that draws random numbers draws the same in every pass: see `Network.call`.
+    """
     stacked = network.stacked
     with torch.no_grad():
         chunks = (chunk.to(network.dtype) for chunk in torch.split(inputs, ROWS_PER_PASS))

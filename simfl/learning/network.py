@@ -7,7 +7,7 @@ in it, they are passed in and handed back, so that one network serves every clie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, Literal
 
@@ -143,7 +143,9 @@ class Network:
 
         See `flops.py`.
         """
-        return forward_flops(self._module, self.input_shape, self.dtype, self.stackable)
+        by_layers = self.stackable
+        with seeded(0, self.device):
+            return forward_flops(self._module, self.input_shape, self.dtype, by_layers)
 
     def call(
         self, parameters: Mapping[str, Tensor], inputs: Tensor, training: bool
@@ -151,14 +153,20 @@ class Network:
         """One model's outputs (rows, outputs) of inputs (rows, ...), and its buffers afterwards.
 
         In training, running statistics move; the buffers in `parameters` are left untouched and
-        the moved ones returned.
+        the moved ones returned; whoever trains seeds what the module draws. In evaluation it draws
+        the same numbers in every pass: what comes out depends on parameters and inputs alone, two
+        models are compared under the same draws, and a search that evaluates again and again meets
+        one function.
         """
         if self._module.training != training:
             self._module.train(training)
         buffers = {name: parameters[name] for name in self.buffer_names}
         if training:
             buffers = {name: tensor.clone() for name, tensor in buffers.items()}
-        outputs: Tensor = functional_call(self._module, {**parameters, **buffers}, (inputs,))
+        # What has a batched form draws nothing, and seeding would be a tenth of a tiny pass.
+        fixed = not training and not self.stackable
+        with seeded(0, self.device) if fixed else nullcontext():
+            outputs: Tensor = functional_call(self._module, {**parameters, **buffers}, (inputs,))
         return outputs, buffers
 
     @cached_property
@@ -178,10 +186,11 @@ class Network:
     @cached_property
     def _form(self) -> StackedForward | str:
         """The batched form, or why there is none."""
-        try:
-            return StackedForward(self._module, self.input_shape)
-        except NotStackable as reason:
-            return str(reason)
+        with seeded(0, self.device):  # tracing and trying it out run the module
+            try:
+                return StackedForward(self._module, self.input_shape)
+            except NotStackable as reason:
+                return str(reason)
 
     @cached_property
     def chain(self) -> tuple[tuple[str, nn.Module], ...]:
@@ -190,7 +199,8 @@ class Network:
         Raises ValueError for any other model.
         """
         try:
-            first, *middle, last = fx.symbolic_trace(self._module).graph.nodes
+            with seeded(0, self.device):
+                first, *middle, last = fx.symbolic_trace(self._module).graph.nodes
         except Exception as error:  # tracing runs the user's code, which may raise anything
             raise ValueError(f"cannot be traced: {error}") from error
         links = zip([first, *middle], [*middle, last], strict=True)

@@ -77,7 +77,8 @@ class StackedForward:
     a multi-layer perceptron, None for other modules.
 
     Raises NotStackable where the module has no batched form, or where its batched form does not
-    reproduce the module on random rows (a module that lets rows of a batch meet).
+    reproduce the module on random rows (a module that lets rows of a batch meet, or whose own code
+    does something else in evaluation).
     """
 
     def __init__(self, module: nn.Module, input_shape: tuple[int, ...]) -> None:
@@ -221,16 +222,20 @@ def _verify(stacked: StackedForward, module: nn.Module, input_shape: tuple[int, 
     valid = torch.ones(2, 4, dtype=torch.float64, device=device)
     valid[1, 3] = 0
     was_training = module.training
-    module.train()
     try:
-        outputs, _ = stacked(tensors, inputs, valid)
-        for job, count in enumerate(rows):
-            alone = {name: tensor[job].clone() for name, tensor in tensors.items()}
-            expected = functional_call(module, alone, (inputs[job, :count],))
-            found = outputs[job, :count]
-            # not torch.testing, which takes most of a second to import what this needs not
-            if not torch.allclose(found, expected, rtol=1e-6, atol=1e-6):
-                raise ValueError(f"by up to {(found - expected).abs().max():.3g}")
+        for training in (True, False):
+            module.train(training)
+            if training:
+                outputs, _ = stacked(tensors, inputs, valid)
+            else:
+                outputs = stacked.evaluated(tensors, inputs)
+            for job, count in enumerate(rows):
+                alone = {name: tensor[job].clone() for name, tensor in tensors.items()}
+                expected = functional_call(module, alone, (inputs[job, :count],))
+                found = outputs[job, :count]
+                # not torch.testing, which takes most of a second to import what this needs not
+                if not torch.allclose(found, expected, rtol=1e-6, atol=1e-6):
+                    raise ValueError(f"by up to {(found - expected).abs().max():.3g}")
     except Exception as error:  # whatever goes wrong, the loop over jobs is right
         raise NotStackable(f"the batched form differs from the module: {error}") from error
     finally:

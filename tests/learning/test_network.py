@@ -28,6 +28,19 @@ class Branching(nn.Module):
         return inputs * 2 if inputs.sum() > 0 else inputs
 
 
+class NoisyWhenServed(nn.Module):
+    """A linear model that adds noise in evaluation only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(6, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits, with noise unless it trains."""
+        outputs = self.map(inputs)
+        return outputs if self.training else outputs + torch.randn_like(outputs)
+
+
 class Tied(nn.Module):
     """One weight matrix under two names."""
 
@@ -140,3 +153,27 @@ def test_large_images_are_convolved_one_by_one_on_a_cpu(side: int, family: str) 
 
     assert net.kernel_family == family
     assert net.not_stacked_because is None
+
+
+def test_a_module_that_does_something_else_in_evaluation_is_not_stacked() -> None:
+    """The batched form is traced in training, and would leave out what comes in evaluation."""
+    net = Network(NoisyWhenServed, (6,), Objective("classification"), torch.float64)
+
+    assert not net.stackable
+    assert "differs from the module" in str(net.not_stacked_because)
+
+
+def test_evaluation_draws_the_same_numbers_in_every_pass() -> None:
+    """Whatever was drawn in between; torch's own generator goes on where it stood."""
+    net = Network(NoisyWhenServed, (6,), Objective("classification"), torch.float64)
+    parameters, inputs = net.initial(0), torch.ones(4, 6, dtype=torch.float64)
+    before = torch.get_rng_state()
+
+    first, _ = net.call(parameters, inputs, training=False)
+    untouched = torch.equal(torch.get_rng_state(), before)
+    torch.randn(5)
+    second, _ = net.call(parameters, inputs, training=False)
+
+    assert untouched
+    assert torch.equal(first, second)
+    assert not torch.equal(first, net.call(parameters, inputs, training=True)[0])
