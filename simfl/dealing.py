@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from simfl.learning.datasets.base import Data, Dataset, Examples
+from simfl.learning.datasets.sound import require_sound
 from simfl.learning.datasets.stratified import stratified_split
 from simfl.learning.partitions.base import Partition
 from simfl.scenario import Scenario
@@ -77,6 +78,7 @@ def deal(
         if learns and sizes is not None:
             raise ValueError(f"{scenario.data.name} has no examples to learn from")
         data = dataset.load(root, streams.seed("data"))
+        require_sound(data)
         if sizes is None and not len(data.test):
             raise ValueError("no test examples, so that nothing could be evaluated")
     if sizes is not None:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import pickle
 import struct
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,6 +140,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, packed: bool) -> None:
         (b"", "not an idx file"),
         (b"\x00\x00\x0d\x01\x00\x00\x00\x01\x00\x00\x00\x00", "not an idx file of unsigned bytes"),
         (b"\x00\x00\x08\x02\x00\x00", "cut off"),
+        (b"\x00\x00\x08\x04" + b"\x00\x01\x00\x00" * 4, "holds 0 values"),  # 2^64 of them
         (b"\x00\x00\x08\x01\x00\x00\x00\x03\x01\x02", r"holds 2 values, its header says \(3,\)"),
     ],
 )
@@ -285,9 +287,32 @@ def empty_class(root: Path) -> None:
     (root / "train" / "ant").mkdir()
 
 
+def truncated(root: Path) -> None:
+    """An image that was not written to its end."""
+    file = root / "test" / "dog" / "1.png"
+    file.write_bytes(file.read_bytes()[:-30])
+
+
+def no_image(root: Path) -> None:
+    """Text under an image's name."""
+    (root / "train" / "cat" / "1.png").write_text("meow")
+
+
+def oversized(root: Path) -> None:
+    """A header that claims 3.6 billion pixels."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    check = struct.pack(">I", zlib.crc32(header))
+    content = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header + check
+    content += struct.pack(">I", 4) + b"IDAT" + bytes(8)
+    (root / "train" / "cat" / "1.png").write_bytes(content)
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
+        (truncated, r"test/dog/1\.png cannot be read as an image"),
+        (no_image, r"train/cat/1\.png cannot be read as an image"),
+        (oversized, r"train/cat/1\.png cannot be read as an image: .*exceeds limit"),
         (other_size, r"^size: .*2\.png is 7x9, the first image 2x4"),
         (other_test_size, "^size: the training and test images"),
         (other_class, r"train has the classes .*, test .*emu"),
@@ -320,6 +345,15 @@ def test_cinic10(tmp_path: Path) -> None:
     data = Cinic10().load(tmp_path, 1)
 
     assert (len(data.train), len(data.test), data.input_shape) == (2, 2, (3, 32, 32))
+
+
+def test_cinic10_with_another_class_in_its_test_part(tmp_path: Path) -> None:
+    """Both parts have the same classes, or the numbers would mean different ones."""
+    paint_all(tmp_path / "CINIC-10", ("train", "test"))
+    other_class(tmp_path / "CINIC-10")
+
+    with pytest.raises(ValueError, match=r"train has the classes .*, test .*emu"):
+        Cinic10().load(tmp_path, 1)
 
 
 def data_root(inside: str) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ def arrays(**changed: Any) -> dict[str, Any]:
         "x_train": np.arange(4 * 2 * 3 * 3, dtype=np.uint8).reshape(4, 2, 3, 3),
         "y_train": np.array([0, 1, 2, 0]),
         "x_test": np.zeros((2, 2, 3, 3), dtype=np.uint8),
-        "y_test": np.array([4, 1], dtype=np.uint8),
+        "y_test": np.array([2, 1], dtype=np.uint8),
     }
     return {key: value for key, value in (sound | changed).items() if value is not None}
 
@@ -39,7 +41,7 @@ def test_uint8_images_become_float_planes(tmp_path: Path) -> None:
     # row 1, height 1, width 2, channel 0: 18 + 9 + 6 + 0
     assert float(data.train.inputs[1, 0, 1, 2]) == pytest.approx(33 / 255)
     assert data.train.targets.tolist() == [0, 1, 2, 0]
-    assert (data.task, data.outputs, data.natural) == ("classification", 5, None)
+    assert (data.task, data.outputs, data.natural) == ("classification", 3, None)
 
 
 def test_grey_images_get_a_channel(tmp_path: Path) -> None:
@@ -95,23 +97,39 @@ def test_other_keys_are_ignored(tmp_path: Path) -> None:
     [
         ({"y_test": None}, r"has no y_test; found x_train, y_train, x_test"),
         ({"y_train": None, "x_test": None}, r"has no y_train, x_test"),
-        ({"y_train": np.array([0, 1])}, "x_train has 4 rows, y_train 2"),
+        ({"y_train": np.array([0, 1])}, r"x_train has 4 rows, y_train the shape \(2,\)"),
         ({"x_test": np.zeros((2, 9, 9, 3), np.uint8)}, "x_train and x_test differ in the shape"),
-        ({"x_train": np.zeros(4)}, r"x_train has shape \(4,\)"),
+        ({"x_train": np.zeros(4)}, r"x_train: found shape \(4,\)"),
         ({"x_train": np.array([["a"]] * 4)}, "x_train has shape .* type <U1"),
-        ({"x_train": np.array([[np.nan]] * 4)}, "x_train holds NaN"),
+        ({"x_train": np.array([[np.nan]] * 4)}, "x_train: row 0, value 0 is nan, accepted: finite"),
         ({"x_test": np.zeros((0, 2, 3, 3), np.uint8), "y_test": np.zeros(0, int)}, "x_test is em"),
-        ({"y_train": np.array([0, -1, 1, 2])}, "y_train has .* accepted: class indices"),
+        (
+            {"y_train": np.array([0, -1, 1, 2])},
+            "y_train: row 1 holds the label -1, accepted: class indices",
+        ),
         ({"y_train": np.zeros((4, 1), int)}, r"y_train has shape \(4, 1\)"),
         ({"y_test": np.array([0.0, 1.0])}, "y_test has .* accepted: class indices"),
-        ({"y_train": np.array([0, 1, 2, np.inf])}, "y_train holds NaN or infinite"),
+        ({"y_train": np.array([0, 1, 2, np.inf])}, "y_train: row 3, value 0 is inf"),
         ({"client_train": np.array([1, 2])}, "client_train has shape .* the 4 training rows"),
         ({"x_train": np.array([{}] * 4, dtype=object)}, "x_train cannot be read: Object arr"),
+        ({"y_train": np.array([0, 1, 2, 10**9])}, "row 3 holds the label 1000000000, .* to 65,535"),
+        ({"y_train": np.array([0, 1, 2, 2**64 - 1], np.uint64)}, "row 3 holds the label 18446744"),
+        ({"y_test": np.array([4, 1])}, "the test set holds the class 4, of which there is no"),
+        ({"x_train": np.zeros((4, 0)), "x_test": np.zeros((2, 0))}, "at least one feature"),
+        ({"x_train": np.zeros((4, 0, 3, 3), np.uint8)}, "at least one feature"),
+        ({"x_train": np.array(3.0)}, r"x_train: found shape \(\)"),
+        ({"y_train": np.array(3)}, r"y_train the shape \(\)"),
+        ({"y_train": np.array([True] * 4)}, "type bool, accepted: class indices"),
+        ({"x_train": np.full((4, 1), 1e300), "x_test": np.ones((2, 1))}, "row 0, value 0 is inf"),
+        ({"x_train": np.full((4, 1), 1j)}, "type complex128, accepted: numbers"),
+        ({"y_train": np.zeros((4, 0)), "y_test": np.zeros((2, 0))}, "accepted: real numbers"),
+        ({"y_train": np.zeros((4, 2)), "y_test": np.zeros(2)}, "differ in the values per row"),
+        ({"client_train": np.array([0, np.nan, 1, 2])}, "client_train has NaN"),
     ],
 )
 def test_errors_name_the_key(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
-    """What does not fit is said by key."""
-    with pytest.raises(ValueError, match=message):
+    """What does not fit is said by file and key."""
+    with pytest.raises(ValueError, match=rf"set\.npz.*{message}"):
         write(tmp_path, **changed).load(tmp_path, 1)
 
 
@@ -155,4 +173,49 @@ def test_a_damaged_archive_names_the_key(tmp_path: Path) -> None:
     file.write_bytes(content)
 
     with pytest.raises(ValueError, match=r"set\.npz: x_train cannot be read"):
+        Npz("set.npz").load(tmp_path, 1)
+
+
+def rewritten(file: Path, key: str, content: bytes, compression: int) -> None:
+    """The archive with other bytes in place of one member."""
+    with zipfile.ZipFile(file) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, held in members.items():
+            archive.writestr(name, content if name == f"{key}.npy" else held)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_header_that_claims_terabytes_is_refused_unread(tmp_path: Path, compression: int) -> None:
+    """An array is as large as its member of the archive, or nothing is allocated for it."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
+    )
+    write(tmp_path)
+    rewritten(tmp_path / "set.npz", "x_train", header.getvalue() + bytes(64), compression)
+
+    with pytest.raises(ValueError, match=r"x_train .* claims 8,000,000,000,000 bytes .* holds 64"):
+        Npz("set.npz").load(tmp_path, 1)
+
+
+def test_an_archive_that_claims_more_than_deflate_can_hold_is_refused(tmp_path: Path) -> None:
+    """The sizes in the archive's own directory are not believed either."""
+    write(tmp_path)
+    rewritten(tmp_path / "set.npz", "y_train", bytes(500), zipfile.ZIP_DEFLATED)
+    content = bytearray((tmp_path / "set.npz").read_bytes())
+    directory = content.rindex(b"y_train.npy") - 46
+    content[directory + 24 : directory + 28] = (2**31).to_bytes(4, "little")
+    (tmp_path / "set.npz").write_bytes(content)
+
+    with pytest.raises(ValueError, match=r"y_train .* claims 2,147,483,648 bytes, more than"):
+        Npz("set.npz").load(tmp_path, 1)
+
+
+def test_an_array_compressed_in_another_way_is_refused(tmp_path: Path) -> None:
+    """What bzip2 and LZMA can hold has no bound."""
+    write(tmp_path)
+    rewritten(tmp_path / "set.npz", "none", b"", zipfile.ZIP_BZIP2)
+
+    with pytest.raises(ValueError, match="x_train cannot be read: found another compression"):
         Npz("set.npz").load(tmp_path, 1)

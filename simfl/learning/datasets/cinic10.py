@@ -38,5 +38,7 @@ class Cinic10(Benchmark):
             raise self.missing(root, f"no {root / FOLDERS[0]} with train and test is there")
         # every image is 32x32 already; the size guards against a stray one
         train, classes = read_images(folders[0] / "train", 32)
-        test, _ = read_images(folders[0] / "test", 32)
+        test, test_classes = read_images(folders[0] / "test", 32)
+        if classes != test_classes:
+            raise ValueError(f"{folders[0]}: train has the classes {classes}, test {test_classes}")
         return Data(train, test, "classification", outputs=len(classes))

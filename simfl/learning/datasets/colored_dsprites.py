@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simfl.learning.datasets.archive import read_arrays
 from simfl.learning.datasets.spurious import Source, Spurious, ink_in_channel
 
 FILE = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
@@ -76,10 +77,14 @@ class ColoredDsprites(Spurious):
 
 def _read(file: Path, classes: Tensor, places: Tensor) -> Tensor:
     """Images of the file: its first third are squares, its second ellipses."""
-    with np.load(file, allow_pickle=False) as archive:
-        images = torch.from_numpy(archive["imgs"])
-    if images.shape != (3 * OF_EACH_SHAPE, PIXELS, PIXELS):
-        raise ValueError(f"{file}: imgs has shape {tuple(images.shape)}")
+    expected = (3 * OF_EACH_SHAPE, PIXELS, PIXELS)
+    found = read_arrays(file, ["imgs"])["imgs"]
+    if found.shape != expected or found.dtype != np.uint8:
+        raise ValueError(
+            f"{file}: imgs has shape {found.shape} and type {found.dtype}, accepted: {expected} and"
+            f" uint8"
+        )
+    images = torch.from_numpy(found)
     return images[(1 - classes) * OF_EACH_SHAPE + places]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import struct
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -46,7 +47,7 @@ def parse_idx(content: bytes, file: str) -> np.ndarray:
         raise ValueError(f"{file} is cut off in its header")
     shape = struct.unpack(f">{content[3]}I", content[4:start])
     values = np.frombuffer(content, dtype=np.uint8, offset=start)
-    if values.size != int(np.prod(shape, dtype=np.int64)):
+    if values.size != math.prod(shape):
         raise ValueError(f"{file} holds {values.size} values, its header says {shape}")
     return values.reshape(shape)
 

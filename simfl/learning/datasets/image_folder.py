@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -23,7 +23,10 @@ class ImageFolder(Dataset):
 
     path: Annotated[str, "the folder; a relative path starts at the data root, else where one is"]
     size: Annotated[
-        int | None, ">= 1", "height and width to scale to; null takes images of one size as is"
+        int | None,
+        ">= 1",
+        "<= 4096",
+        "height and width to scale to; null takes images of one size as is",
     ] = None
 
     def load(self, root: Path | None, seed: int) -> Data:
@@ -59,10 +62,7 @@ def read_images(folder: Path, size: int | None) -> tuple[Examples, list[str]]:
         raise ValueError(f"{folder} must hold one folder of images per class: {error}") from error
     images: np.ndarray | None = None
     for row in range(len(files)):
-        image = files[row][0]
-        if size is not None:
-            image = image.resize((size, size))
-        pixels = np.asarray(image, dtype=np.uint8)
+        pixels = _pixels(files, row, size)
         if images is None:
             images = np.empty((len(files), *pixels.shape), dtype=np.uint8)
         if pixels.shape != images.shape[1:]:
@@ -76,3 +76,16 @@ def read_images(folder: Path, size: int | None) -> tuple[Examples, list[str]]:
     inputs = torch.from_numpy(planes).to(torch.float32).div_(255)
     targets = torch.tensor(files.targets, dtype=torch.int64)
     return Examples(inputs, targets), list(files.classes)
+
+
+def _pixels(files: Any, row: int, size: int | None) -> np.ndarray:
+    """One image, uint8 (height, width, 3); ValueError, naming the file, for a damaged one."""
+    try:
+        image = files[row][0]
+        if size is not None:
+            image = image.resize((size, size))
+        return np.asarray(image, dtype=np.uint8)
+    # Pillow's decoders raise what they like, its refusal of oversized images is a plain Exception.
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{files.samples[row][0]} cannot be read as an image: {reason}") from error

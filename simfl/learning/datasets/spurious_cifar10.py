@@ -38,6 +38,11 @@ class SpuriousCifar10(Spurious):
     def sources(self, root: Path | None, generator: torch.Generator) -> tuple[Source, Source]:
         """Both parts, in their own order."""
         data = Cifar10().load(root, 0) if self.path is None else Npz(self.path).load(root, 0)
+        if data.task != "classification" or len(data.input_shape) != 3 or data.outputs > 10:
+            raise ValueError(
+                f"path: {self.path} holds {data.outputs} outputs ({data.task}) of inputs of shape "
+                f"{data.input_shape}, accepted: images of CIFAR-10's ten classes"
+            )
         return _without_frogs(data.train), _without_frogs(data.test)
 
     def marked(self, images: Tensor, feature: Tensor) -> Tensor:
