@@ -46,7 +46,8 @@ def convert(trace_format: str, source: Path, out: Path) -> str:
     """
     if trace_format not in FORMATS:
         raise TraceError(f"unknown format {trace_format!r}; accepted: {', '.join(FORMATS)}")
-    table, dropped = FORMATS[trace_format][1](source)
+    with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
+        table, dropped = FORMATS[trace_format][1](source)
     table.write(out)
     left_out = f"; {dropped} malformed or empty entries left out" if dropped else ""
     return f"{out}: {_summary(table)}{left_out}"

@@ -17,7 +17,17 @@ import numpy as np
 
 from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
 from simfl.system.traces.safe_pickle import read_plain_pickle
-from simfl.system.traces.tables import Capacities, Intervals, TraceError, make_intervals
+from simfl.system.traces.tables import (
+    MAXIMUM_CLIENTS,
+    PERIOD_S,
+    RATE_BPS,
+    SECONDS_PER_EXAMPLE,
+    Capacities,
+    Intervals,
+    TraceError,
+    make_intervals,
+    within,
+)
 
 KIBIT_BITS = 1024.0
 
@@ -33,10 +43,13 @@ def read_behaviour(path: Path) -> tuple[Intervals, int]:
             active, inactive = entry["active"], entry["inactive"]
             periods.append(float(entry["finish_time"]))
             pairs = [(float(on), float(off)) for on, off in zip(active, inactive, strict=True)]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise TraceError(f"{path}: client {client}: no readable entry: {error!r}") from error
-        if periods[-1] <= 0:
-            raise TraceError(f"{path}: client {client}: finish_time must be above 0")
+        if not within(periods[-1], PERIOD_S):
+            raise TraceError(
+                f"{path}: client {client}: finish_time: found {periods[-1]:g}, accepted:"
+                f" {PERIOD_S[0]:g} to {PERIOD_S[1]:g}"
+            )
         who += [len(periods) - 1] * len(pairs)
         starts += [on for on, _ in pairs]
         ends += [off for _, off in pairs]
@@ -44,23 +57,26 @@ def read_behaviour(path: Path) -> tuple[Intervals, int]:
 
 
 def read_capacity(path: Path) -> tuple[Capacities, int]:
-    """Seconds of training per example and rates; entries that are not above 0 are dropped."""
+    """Seconds of training per example and rates; entries that no device has are dropped."""
     rows = []
     for client, entry in _entries(path):
         try:
             rows.append((float(entry["computation"]), float(entry["communication"])))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise TraceError(f"{path}: client {client}: no readable entry: {error!r}") from error
-    table = np.array(rows)
-    good = (table > 0).all(axis=1) & np.isfinite(table).all(axis=1)
-    inference_ms, rate_kibit = table[good].T
+    inference_ms, rate_kibit = np.array(rows).T
     seconds = TRAINING_FLOPS_PER_FORWARD * inference_ms / 1000.0
     rate_bps = KIBIT_BITS * rate_kibit
-    return Capacities(seconds, rate_bps, rate_bps), int((~good).sum())
+    good = within(seconds, SECONDS_PER_EXAMPLE) & within(rate_bps, RATE_BPS)
+    if not good.any():
+        raise TraceError(f"{path}: accepted: entries with computation and communication above 0")
+    return Capacities(seconds[good], rate_bps[good], rate_bps[good]), int((~good).sum())
 
 
 def _entries(path: Path) -> Iterator[tuple[Any, Any]]:
     content = read_plain_pickle(path)
     if not isinstance(content, dict) or not content:
         raise TraceError(f"{path}: accepted: a pickled dictionary with an entry per client")
+    if len(content) > MAXIMUM_CLIENTS:
+        raise TraceError(f"{path}: found {len(content):,} clients, accepted: {MAXIMUM_CLIENTS:,}")
     yield from content.items()

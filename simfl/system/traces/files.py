@@ -5,45 +5,94 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
-from simfl.system.traces.tables import TraceError
+import numpy as np
+
+from simfl.system.cost import FloatArray
+from simfl.system.traces.tables import MAXIMUM_ROWS, TraceError
 
 Content = TypeVar("Content", dict[str, Any], list[Any])
+
+LONGEST_LINE = 1_000_000
+"""Characters of a table's line; what is longer is read in pieces, and no row."""
 
 
 def read_json(path: Path, kind: type[Content]) -> Content:
     """The JSON object or array in a file; TraceError if it is absent or something else."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise TraceError(f"{path}: no such file") from None
+    except OSError as error:
+        raise TraceError(f"{path}: an unreadable file ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, error) from error
     except ValueError as error:
         raise TraceError(f"{path}: not JSON: {error}") from error
+    except RecursionError:
+        raise TraceError(f"{path}: not JSON: nested without end; accepted: a few levels") from None
     if not isinstance(content, kind) or not content:
         what = {"dict": "object", "list": "array"}[kind.__name__]
         raise TraceError(f"{path}: accepted: a JSON {what} that is not empty")
     return content
 
 
-def read_numbers(path: Path, columns: Sequence[str]) -> Iterator[list[float]]:
-    """The named columns of a table (.csv or .csv.gz), row by row; TraceError if it has none such.
+def as_number(value: object) -> float:
+    """A JSON number as float; NaN for anything else, infinite where it is too large for one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return float("nan")
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
 
-    Numbers written as "nan" or "inf" are refused.
+
+def read_numbers(path: Path, columns: Sequence[str]) -> FloatArray:
+    """The named columns of a table (.csv or .csv.gz), shape (rows, columns).
+
+    TraceError if it has none such or cannot be read; numbers written as "nan" or "inf" are refused.
     """
     if not path.is_file():
         raise TraceError(f"{path}: no such file")
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        if not set(columns) <= set(reader.fieldnames or ()):
-            raise TraceError(f"{path}: accepted: a table with the columns {', '.join(columns)}")
-        for row in reader:
-            try:
-                numbers = [float(row[name]) for name in columns]
-            except (TypeError, ValueError):
-                numbers = [float("nan")]
-            if not all(abs(number) < float("inf") for number in numbers):
-                raise TraceError(f"{path}:{reader.line_num}: accepted: numbers, found {row}")
-            yield numbers
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(
+            path, "rt", encoding="utf-8-sig"
+        ) as file:
+            rows = _rows(path, file, columns)
+            numbers = np.fromiter(chain.from_iterable(rows), dtype=float)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, error) from error
+    except csv.Error as error:
+        raise TraceError(f"{path}: not a table: {error}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise TraceError(f"{path}: an unreadable file ({error})") from error
+    return numbers.reshape(-1, len(columns))
+
+
+def _rows(path: Path, file: TextIO, columns: Sequence[str]) -> Iterator[list[float]]:
+    reader = csv.reader(iter(lambda: file.readline(LONGEST_LINE), ""))
+    header = next(reader, [])
+    if any(header.count(name) != 1 for name in columns):
+        raise TraceError(f"{path}: accepted: a table with the columns {', '.join(columns)}")
+    places = [header.index(name) for name in columns]
+    for count, row in enumerate(filter(None, reader), start=1):
+        try:
+            numbers = [float(row[place]) for place in places]
+        except (IndexError, ValueError):
+            numbers = [float("nan")]
+        if not all(abs(number) < float("inf") for number in numbers):
+            found = repr(",".join(row))
+            shown = found if len(found) <= 80 else f"{found[:77]}..."
+            raise TraceError(f"{path}:{reader.line_num}: accepted: numbers, found {shown}")
+        if count > MAXIMUM_ROWS:
+            raise TraceError(f"{path}: found more rows than the {MAXIMUM_ROWS:,} that are accepted")
+        yield numbers
+
+
+def _not_utf8(path: Path, error: UnicodeDecodeError) -> TraceError:
+    return TraceError(f"{path}: a byte that is not UTF-8 at offset {error.start}; accepted: UTF-8")

@@ -16,11 +16,15 @@ import numpy as np
 
 from simfl.system.traces.files import read_json, read_numbers
 from simfl.system.traces.tables import (
+    MAXIMUM_CLIENTS,
+    PERIOD_S,
+    RATE_BPS,
     Capacities,
     Intervals,
     TraceError,
     intervals_of,
     make_intervals,
+    within,
 )
 
 # Local time of the collection, whose zone is not stated: only differences are used, which are the
@@ -46,10 +50,21 @@ def read_intervals_csv(path: Path) -> tuple[Intervals, int]:
     Clients are numbered as in the file, those without a row being never there. Intervals are cut
     to the two days; those outside are dropped and counted, those of no length too.
     """
-    rows = np.array(list(read_numbers(path, ("client", "start_s", "end_s"))))
-    if not rows.size or rows[:, 0].min() < 0:
-        raise TraceError(f"{path}: accepted: rows of clients numbered from 0")
+    rows = read_numbers(path, ("client", "start_s", "end_s"))
     client = rows[:, 0].astype(np.int64)
+    wrong = np.flatnonzero(~within(rows[:, 0], (0, MAXIMUM_CLIENTS - 1)) | (client != rows[:, 0]))
+    if wrong.size or not rows.size:
+        found = f"{rows[wrong[0], 0]:.15g} in row {wrong[0]}" if wrong.size else "no row"
+        raise TraceError(
+            f"{path}: client: found {found}, accepted: whole numbers, numbered from 0 to"
+            f" {MAXIMUM_CLIENTS - 1:,}"
+        )
+    backwards = np.flatnonzero(rows[:, 2] < rows[:, 1])
+    if backwards.size:
+        raise TraceError(
+            f"{path}: {backwards.size} intervals end before they start, the first in row"
+            f" {backwards[0]}; accepted: start_s <= end_s"
+        )
     period_s = np.full(int(client.max()) + 1, TWO_DAYS_S)
     start_s, end_s = np.clip(rows[:, 1:].T, 0.0, TWO_DAYS_S)
     return make_intervals(client, start_s, end_s, period_s)
@@ -92,8 +107,8 @@ def _ready(messages: str) -> tuple[list[tuple[float, float]], float]:
         elif since is not None:
             ready.append((since, at_s))
             since = None
-    if not times or times[-1] <= times[0]:
-        raise ValueError("a trace without length")
+    if not times or not within(times[-1] - times[0], PERIOD_S):
+        raise ValueError("a trace without length, or one of ages")
     return ready, times[-1] - times[0]
 
 
@@ -109,8 +124,11 @@ def speeds_reader(bits_per_unit: float) -> Callable[[Path], tuple[Capacities, in
     """
 
     def read(path: Path) -> tuple[Capacities, int]:
-        rows = np.array(list(read_numbers(path, ("up_mean", "down_mean")))).reshape(-1, 2)
-        up, down = bits_per_unit * rows.T
-        return Capacities(np.full(len(rows), np.nan), up, down), 0
+        rates_bps = bits_per_unit * read_numbers(path, ("up_mean", "down_mean"))
+        good = within(rates_bps, RATE_BPS).all(axis=1)
+        if not good.any():
+            raise TraceError(f"{path}: accepted: rows with up_mean and down_mean above 0")
+        up, down = rates_bps[good].T
+        return Capacities(np.full(up.size, np.nan), up, down), int((~good).sum())
 
     return read

@@ -14,8 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
-from simfl.system.traces.files import read_json
-from simfl.system.traces.tables import Capacities, Intervals, TraceError, intervals_of
+from simfl.system.traces.files import as_number, read_json
+from simfl.system.traces.tables import (
+    PERIOD_S,
+    RATE_BPS,
+    SECONDS_PER_EXAMPLE,
+    Capacities,
+    Intervals,
+    TraceError,
+    intervals_of,
+    within,
+)
 
 KBIT_BITS = 1000.0
 
@@ -26,12 +35,16 @@ def read_timers(path: Path) -> tuple[Intervals, int]:
     dropped = 0
     for phone, timer in read_json(path, dict).items():
         try:
-            if not timer["isSuccess"] or not timer["trace_end"] > timer["trace_start"]:
+            if not timer["isSuccess"]:
                 dropped += 1
                 continue
+            period_s = float(timer["trace_end"]) - float(timer["trace_start"])
             ready = [(float(start), float(end)) for start, end in timer["ready_time"]]
-            traces.append((ready, float(timer["trace_end"] - timer["trace_start"])))
-        except (KeyError, TypeError, ValueError) as error:
+            if within(period_s, PERIOD_S):
+                traces.append((ready, period_s))
+            else:
+                dropped += 1
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise TraceError(f"{path}: {phone}: no readable timer: {error!r}") from error
     if not traces:
         raise TraceError(f"{path}: holds no phone with a usable trace")
@@ -45,11 +58,11 @@ def latency_reader(model: str) -> Callable[[Path], tuple[Capacities, int]]:
     def read(path: Path) -> tuple[Capacities, int]:
         rows = read_json(path, list)
         key = f"{model} Latency"
-        latency_ms = [row.get(key) for row in rows if isinstance(row, dict)]
-        known = [float(one) for one in latency_ms if isinstance(one, int | float) and one > 0]
-        if not known:
+        latency_ms = [as_number(row.get(key)) for row in rows if isinstance(row, dict)]
+        seconds = np.array(latency_ms) / 1000.0
+        seconds = seconds[within(seconds, SECONDS_PER_EXAMPLE)]
+        if not seconds.size:
             raise TraceError(f"{path}: accepted: rows with a number for '{key}'")
-        seconds = np.array(known) / 1000.0
         unknown = np.full(seconds.size, np.nan)
         return Capacities(seconds, unknown, unknown), len(rows) - seconds.size
 
@@ -62,9 +75,10 @@ def read_mobiperf(path: Path) -> tuple[Capacities, int]:
     means = []
     for row in rows:
         speeds = row.get("tcp_speed_results") if isinstance(row, dict) else None
-        if isinstance(speeds, list) and speeds and all(isinstance(v, int | float) for v in speeds):
-            means.append(float(np.mean(speeds)))
-    rate_bps = KBIT_BITS * np.array([mean for mean in means if mean > 0])
+        if isinstance(speeds, list) and speeds:
+            means.append(float(np.mean([as_number(speed) for speed in speeds])))
+    rate_bps = KBIT_BITS * np.array(means)
+    rate_bps = rate_bps[within(rate_bps, RATE_BPS)]
     if not rate_bps.size:
         raise TraceError(f"{path}: accepted: records with tcp_speed_results")
     return Capacities(np.full(rate_bps.size, np.nan), rate_bps, rate_bps), len(rows) - rate_bps.size

@@ -15,9 +15,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from simfl.system.cost import FloatArray, IntArray
+
+BoolArray = NDArray[np.bool_]
 
 INTERVALS = pa.schema(
     [
@@ -37,8 +39,29 @@ CAPACITIES = pa.schema(
 )
 
 
+MAXIMUM_CLIENTS = 1_000_000
+"""Clients of a trace are numbered from 0 to one less; the largest known has half a million."""
+
+MAXIMUM_ROWS = 50_000_000
+"""Of a table: 50 intervals for each of the most clients."""
+
+PERIOD_S = (1.0, 1e9)
+"""Shortest and longest period: 30 years, so that a search through all clients' intervals, one
+client after the other on one axis, still tells fractions of a second apart."""
+
+SECONDS_PER_EXAMPLE = (1e-12, 1e6)
+RATE_BPS = (1.0, 1e15)
+"""Slowest and fastest capacities; what is derived from them stays far from a number's limits."""
+
+
 class TraceError(ValueError):
     """A trace file is absent or not what it should be; one line that names it."""
+
+
+def within(values: ArrayLike, bounds: tuple[float, float]) -> BoolArray:
+    """Which of `values` are numbers between the bounds, these included."""
+    low, high = bounds
+    return (np.asarray(values) >= low) & (np.asarray(values) <= high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,21 +107,18 @@ class Intervals:
 def read_intervals(path: Path) -> Intervals:
     """The availability table in a Parquet file; TraceError if it is none."""
     columns = _read(path, INTERVALS)
-    if np.isnan(columns["period_s"]).any() or (columns["period_s"] <= 0).any():
-        raise TraceError(f"{path}: period_s: must be above 0 in every row")
-    numbers = columns["client"].astype(np.int64)
-    _, first, client = np.unique(numbers, return_index=True, return_inverse=True)
-    known = ~np.isnan(columns["start_s"])
-    found, dropped = make_intervals(
-        client[known],
-        columns["start_s"][known],
-        columns["end_s"][known],
-        columns["period_s"][first],
-    )
-    if dropped:
-        raise TraceError(
-            f"{path}: {dropped} intervals end before they start, or lie outside 0..period_s"
-        )
+    numbers, start_s, end_s, period_s = (columns[name] for name in INTERVALS.names)
+    _require(path, "period_s", within(period_s, PERIOD_S), period_s, _between(PERIOD_S))
+    known = ~np.isnan(start_s)
+    complete = known == ~np.isnan(end_s)
+    _require(path, "end_s", complete, end_s, "start_s and end_s, or neither")
+    ordered = ~known | ((start_s >= 0) & (start_s < end_s) & (end_s <= period_s))
+    accepted = "0 <= start_s < end_s <= period_s (intervals end before they start, or lie outside)"
+    _require(path, "end_s", ordered, end_s, accepted)
+    _, first, client = np.unique(numbers.astype(np.int64), return_index=True, return_inverse=True)
+    own = period_s == period_s[first][client]
+    _require(path, "period_s", own, period_s, "the same period in all rows of a client")
+    found, _ = make_intervals(client[known], start_s[known], end_s[known], period_s[first])
     return found
 
 
@@ -175,27 +195,66 @@ class Capacities:
 def read_capacities(path: Path) -> Capacities:
     """The capacity table in a Parquet file; TraceError if it is none."""
     columns = _read(path, CAPACITIES)
+    del columns["client"]
     for name, column in columns.items():
-        if name != "client" and (column <= 0).any():
-            raise TraceError(f"{path}: {name}: must be above 0 where it is given")
-    return Capacities(*(columns[name] for name in CAPACITIES.names if name != "client"))
+        bounds = SECONDS_PER_EXAMPLE if name == "seconds_per_example" else RATE_BPS
+        good = np.isnan(column) | within(column, bounds)
+        _require(path, name, good, column, f"{_between(bounds)}, or null where it is not known")
+    return Capacities(*columns.values())
 
 
 def _write(table: pa.Table, path: Path) -> None:
     partial = path.with_suffix(".partial")
-    pq.write_table(table, partial, compression="zstd")
-    partial.replace(path)
+    try:
+        pq.write_table(table, partial, compression="zstd")
+        partial.replace(path)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _read(path: Path, schema: pa.Schema) -> dict[str, FloatArray]:
+    """The columns of a table with NaN for null, clients checked; other columns stay unread."""
     if not path.is_file():
         raise TraceError(f"{path}: no such file")
+    accepted = f"a Parquet file with the columns {', '.join(schema.names)}"
     try:
-        table = pq.read_table(path)
-        columns = {name: table.column(name).cast(pa.float64()).to_numpy() for name in schema.names}
-    except (pa.ArrowException, KeyError) as error:
-        accepted = ", ".join(schema.names)
-        raise TraceError(f"{path}: accepted: a Parquet file with the columns {accepted}") from error
-    if not table.num_rows:
-        raise TraceError(f"{path}: holds no client")
+        with pq.ParquetFile(path) as file:
+            rows = file.metadata.num_rows
+            if rows > MAXIMUM_ROWS:
+                raise TraceError(f"{path}: found {rows:,} rows, accepted: at most {MAXIMUM_ROWS:,}")
+            for name in schema.names:
+                found = file.schema_arrow.field(name).type
+                if not pa.types.is_integer(found) and not pa.types.is_floating(found):
+                    raise TraceError(f"{path}: {name}: found {found}, accepted: numbers")
+            table = file.read(columns=schema.names)
+        if not table.num_rows:
+            raise TraceError(f"{path}: holds no client")
+        columns = {name: _column(path, name, table.column(name)) for name in schema.names}
+    # pyarrow raises OSError for pages that cannot be unpacked, not one of its own errors.
+    except (pa.ArrowException, KeyError, OSError, MemoryError, OverflowError) as error:
+        raise TraceError(f"{path}: accepted: {accepted}") from error
+    client = columns["client"]
+    good = within(client, (0, MAXIMUM_CLIENTS - 1)) & (client == np.floor(client))
+    wanted = f"whole numbers from 0 to {MAXIMUM_CLIENTS - 1:,}"
+    _require(path, "client", good, client, wanted)
     return columns
+
+
+def _column(path: Path, name: str, column: pa.ChunkedArray) -> FloatArray:
+    numbers = column.cast(pa.float64())
+    values: FloatArray = numbers.to_numpy()
+    null = numbers.is_null().to_numpy()
+    _require(path, name, np.isfinite(values) | null, values, "finite numbers")
+    return values
+
+
+def _require(path: Path, name: str, good: BoolArray, values: FloatArray, accepted: str) -> None:
+    """Raises TraceError with the first row, counted from 0, that is not good."""
+    if not good.all():
+        row = int(np.argmin(good))
+        found = "NaN or null" if np.isnan(values[row]) else f"{values[row]:.15g}"
+        raise TraceError(f"{path}: {name}: row {row} holds {found}, accepted: {accepted}")
+
+
+def _between(bounds: tuple[float, float]) -> str:
+    return f"{bounds[0]:g} to {bounds[1]:g}"

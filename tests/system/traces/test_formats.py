@@ -29,10 +29,16 @@ STATES = """2020-01-02 01:00:00\t50%
 2020-01-02 02:59:60
 """
 
+HEAD = "client,start_s,end_s\n"
+TIMER = {"isSuccess": True, "trace_start": 0, "trace_end": 9, "ready_time": []}
+THERE = {"active": [1], "inactive": [2], "finish_time": 9}
+
 
 def put(path: Path, content: Any) -> Path:
     """A file with the content: JSON, a pickle or text, by its name."""
-    if path.suffix == ".pkl":
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif path.suffix == ".pkl":
         path.write_bytes(pickle.dumps(content))
     elif path.suffix == ".gz":
         path.write_bytes(gzip.compress(content.encode()))
@@ -173,9 +179,89 @@ def test_fedscale(tmp_path: Path) -> None:
     np.testing.assert_allclose(able.uplink_bps, [5648 * 1024])
 
 
+def test_a_table_with_a_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
+    """What a spreadsheet writes is read."""
+    text = "\ufeffclient,start_s,end_s\r\n1,10,20\r\n"
+
+    convert("flash-intervals", put(tmp_path / "i.csv", text.encode()), tmp_path / "i.parquet")
+
+    assert read_intervals(tmp_path / "i.parquet").start_s.tolist() == [10.0]
+
+
+@pytest.mark.parametrize("trace_format", FORMATS)
+def test_a_folder_is_no_trace(tmp_path: Path, trace_format: str) -> None:
+    """One line, whatever the format."""
+    with pytest.raises(TraceError, match=str(tmp_path)):
+        convert(trace_format, tmp_path, tmp_path / "out.parquet")
+
+
+def test_a_table_that_cannot_be_written(tmp_path: Path) -> None:
+    """The path to write is named."""
+    source = put(tmp_path / "i.csv", "client,start_s,end_s\n1,10,20\n")
+
+    with pytest.raises(TraceError, match=r"nowhere/i\.parquet: cannot be written"):
+        convert("flash-intervals", source, tmp_path / "nowhere" / "i.parquet")
+
+
 @pytest.mark.parametrize(
     ("name", "file", "content", "message"),
     [
+        ("flash-states", "x.json", "[" * 100_000, "nested without end"),
+        ("flash-states", "x.json", '{"a": ' + "9" * 5000 + "}", "not JSON: Exceeds the limit"),
+        ("flash-states", "x.json", b"\xff\xfe{\0}\0", "a byte that is not UTF-8 at offset 0"),
+        (
+            "flash-intervals",
+            "x.csv",
+            HEAD + "1000000000000,2,3\n",
+            "client: found 1000000000000 in",
+        ),
+        (
+            "flash-intervals",
+            "x.csv",
+            HEAD + "1.5,2,3\n",
+            "client: found 1.5 in row 0, accepted: who",
+        ),
+        ("flash-intervals", "x.csv", HEAD, "client: found no row"),
+        ("flash-intervals", "x.csv", HEAD + "0,1,2\n0,9,4\n", "1 intervals end before they start"),
+        ("flash-intervals", "x.csv", "x" * 200_000, "not a table: field larger than field limit"),
+        ("flash-intervals", "x.csv", HEAD + "0," + "9" * 200_000, "not a table: field larger than"),
+        ("flash-intervals", "x.csv", HEAD + "0," + "9" * 90_000 + ",3\n", "x.csv:2: accepted: num"),
+        ("flash-intervals", "x.csv", HEAD.encode("utf-16"), "a byte that is not UTF-8 at offset 0"),
+        (
+            "flash-intervals",
+            "x.csv",
+            "client,client,start_s,end_s\n1,1,2,3\n",
+            "the columns client",
+        ),
+        ("flash-intervals", "x.csv", "", "the columns client"),
+        ("flash-intervals", "x.csv.gz", b"\x1f\x8b\x08cut", "an unreadable file"),
+        ("flash-speeds-kib", "x.csv", "up_mean,down_mean\n-1,3\n", "up_mean and down_mean above 0"),
+        ("flhetbench-timers", "x.json", {"1": TIMER | {"trace_end": 10**400}}, "no readable timer"),
+        ("flhetbench-timers", "x.json", {"1": TIMER | {"trace_end": np.inf}}, "holds no phone"),
+        ("flhetbench-resnet", "x.json", [{"ResNet Latency": 10**400}], "for 'ResNet Latency'"),
+        ("flhetbench-resnet", "x.json", [{"ResNet Latency": np.nan}], "for 'ResNet Latency'"),
+        (
+            "mobiperf",
+            "x.json",
+            [{"tcp_speed_results": [10**400]}],
+            "records with tcp_speed_results",
+        ),
+        ("mobiperf", "x.json", [{"tcp_speed_results": [True]}], "records with tcp_speed_results"),
+        (
+            "fedscale-behaviour",
+            "x.pkl",
+            {1: THERE | {"finish_time": float("inf")}},
+            "found inf, acc",
+        ),
+        ("fedscale-behaviour", "x.pkl", {1: THERE | {"finish_time": 10**400}}, "no readable entry"),
+        (
+            "fedscale-behaviour",
+            "x.pkl",
+            {1: THERE | {"finish_time": 1e-9}},
+            "found 1e-09, accepted",
+        ),
+        ("fedscale-capacity", "x.pkl", {1: {"computation": 10**400}}, "no readable entry"),
+        ("fedscale-capacity", "x.pkl", {1: {"computation": 0, "communication": 1}}, "above 0"),
         ("flash-states", "x.json", "[1]", "accepted: a JSON object"),
         ("flash-states", "x.json", "{", "not JSON"),
         ("flash-states", "x.json", {"a": {"messages": 3}}, "holds no user with a readable trace"),
@@ -193,7 +279,7 @@ def test_fedscale(tmp_path: Path) -> None:
             "fedscale-behaviour",
             "x.pkl",
             {1: {"active": [], "inactive": [], "finish_time": 0}},
-            "finish_time must be above 0",
+            "finish_time: found 0, accepted: 1 to 1e+09",
         ),
         ("fedscale-capacity", "x.pkl", {1: {"computation": "x"}}, "client 1: no readable entry"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import sys
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,16 @@ def test_hand_written_programs_are_refused(tmp_path: Path, code: bytes) -> None:
     path.write_bytes(code)
 
     with pytest.raises(TraceError, match="not a pickle of plain data"):
+        read_plain_pickle(path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps limits of memory")
+def test_a_pickle_takes_no_more_memory_than_its_data_can_need(tmp_path: Path) -> None:
+    """A dozen bytes that want a place for 2^28 memorised objects (4 GB) do not get it."""
+    path = tmp_path / "memo.pkl"
+    path.write_bytes(b"\x80\x02]r\xff\xff\xff\x0f.")
+
+    with pytest.raises(TraceError, match="not a pickle of plain data: MemoryError"):
         read_plain_pickle(path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simfl.system.traces.tables import (
+    INTERVALS,
     Capacities,
     TraceError,
     intervals_of,
@@ -112,12 +114,91 @@ def test_wrong_files(tmp_path: Path) -> None:
         "text": "accepted: a Parquet file with the columns client, start_s",
         "columns": "accepted: a Parquet file with the columns client, start_s",
         "empty": "holds no client",
-        "backwards": "1 intervals end before they start",
-        "period": "period_s: must be above 0",
+        "backwards": "end_s: row 0 holds 3, accepted: 0 <= start_s < end_s <= period_s",
+        "period": "period_s: row 0 holds 0, accepted: 1 to 1e\\+09",
     }.items():
         with pytest.raises(TraceError, match=rf"{name}\.parquet: {message}"):
             read_intervals(tmp_path / f"{name}.parquet")
     negative = {"client": [0], "seconds_per_example": [-1.0], "uplink_bps": [1.0]}
     pq.write_table(pa.table({**negative, "downlink_bps": [1.0]}), tmp_path / "negative.parquet")
-    with pytest.raises(TraceError, match="seconds_per_example: must be above 0"):
+    with pytest.raises(TraceError, match="seconds_per_example: row 0 holds -1, accepted: 1e-12 to"):
         read_capacities(tmp_path / "negative.parquet")
+
+
+ROW: dict[str, list[Any]] = {"client": [0], "start_s": [1.0], "end_s": [3.0], "period_s": [9.0]}
+TWO = {"client": [0, 0], "start_s": [1.0, 4.0], "end_s": [3.0, 5.0], "period_s": [9.0, 9.0]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            ROW | {"client": [-1]},
+            "client: row 0 holds -1, accepted: whole numbers from 0 to 999,999",
+        ),
+        (ROW | {"client": [10**12]}, "client: row 0 holds 1000000000000"),
+        (ROW | {"client": pa.array([None], pa.int64())}, "client: row 0 holds NaN or null"),
+        (ROW | {"client": [0.5]}, "client: row 0 holds 0.5"),
+        (ROW | {"client": ["0"]}, "client: found string, accepted: numbers"),
+        (ROW | {"client": [True]}, "client: found bool, accepted: numbers"),
+        (ROW | {"start_s": [np.nan]}, "start_s: row 0 holds NaN"),
+        (ROW | {"start_s": pa.array([None], pa.float64())}, "start_s and end_s, or neither"),
+        (ROW | {"end_s": [np.inf]}, "end_s: row 0 holds inf, accepted: finite"),
+        (ROW | {"end_s": [0.5]}, "end before they start"),
+        (ROW | {"period_s": [np.inf]}, "period_s: row 0 holds inf, accepted: finite"),
+        (ROW | {"period_s": [1e300]}, "period_s: row 0 holds 1e"),
+        (ROW | {"period_s": pa.array([None], pa.float64())}, "period_s: row 0 holds NaN or null"),
+        (TWO | {"period_s": [9.0, 8.0]}, "period_s: row 1 holds 8, accepted: the same period"),
+    ],
+)
+def test_rows_that_cannot_be(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+    """File, column and row are named."""
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+
+    with pytest.raises(TraceError, match=r"rows\.parquet: ") as caught:
+        read_intervals(tmp_path / "rows.parquet")
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("figure", [np.nan, np.inf, 0.0, 1e300])
+@pytest.mark.parametrize("name", ["seconds_per_example", "uplink_bps", "downlink_bps"])
+def test_figures_that_no_device_has(tmp_path: Path, name: str, figure: float) -> None:
+    """A capacity is a finite number, or null where it is not known."""
+    known = {
+        "client": [0],
+        "seconds_per_example": [1.0],
+        "uplink_bps": [1e6],
+        "downlink_bps": [1e6],
+    }
+    table = pa.table(known | {name: pa.array([figure], pa.float64())})
+    pq.write_table(table, tmp_path / "rows.parquet")
+
+    with pytest.raises(TraceError, match=rf"rows\.parquet: {name}: row 0 holds"):
+        read_capacities(tmp_path / "rows.parquet")
+
+
+def test_damaged_tables(tmp_path: Path) -> None:
+    """A folder, a column twice, a file cut short, a page that cannot be unpacked."""
+    whole = tmp_path / "whole.parquet"
+    pq.write_table(pa.table({name: column * 999 for name, column in ROW.items()}), whole)
+    content = whole.read_bytes()
+    names = [*INTERVALS.names, "client"]
+    double = pa.Table.from_arrays([pa.array([1.0])] * len(names), names=names)
+    pq.write_table(double, tmp_path / "double.parquet")
+    (tmp_path / "cut.parquet").write_bytes(content[:-20])
+    (tmp_path / "page.parquet").write_bytes(content[:30] + bytes(60) + content[90:])
+    (tmp_path / "folder.parquet").mkdir()
+
+    for name in ("double", "cut", "page", "folder"):
+        with pytest.raises(TraceError, match=rf"{name}\.parquet: "):
+            read_intervals(tmp_path / f"{name}.parquet")
+
+
+def test_more_rows_than_any_trace_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few bytes can stand for billions of rows: they are counted before they are read."""
+    monkeypatch.setattr("simfl.system.traces.tables.MAXIMUM_ROWS", 1)
+    pq.write_table(pa.table(TWO), tmp_path / "two.parquet")
+
+    with pytest.raises(TraceError, match="found 2 rows, accepted: at most 1"):
+        read_intervals(tmp_path / "two.parquet")
