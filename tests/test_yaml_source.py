@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simfl.yaml_source import read_source
 from simfl.yaml_source.error import ScenarioError, show
-from simfl.yaml_source.text import dump, parse
+from simfl.yaml_source.text import LARGEST_INTEGER, dump, parse
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,11 @@ def test_lines_of_all_key_paths() -> None:
         (b"a: 1\nb: \xff\n", None, "found a byte that is not UTF-8 at offset 8"),
         (b"a: 1\nb: \x07\n", 2, "found the character"),
         (b"a: " + b"[" * 5000, None, "endless nesting"),
+        (b"a: 1\nb: " + b"9" * 400, 2, "b: found '9999"),
+        (b"a: 9223372036854775808\n", 1, "an integer up to 9223372036854775807; larger numbers as"),
+        (b"a: 0x" + b"f" * 400, 1, "a: found '0xfff"),
+        (b"a: " + b"9" * 5000, 1, "a: found '9999"),
+        ("a: 1".encode("utf-16"), None, "found a byte that is not UTF-8 at offset 0"),
         (b"a: *nobody\n", 1, "not valid YAML"),
     ],
 )
@@ -112,7 +117,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
 SCALARS = (
     st.none()
     | st.booleans()
-    | st.integers()
+    | st.integers(-LARGEST_INTEGER, LARGEST_INTEGER)
     | st.floats(allow_nan=False)
     | st.text(st.characters(codec="ascii", min_codepoint=32), max_size=8)
     | st.sampled_from(["1e3", "yes", "null", "0x1F", "2021-01-01", "=", "<<", "ünï", "a\nb"])

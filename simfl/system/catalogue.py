@@ -27,7 +27,7 @@ import simfl.system
 from simfl.system.cost import MissingCost
 from simfl.system.cpu import Processor
 from simfl.system.device import Device, Server
-from simfl.system.fields import build, suggestion
+from simfl.system.fields import build, shown, suggestion
 from simfl.system.link import Link
 from simfl.system.region import Region
 
@@ -181,17 +181,22 @@ class Catalogue:
     def _read(self, name: str) -> Profile:
         path = self._files()[name]
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
             content = yaml.load(text, Loader=_Loader)
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise CatalogueError(f"{path}: an unreadable file ({error.strerror})") from error
+        except RecursionError:
+            raise CatalogueError(f"{path}: nested without end, accepted: a few levels") from None
+        # PyYAML's constructors raise plain errors for what they cannot read ("!!int x", year 0).
+        except (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError) as error:
             raise CatalogueError(_not_yaml(path, error)) from error
         if not isinstance(content, Mapping):
-            found = "an empty file" if content is None else repr(content)
+            found = "an empty file" if content is None else shown(content)
             raise CatalogueError(f"{path}: found {found}, accepted: a mapping")
         values = dict(content)
         kind = values.pop("kind", None)
         if kind not in KINDS:
-            raise CatalogueError(f"{path}: kind: found {kind!r}, accepted: {', '.join(KINDS)}")
+            raise CatalogueError(f"{path}: kind: found {shown(kind)}, accepted: {', '.join(KINDS)}")
         sources, unverified = values.pop("sources", {}), values.pop("unverified", [])
         if not isinstance(sources, Mapping) or not isinstance(unverified, list):
             raise CatalogueError(f"{path}: sources is a mapping, unverified a list of fields")
@@ -226,7 +231,19 @@ def _not_yaml(path: Path, error: Exception) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which 7e-29 is a number (YAML 1.1 wants 7.0e-29) and a repeated key is an error."""
+    """YAML in which 7e-29 is a number (YAML 1.1 wants 7.0e-29) and a repeated key is an error.
+
+    Aliases are errors too: a few of them can stand for billions of values.
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """The next node, which must not be an alias."""
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(
+                None, None, f"found the alias *{event.anchor}, accepted: values", event.start_mark
+            )
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """A mapping whose keys are all different."""

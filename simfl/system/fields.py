@@ -61,7 +61,7 @@ def _checked(annotation: Any, value: Any, name: str) -> Any:
     kind, constraints = _split(annotation)
     converted = _converted(kind, value, name)
     if converted is _REFUSED or not all(_holds(rule, converted) for rule in constraints):
-        raise FieldError(f"{name}: found {value!r}, accepted: {_wanted(annotation)}")
+        raise FieldError(f"{name}: found {shown(value)}, accepted: {_wanted(annotation)}")
     return converted
 
 
@@ -83,11 +83,25 @@ def _converted(kind: Any, value: Any, name: str) -> Any:
     if is_dataclass(kind) and isinstance(kind, type):
         return _nested(kind, value, name)
     if kind is float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return float(value) if is_number and math.isfinite(value) else _REFUSED
-    if kind is int and isinstance(value, bool):
+        return _as_float(value)
+    if kind is int and (isinstance(value, bool) or not _fits_int64(value)):
         return _REFUSED
     return value if isinstance(value, kind) else _REFUSED
+
+
+def _as_float(value: Any) -> Any:
+    """A finite number as float; an integer beyond a float's range is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _REFUSED
+    try:
+        number = float(value)
+    except OverflowError:
+        return _REFUSED
+    return number if math.isfinite(number) else _REFUSED
+
+
+def _fits_int64(value: Any) -> bool:
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
 def _nested(kind: type[T], value: Any, name: str) -> T | object:
@@ -124,6 +138,14 @@ def _holds(rule: str, value: Any) -> bool:
         return True
     symbol, bound = rule.split()
     return _OPERATORS[symbol](value, float(bound))
+
+
+def shown(value: Any) -> str:
+    """`value` as a short piece of one-line text, for an error message."""
+    # Python refuses to write integers of more than 4,300 digits.
+    is_huge = isinstance(value, int) and value.bit_length() > 14_000
+    text = "an integer of thousands of digits" if is_huge else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _wanted(annotation: Any) -> str:

@@ -19,6 +19,9 @@ Key = str | int
 MAXIMUM_NODES = 200_000
 """More values than any scenario has: stops aliases of aliases from filling the memory."""
 
+LARGEST_INTEGER = 2**63 - 1
+"""What tables and tensors can hold."""
+
 
 def parse(text: str, file: str, key: str = "") -> tuple[Any, dict[tuple[Key, ...], int]]:
     """The value of one YAML document and the line of every key path in it.
@@ -108,9 +111,15 @@ class _Construction:
                 case "bool":
                     return {"true": True, "false": False}[text.lower()]
                 case "int":
-                    return int(text, 16) if "x" in text else int(text)
+                    number = int(text, 16) if "x" in text else int(text)
+                    if abs(number) <= LARGEST_INTEGER:
+                        return number
+                    accepted = f"an integer up to {LARGEST_INTEGER}; larger numbers as 1e20"
+                    raise self.error(node, path, show(text), accepted)
                 case "float":
                     return float(re.sub(r"\.(?=inf|nan)", "", text.lower()))
+        except ScenarioError:
+            raise
         except (KeyError, ValueError):
             raise self.error(node, path, show(text), f"a value of the tag {kind}") from None
         raise self.error(node, path, f"the tag {node.tag}", "plain YAML without tags")

@@ -268,6 +268,51 @@ def test_wrong_files(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"kind: " + b"[" * 5000, "nested without end, accepted: a few levels"),
+        (BOARD.encode("utf-16"), "not valid YAML"),
+        (b"kind: \0", "not valid YAML"),
+        (b"kind: &a [*a]", r"board\.yaml:1: not valid YAML: found the alias \*a"),
+        (b"kind: " + b"9" * 5000, "not valid YAML: Exceeds the limit"),
+        (b"kind: !!int x", "not valid YAML: invalid literal"),
+        (b"kind: !!bool x", "not valid YAML"),
+        (b"kind: 2021-99-99", "not valid YAML: month must be"),
+        (b"kind: " + b"x" * 5000, "kind: found 'x{76}[.]{3}, accepted"),
+        (
+            BOARD.replace("power_idle_w: 1", "power_idle_w: 1" + "0" * 400).encode(),
+            "power_idle_w: ",
+        ),
+        (BOARD.replace("cores: 4", "cores: 0x" + "f" * 5000).encode(), "board.yaml: processor"),
+    ],
+)
+def test_files_that_are_no_profile(tmp_path: Path, content: bytes, message: str) -> None:
+    """Depth, encodings, aliases, numbers of hundreds of digits: one short line with the file."""
+    (tmp_path / "board.yaml").write_bytes(content)
+
+    with pytest.raises(CatalogueError, match=message) as caught:
+        Catalogue([tmp_path]).device("board")
+
+    assert str(tmp_path / "board.yaml") in str(caught.value)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+
+
+def test_a_folder_is_no_profile(tmp_path: Path) -> None:
+    """It cannot be read, which is said with its name."""
+    (tmp_path / "board.yaml").mkdir()
+
+    with pytest.raises(CatalogueError, match=r"board\.yaml: an unreadable file"):
+        Catalogue([tmp_path]).device("board")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_profile(tmp_path: Path) -> None:
+    """Editors that write one do not break the file."""
+    (tmp_path / "board.yaml").write_text("\ufeff# A board.\n" + BOARD.lstrip(), encoding="utf-8")
+
+    assert Catalogue([tmp_path]).profile("device", "board").about == "A board"
+
+
 @pytest.mark.parametrize("text", ["", "- 1\n", "kind: link\nlink: {name: fixed_rate}\nmtu: 3\n"])
 def test_wrong_link_files(tmp_path: Path, text: str) -> None:
     """An empty file, a list and a stray key are refused."""
