@@ -44,6 +44,9 @@ A scenario is a YAML file. A *part* is named by `name`, beside its own keys, or 
 where its defaults will do: `model: linear` is `model: {name: linear}`. A name with a colon is an
 import path, `file.py:Class` (relative to the scenario file) or `package.module:Class`; see
 [plugins.md](plugins.md). Units are part of a key's name. Numbers may be written as `7e-29`.
+Beside the bounds below, none but 0 is smaller than 1e-60 in size and none larger than 1e30; seconds
+are at most 1e10 (317 years), hertz lie between 1e-3 and 1e15, decibels are at most 1e3. Simulated
+time ends at 1e11 s.
 
 Any key can be overridden on the command line, by its dotted path: `--set stop.versions=5`.
 `simfl validate FILE --resolved` prints a scenario with every default filled in.

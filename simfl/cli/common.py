@@ -41,7 +41,7 @@ NAMED = (
         BAD_INPUT,
     )
     | dict.fromkeys(("Diverged", "StandaloneDiverged"), DIVERGED)
-    | dict.fromkeys(("Stalled", "RunFailed", "UtilityNotPositive"), FAILED)
+    | dict.fromkeys(("Stalled", "RunFailed", "UnusableAvailability", "UtilityNotPositive"), FAILED)
 )
 
 _OF_THE_PATH = {

@@ -10,6 +10,7 @@ import simpy
 from simfl.protocols.clock import Clock
 from simfl.protocols.crossing import Bearer
 from simfl.protocols.drains import Drains
+from simfl.system.availability.base import MOST_PAUSES
 from simfl.system.presence import CAUSES, Mishap, Presence
 
 UNAVAILABLE, EMPTY = CAUSES.index("unavailable"), CAUSES.index("battery_empty")
@@ -31,6 +32,7 @@ class Attendance(Bearer):
         tell: Callable[[Mishap], None],
     ) -> None:
         self.stage = 0
+        self._departures = 0
         self._client = client
         self._presence = presence
         self._drains = drains
@@ -52,6 +54,9 @@ class Attendance(Bearer):
         pause = self._presence.pause(self._client, now_s, self.stage)
         if not pause.goes_on:
             raise simpy.Interrupt(UNAVAILABLE)
+        self._departures += 1
+        if self._departures > MOST_PAUSES:
+            raise self._presence.restless(self._client, now_s)
         if pause.lasts_s > 0:
             self._tell(pause)
             yield self._clock.until(now_s + pause.lasts_s)

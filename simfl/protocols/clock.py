@@ -11,6 +11,8 @@ from typing import Any
 import simpy
 from simpy.events import EventPriority
 
+from simfl.limits import LATEST_S
+
 Process = Generator[simpy.Event, Any, Any]
 
 
@@ -21,7 +23,7 @@ _END_OF_RUN = EventPriority(2_000_000)
 
 
 class Stalled(RuntimeError):
-    """No event can happen any more, yet the run is not finished."""
+    """Nothing can happen any more that would finish the run, or it happens at no time at all."""
 
 
 class _Until(float):
@@ -62,11 +64,11 @@ class Clock:
     def until(self, time_s: float) -> simpy.Event:
         """An event at exactly `time_s`, not a rounding error beside it; now, if that is over.
 
-        Rows computed ahead and the clock agree bit for bit. Raises ValueError for a time that is no
+        Rows computed ahead and the clock agree bit for bit. Raises `Stalled` for a time that is no
         finite number, such as the end of a turn whose cost is NaN.
         """
         if not math.isfinite(time_s):
-            raise ValueError(f"an appointment needs a finite time, found {time_s} s")
+            raise self._stalled(f"an appointment needs a finite time, found {time_s} s; ")
         return self.env.timeout(_Until(max(time_s, self.now_s), self.now_s))
 
     def settled(self) -> simpy.Event:
@@ -97,7 +99,7 @@ class Clock:
         """Run until `finished`, or to `limit_s`, and all else that happens at that moment.
 
         The value of `finished`, None at the limit. Raises `Stalled`, naming every wait, once
-        nothing can happen any more: a limit that lies ahead is no event.
+        nothing can happen any more, or not before `LATEST_S`: a limit that lies ahead is no event.
         """
 
         def to_the_end_of_the_moment() -> Process:
@@ -110,16 +112,20 @@ class Clock:
         while not ended.processed:
             next_s = self.env.peek()
             if next_s == math.inf:
-                waits = "; ".join(text for text, _ in self._waits.values())
-                reason = waits or "nothing is waited for"
-                raise Stalled(f"stalled at {self.now_s:g} s: {reason}")
+                raise self._stalled()
             if limit_s is not None and next_s > limit_s:
                 return self.env.run(until=self.until(limit_s))
+            if next_s > LATEST_S:
+                raise self._stalled(f"nothing happens before {next_s:g} s; ")
             self.env.step()
         outcome: Any = ended.value
         if not ended.ok:
             raise outcome
         return outcome
+
+    def _stalled(self, why: str = "") -> Stalled:
+        waits = "; ".join(dict.fromkeys(text for text, _ in self._waits.values()))
+        return Stalled(f"stalled at {self.now_s:g} s: {why}{waits or 'nothing is waited for'}")
 
 
 def _defuse(event: simpy.Event) -> None:

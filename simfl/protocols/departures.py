@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from simfl.eventlog import EventLog
 from simfl.eventrows import join_rows
-from simfl.protocols.clock import Clock
+from simfl.limits import LATEST_S
+from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.course import Course
 from simfl.protocols.drains import Drains
 from simfl.protocols.errands import Errand, Errands
@@ -105,7 +106,7 @@ class Departures:
 
         `received(places)` learns who gets its message, `computed(places, times_s)` when
         computations end (inf: they never do), before they do. Raises ValueError for a client still
-        under way.
+        under way, and `Stalled` for a turn that would not end before simulated time does.
         """
         now_s, clients = self._clock.now_s, orders.clients
         busy = clients[self.free_s(clients) > now_s]
@@ -123,6 +124,7 @@ class Departures:
             orders.edge,
             radio_idle_s,
         )
+        self._check_ends(clients, plan)
         self._log.advance(now_s)
         if self.shared:
             return self._by_stages(orders, plan, radio_idle_s, received, computed)
@@ -192,6 +194,18 @@ class Departures:
         if self._presence.charge is not None:
             off = self._presence.charge.settle(self._resting.waiting(now_s), now_s)
             self._log.add(self._resting.until_now(off))
+
+    def _check_ends(self, clients: IntArray, plan: TurnPlan) -> None:
+        stages_s = np.stack([plan.download_s, plan.compute_s, plan.upload_s])
+        endless = np.flatnonzero(~(self._clock.now_s + stages_s.sum(axis=0) <= LATEST_S))
+        if endless.size:
+            first = endless[0]
+            download_s, compute_s, upload_s = stages_s[:, first].tolist()
+            raise Stalled(
+                f"stalled at {self._clock.now_s:g} s: a turn of client {clients[first]} would take"
+                f" {download_s:g} s to download, {compute_s:g} s to compute and {upload_s:g} s to"
+                " upload; what are the population's rates, clock frequencies and spreads?"
+            )
 
     def _booked(
         self, orders: Orders, plan: TurnPlan, received: Received, computed: Computed

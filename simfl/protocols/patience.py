@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.limits import SHORTEST_S
+
 FloatArray = NDArray[np.float64]
 
 
@@ -24,12 +26,12 @@ class Patience:
 
     deadline_s: Annotated[
         float | None,
-        "> 0",
+        SHORTEST_S,
         "seconds from dispatch to the close of a round, and for which an edge server waits for the"
         " first of its clients to come; null waits",
     ] = None
     over_selection: Annotated[
-        float, ">= 1", "how many times more clients are selected than are waited for"
+        float, ">= 1", "<= 1e6", "how many times more clients are selected than are waited for"
     ] = 1.0
     late: Annotated[
         Literal["drop", "carry_over"], "what becomes of updates that come after the close"

@@ -15,7 +15,7 @@ from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.departures import Departures
 from simfl.protocols.observations import Observations
 from simfl.protocols.queries import Queries
-from simfl.protocols.servers import Servers
+from simfl.protocols.servers import MOST_FAILURES, Servers
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
@@ -23,6 +23,9 @@ from simfl.streams import Streams
 from simfl.system.presence import Presence
 
 IntArray = NDArray[np.int64]
+
+MOST_GIVEN_UP = 50_000
+"""Rounds in a row to which nobody comes: a night and more of ten edge servers' seconds."""
 
 
 class Selecting:
@@ -51,6 +54,9 @@ class Selecting:
         self._clock = clock
         self._memory: dict[int, Any] = {}
         self._count: dict[int, int] = {}
+        # Per tier: how often in a row nobody was there when somebody was to come, and when last.
+        self._in_vain: dict[int, tuple[int, float]] = {}
+        self._given_up = 0
 
     def choose(
         self,
@@ -91,15 +97,26 @@ class Selecting:
         """Those of `players` that are there, as soon as there are any; none after `wait_s`."""
         who = "the server" if edge is None else f"edge-{edge}"
         gives_up_s = np.inf if wait_s is None else self._clock.now_s + wait_s
+        tier = -1 if edge is None else edge
         while True:
             now_s = self._clock.now_s
             free_s = self._departures.free_s(players)  # later: stragglers of closed rounds
             there = self._presence.there(players, now_s) & (free_s <= now_s)
             if there.any():
+                self._in_vain.pop(tier, None)
+                self._given_up = 0
                 return players[there]
             if now_s >= gives_up_s:
                 if not self._presence.anybody(now_s):
                     raise Stalled(f"stalled at {now_s:g} s: no client will ever be available")
+                self._given_up += 1
+                if self._given_up > MOST_GIVEN_UP:
+                    raise Stalled(
+                        f"stalled at {now_s:g} s: {MOST_GIVEN_UP:,} rounds in a row were given up"
+                        f" because nobody came within {wait_s:g} s; what are the protocol's"
+                        " patience.deadline_s and the population's availability"
+                        f" ({self._presence.told_by})?"
+                    )
                 return players[:0]
             later_s = np.maximum(self._presence.next_s(players, now_s), free_s)
             # A model may round at its boundary: time moves on by at least the last bit.
@@ -109,3 +126,19 @@ class Selecting:
                 alarm = [self._clock.until(alarm_s)] if alarm_s < np.inf else []
                 yield self._clock.env.any_of([self._departures.freed, *alarm])
             self._servers.check(edge)
+            if next_s <= self._clock.now_s:
+                self._looked(tier, f"{who} waits for one of {players.size} clients")
+
+    def _looked(self, tier: int, waits: str) -> None:
+        """Somebody was to come by now; raises `Stalled` if nobody ever is there."""
+        now_s = self._clock.now_s
+        count, last_s = self._in_vain.get(tier, (0, -np.inf))
+        if last_s == now_s:  # several processes of one server look at the same moment
+            return
+        self._in_vain[tier] = count + 1, now_s
+        if count + 1 > MOST_FAILURES:
+            raise Stalled(
+                f"stalled at {now_s:g} s: {waits}, and none was there {MOST_FAILURES} times in a"
+                " row when one was to come; what are the population's availability"
+                f" ({self._presence.told_by}), faults and batteries?"
+            )

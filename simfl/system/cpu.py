@@ -121,7 +121,7 @@ class Cpu(Processor):
     kappa: Annotated[float | None, ">= 0", "W/Hz^exponent per core: power is kappa f^exponent"] = (
         None
     )
-    exponent: Annotated[float, ">= 1", "of the frequency in the dynamic power"] = 3.0
+    exponent: Annotated[float, ">= 1", "<= 10", "of the frequency in the dynamic power"] = 3.0
     power_static_w: Annotated[float, ">= 0", "per core, beyond idle power, while busy"] = 0.0
     power_table: Annotated[
         tuple[tuple[float, float], ...] | None,

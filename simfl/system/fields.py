@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from simfl.limits import refusal
+
 T = TypeVar("T")
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -62,6 +64,9 @@ def _checked(annotation: Any, value: Any, name: str) -> Any:
     converted = _converted(kind, value, name)
     if converted is _REFUSED or not all(_holds(rule, converted) for rule in constraints):
         raise FieldError(f"{name}: found {shown(value)}, accepted: {_wanted(annotation)}")
+    beyond = refusal(name, converted)
+    if beyond is not None:
+        raise FieldError(f"{name}: {beyond}")
     return converted
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from simfl.limits import MOST_S
 from simfl.system.cost import IntArray
 
 
@@ -26,6 +27,15 @@ class MessageLoss:
     timeout_s: Annotated[float, ">= 0", "until the first repetition"] = 1.0
     attempts_max: Annotated[int, ">= 1", "<= 100", "how often a message is sent at most"] = 4
     backoff: Annotated[float, ">= 1", "<= 10", "factor on the next wait"] = 2.0
+
+    def __post_init__(self) -> None:
+        longest_s = self.wait_s(self.attempts_max)
+        if longest_s > MOST_S:
+            raise ValueError(
+                f"timeout_s: found {self.timeout_s:g}, but after {self.attempts_max} attempts a"
+                f" sender waits {longest_s:g} s, accepted: at most {MOST_S:g}; lower timeout_s,"
+                " backoff or attempts_max"
+            )
 
     def attempts(
         self, loss_probability: ArrayLike, uniform: ArrayLike

@@ -22,9 +22,10 @@ from typing import Literal
 import numpy as np
 
 from simfl.streams import Streams
-from simfl.system.availability.base import Availability
+from simfl.system.availability.base import MOST_PAUSES, Availability, UnusableAvailability
 from simfl.system.battery import Batteries, BoolArray
 from simfl.system.charge import Charge
+from simfl.system.checked_availability import CheckedAvailability
 from simfl.system.cost import FloatArray, IntArray
 from simfl.system.failures import Failures
 from simfl.system.turn_plan import TurnPlan
@@ -79,13 +80,18 @@ class Presence:
         idle_w: FloatArray,
         streams: Streams,
     ) -> None:
-        self._availability = availability
+        self._availability = CheckedAvailability(availability)
         self._leaving = leaving
         self._failures = failures
         self.charge = None if batteries is None else Charge(batteries, idle_w)
         self._num_clients = idle_w.size
         self._streams = streams
         self._untroubled = leaving == "ignore" and failures.never and batteries is None
+
+    @property
+    def told_by(self) -> str:
+        """The class that says who is available."""
+        return self._availability.name
 
     def there(self, clients: IntArray, now_s: float) -> BoolArray:
         """Which clients could begin a turn now, were they free."""
@@ -254,12 +260,16 @@ class Presence:
     ) -> tuple[float, float]:
         """Add a client's absences to its stages; when it leaves never to come back, and next."""
         at_s = leaves_s = now_s
+        departures = 0
         for stage, lasts_s in enumerate(stages_s.tolist()):
             begun_s, left_s = at_s, lasts_s
             while True:
                 leaves_s = self._leaves_s(client, at_s)
                 if at_s + left_s <= leaves_s:
                     break
+                departures += 1
+                if departures > MOST_PAUSES:
+                    raise self.restless(client, leaves_s)
                 left_s -= leaves_s - at_s
                 away_s = self._away_s(client, "unavailable", leaves_s)
                 if away_s == np.inf:
@@ -272,6 +282,13 @@ class Presence:
             at_s += left_s
             stages_s[stage] = at_s - begun_s
         return np.inf, leaves_s
+
+    def restless(self, client: int, time_s: float) -> UnusableAvailability:
+        """The error of a client that has left more than `MOST_PAUSES` times in one turn."""
+        return UnusableAvailability(
+            f"client {client} has left {MOST_PAUSES:,} times in one turn by {time_s:g} s, says"
+            f" {self.told_by}; what is the population's availability?"
+        )
 
     def _leaves_s(self, client: int, at_s: float) -> float:
         """When a client that is there at `at_s` leaves."""

@@ -13,7 +13,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, Required, Union
 
@@ -27,6 +27,8 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 from typing_extensions import TypedDict
+
+from simfl.limits import refusal
 
 BOUNDS = {">=": "ge", "<=": "le", ">": "gt", "<": "lt"}
 """Operators of metadata strings, the longer ones first, and pydantic's names for them."""
@@ -105,7 +107,11 @@ def _shape(target: type, supplied: Collection[str]) -> Any:
     fields: dict[str, Any] = {}
     for one in known:
         extra = {} if one.default is REQUIRED else {"default": plain(one.default)}
-        checked: Any = Annotated[_checked(one.annotation, {}), Field(json_schema_extra=extra)]
+        checked: Any = Annotated[
+            _checked(one.annotation, {}),
+            AfterValidator(partial(_within_limits, one.name)),
+            Field(json_schema_extra=extra),
+        ]
         is_needed = one.default is REQUIRED and one.name not in supplied
         fields[one.name] = Required[checked] if is_needed else NotRequired[checked]
     make: Any = TypedDict
@@ -149,6 +155,13 @@ def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
         checked_arguments = tuple(one if one is ... else _checked(one, bounds) for one in arguments)
         return types.GenericAlias(origin, checked_arguments)
     return annotation
+
+
+def _within_limits(key: str, value: Any) -> Any:
+    reason = refusal(key, value)
+    if reason is not None:
+        raise ValueError(reason)
+    return value
 
 
 def _from_scenario(text: str, info: ValidationInfo) -> Path:

@@ -35,14 +35,18 @@ _BELOW_ASSEMBLY = (
     f"accounts eventlog journal registry results runfolder {_FRAME}"
 )
 
+_READERS = _room(f"limits {_FRAME}", "pydantic pydantic_core typing_extensions yaml")
+
 ROOMS = {
-    "system": _room("", "simpy numpy"),
+    # How large numbers may be: for who reads them, and for whose clock must bear them.
+    "limits": _room(),
+    "system": _room("limits", "simpy numpy"),
     "learning": _room("", "torch torchvision numpy sklearn threadpoolctl"),
     "decisions": _room("", "numpy scipy sklearn"),
     # What sparse messages weigh is a formula, the same one for codecs and for submodels.
     "algorithms": _room("learning decisions system.codecs.sparse", "torch numpy scipy"),
     "protocols": _room(
-        "system learning decisions algorithms.base accounts eventlog eventrows journal",
+        "limits system learning decisions algorithms.base accounts eventlog eventrows journal",
         "simpy numpy",
     ),
     # What was split off the log's own file may be used where the log may: its books (accounts) by
@@ -60,7 +64,7 @@ ROOMS = {
     "eventlog": _room("accounts eventrows files", "pyarrow pandas numpy"),
     "journal": _room("files", "safetensors numpy"),
     "streams": _room("", "numpy"),
-    **dict.fromkeys(_FRAME.split(), _room(_FRAME, "pydantic pydantic_core typing_extensions yaml")),
+    **dict.fromkeys(_FRAME.split(), _READERS),
     "registry": _room(_FRAME, "pydantic"),
     "runfolder": _room("eventlog files replay yaml_source", "pyarrow pandas"),
     "run_files": _room("eventlog files replay runfolder", "filelock"),

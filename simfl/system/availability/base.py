@@ -11,6 +11,15 @@ from simfl.streams import FloatArray, Streams
 
 IntArray = NDArray[np.int64]
 
+MOST_CHANGES = 100_000
+"""Of one client between two questions about it: beyond, nobody waits for the answer."""
+MOST_PAUSES = 30_000
+"""Of one turn, likewise."""
+
+
+class UnusableAvailability(ValueError):
+    """What is said of who is there cannot be, or changes too often to be followed."""
+
 
 class Availability(ABC):
     """Says which clients are there at a moment, and for how long.

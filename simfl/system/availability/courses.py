@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.streams import FloatArray, Streams
-from simfl.system.availability.base import IntArray
+from simfl.system.availability.base import MOST_CHANGES, IntArray, UnusableAvailability
 from simfl.system.availability.diurnal import Diurnal
 from simfl.system.availability.sojourn import Sojourn
 
@@ -39,15 +39,26 @@ class Courses:
         self._start_s, self._end_s, self._absent_mean_s = np.empty((3, 0))
 
     def at(self, clients: IntArray, time_s: float) -> tuple[BoolArray, FloatArray]:
-        """Whether each client is there at `time_s`, and when the sojourn that it is in ends."""
+        """Whether each client is there at `time_s`, and when the sojourn that it is in ends.
+
+        Raises UnusableAvailability where too many sojourns lie between two questions.
+        """
         rows = self._rows(clients)
         passed = rows[self._start_s[rows] > time_s]
         if passed.size:
             self._begin(passed)
         over = np.unique(rows[self._end_s[rows] <= time_s])
-        while over.size:
+        for _ in range(MOST_CHANGES):
+            if not over.size:
+                break
             self._advance(over)
             over = over[self._end_s[over] <= time_s]
+        else:
+            raise UnusableAvailability(
+                f"{self._component}: at {time_s:g} s number {self._client[over[0]]} has changed"
+                f" {MOST_CHANGES:,} times since it was last asked about, with sojourns of"
+                f" {self._present.mean_s:g} s and {self._absent_mean_s[over[0]]:g} s on average"
+            )
         return self._is_present[rows], self._end_s[rows]
 
     def _rows(self, clients: IntArray) -> IntArray:

@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.limits import SHORTEST_S
 from simfl.streams import FloatArray, Streams
 from simfl.system.availability.base import Availability, IntArray
 from simfl.system.topology import evenly_spread
@@ -23,7 +24,7 @@ class DailyAbsence(Availability):
     share: Annotated[float, ">= 0", "<= 1", "of the clients that are away"] = 0.5
     from_s: Annotated[float, ">= 0", "when they leave, seconds after midnight"] = 43200.0
     to_s: Annotated[float, "> 0", "when they are back, seconds after midnight"] = 46800.0
-    period_s: Annotated[float, "> 0", "after which it happens again"] = 86400.0
+    period_s: Annotated[float, SHORTEST_S, "after which it happens again"] = 86400.0
 
     def __post_init__(self) -> None:
         if not self.from_s < self.to_s <= self.period_s:

@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.limits import SHORTEST_S
 from simfl.streams import FloatArray
 
 _TOLERANCE_S = 1e-6
@@ -26,7 +27,7 @@ class Diurnal:
 
     swing: Annotated[float, ">= 0", "< 1", "0 is no difference between hours"] = 0.37
     peak_s: Annotated[float, "time of day of the highest rate, seconds after midnight"] = 14400.0
-    period_s: Annotated[float, "> 0"] = 86400.0
+    period_s: Annotated[float, SHORTEST_S] = 86400.0
 
     def elapsed(self, time_s: ArrayLike) -> FloatArray:
         """H(t), the integral of h from a fixed origin: how much time has passed at rate h."""

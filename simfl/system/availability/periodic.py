@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.limits import SHORTEST_S
 from simfl.streams import FloatArray, Streams
 from simfl.system.availability.base import Availability, IntArray
 
@@ -16,8 +17,8 @@ from simfl.system.availability.base import Availability, IntArray
 class Periodic(Availability):
     """On for the first `share` of every period; each client's phase is drawn uniformly."""
 
-    period_s: Annotated[float, "> 0", "from one return to the next"] = 86400.0
-    share: Annotated[float, "> 0", "<= 1", "of the period in which a client is available"] = 0.3
+    period_s: Annotated[float, SHORTEST_S, "from one return to the next"] = 86400.0
+    share: Annotated[float, ">= 1e-6", "<= 1", "of the period in which a client is available"] = 0.3
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
         """Whether the client's own clock stands in its first `share`."""

@@ -43,7 +43,8 @@ class Renewal(Availability):
     absent: Annotated[Sojourn, "how long a client is away"] = PHONES_ABSENT
     share_beta: Annotated[
         tuple[float, float] | None,
-        "> 0",
+        ">= 0.05",
+        "<= 1e6",
         "a and b of the Beta law of the clients' own availabilities; absences are as long as that"
         " takes, whatever absent.mean_s",
     ] = None

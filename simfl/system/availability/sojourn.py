@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.limits import SHORTEST_S
 from simfl.streams import FloatArray, Streams
 
 
@@ -25,11 +26,13 @@ class Sojourn:
     ones. Shape 1 is the exponential.
     """
 
-    mean_s: Annotated[float, "> 0", "mean duration, seconds"]
+    mean_s: Annotated[float, SHORTEST_S, "mean duration, seconds"]
     law: Annotated[Literal["exponential", "weibull", "lognormal"], "of the durations"] = (
         "exponential"
     )
-    shape: Annotated[float, "> 0", "k of the Weibull law, sigma of the lognormal"] = 1.0
+    shape: Annotated[float, ">= 0.05", "<= 10", "k of the Weibull law, sigma of the lognormal"] = (
+        1.0
+    )
 
     def __post_init__(self) -> None:
         if self.law == "exponential" and self.shape != 1.0:

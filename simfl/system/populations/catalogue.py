@@ -64,9 +64,14 @@ class CatalogueMix(Population):
     compute_noise: Annotated[float, ">= 0", "<= 10", "from turn to turn, of compute times"] = 0.0
     transfer_noise: Annotated[float, ">= 0", "<= 10", "from turn to turn, of transfer times"] = 0.0
     straggler_mean: Annotated[
-        float, ">= 0", "mean of an exponential part of compute times, in multiples of the plain one"
+        float,
+        ">= 0",
+        "<= 1e6",
+        "mean of an exponential part of compute times, in multiples of the plain one",
     ] = 0.0
-    straggler_shift: Annotated[float, ">= 0", "what the exponential part is added to"] = 1.0
+    straggler_shift: Annotated[float, ">= 0", "<= 1e6", "what the exponential part is added to"] = (
+        1.0
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
