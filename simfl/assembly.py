@@ -6,6 +6,7 @@ is written, with the file, line and key of the section to blame.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Mapping
@@ -41,13 +42,16 @@ from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.vision import augmentation, check_augmentation
 from simfl.lineage import numeric_platform, root_key
+from simfl.plain import to_json
 from simfl.prelude import check_contributions, contributions_needed, standalone_scenario
 from simfl.protocols.observations import association_view
 from simfl.scenario import Keys, Scenario
 from simfl.simulation import TRAINERS, Options, Simulation, digest
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
+from simfl.system.sound_world import sound_world
 from simfl.system.world import World
+from simfl.trials import check_answers, check_costs
 from simfl.yaml_source import KeyPath, Source, blame
 
 IntArray = NDArray[np.int64]
@@ -112,7 +116,8 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     network = _network(scenario, parts[("model",)], shards.data, device)
     check_stop(scenario, algorithm, network)
     with blame(scenario.where("population")):
-        _check_costs(world, network)
+        check_costs(world, network)
+    check_answers(scenario, parts, world, network)
     check_needs(scenario, algorithm, network)
     check_batches(scenario, algorithm, network, shards.num_examples)
     check_contributions(scenario, world.num_clients)
@@ -194,29 +199,23 @@ def _associate(
     """
     if not parts[("protocol",)].hierarchical:
         return world.home_edge, {}
-    with blame(scenario.where("decisions", "association")):
+    rule = parts[("decisions", "association")]
+    with blame(scenario.where("decisions", "association"), rule):
         view = association_view(world, shards.num_examples, shards.label_counts)
         rng = streams.generator("association")
-        decided, detail = parts[("decisions", "association")].decide(view, rng)
-        edge: IntArray = np.asarray(decided)
+        decided, given = rule.decide(view, rng)
+        edge: IntArray = np.array(decided)
         whole = np.issubdtype(edge.dtype, np.integer) and edge.shape == (world.num_clients,)
         if not whole or edge.min() < 0 or edge.max() >= world.num_edges:
             raise ValueError(
                 f"an association gives each of {world.num_clients} clients an edge server from 0"
                 f" to {world.num_edges - 1}"
             )
+        detail = json.loads(to_json(dict(given)))
     js_home = mean_js(view.label_counts, view.home_edge)
     js = mean_js(view.label_counts, edge)
     edges = {"edges": edge.tolist(), "home_edges": view.home_edge.tolist()}
     return edge, {**edges, "js_home": js_home, "js": js, **detail}
-
-
-def _check_costs(world: World, network: Network) -> None:
-    """Raise `MissingCost` now for a device or server that cannot say what its work would cost."""
-    one_of_each = np.unique(world.device_index, return_index=True)[1]
-    world.cycles(one_of_each, np.ones(one_of_each.size), network.forward_flops)
-    for tier in ("edge", "cloud"):
-        world.aggregate(tier, 1.0, 1.0)
 
 
 def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> World:
@@ -227,7 +226,8 @@ def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> W
     population = parts[("population",)]
     with blame(scenario.where("population"), population):
         catalogue = Catalogue((), scenario.base_dir, resolve)
-        world: World = population.build(streams, catalogue)
+        built = population.build(streams, catalogue)
+        world = sound_world(population, built, population.clients, population.edges)
         return replace(
             world,
             message_loss=population.message_loss,

@@ -14,6 +14,7 @@ from simfl.algorithms.base import Algorithm
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.decisions.sampling import CountedSelection
 from simfl.learning.network import Network
+from simfl.learning.parameters import all_finite
 from simfl.measures.base import ModelMeasure
 from simfl.protocols.base import Protocol
 from simfl.scenario import Keys, Scenario
@@ -200,11 +201,22 @@ def check_model(network: Network, outputs: int) -> None:
     examples = torch.zeros(2, *network.input_shape, dtype=network.dtype, device=network.device)
     shape = tuple(network.input_shape)
     try:
-        with torch.no_grad():
-            found, _ = network.call(network.initial(0), examples, training=False)
-    except Exception as error:  # the user's module may raise anything
-        cause = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        weights, kept = network.initial(0), network.initial(0)
+        with torch.no_grad(), torch.random.fork_rng(devices=()):
+            given, _ = network.call(weights, examples, training=False)
+            network.call(weights, examples, training=True)
+    except (Exception, SystemExit) as error:  # the user's module may raise anything, or leave
+        cause = f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}"
         raise ValueError(f"examples of shape {shape} do not pass through: {cause}") from error
+    for name, tensor in weights.items():
+        if not all_finite({name: kept[name]}):
+            raise ValueError(f"its initial weights {name} are not finite")
+        if not torch.equal(tensor, kept[name]):
+            raise ValueError(f"its forward pass changes its weights {name} in place")
+    found: Any = given
+    if not isinstance(found, torch.Tensor) or found.dtype != network.dtype:
+        kind = getattr(found, "dtype", type(found).__name__)
+        raise ValueError(f"gives {kind}, accepted: a tensor of {network.dtype}")
     wanted = (2, outputs)
     if tuple(found.shape) != wanted:
         raise ValueError(

@@ -6,11 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from simfl.contract import misbehaves
 from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.datasets.sound import require_sound
 from simfl.learning.datasets.stratified import stratified_split
@@ -78,6 +80,8 @@ def deal(
         if learns and sizes is not None:
             raise ValueError(f"{scenario.data.name} has no examples to learn from")
         data = dataset.load(root, streams.seed("data"))
+        if sizes is None and not isinstance(data, Data):
+            raise misbehaves(dataset, "load", data, "a Data")
         require_sound(data)
         if sizes is None and not len(data.test):
             raise ValueError("no test examples, so that nothing could be evaluated")
@@ -98,9 +102,13 @@ def deal(
                     f"validation examples; accepted: a share that leaves both"
                 )
     with blame(scenario.where("data", "partition"), partition):
-        rows = partition.split(
-            train.targets.numpy(), home_edge, natural, streams.generator("partition")
+        given = partition.split(
+            _to_read(train.targets.numpy()),
+            home_edge.copy(),
+            natural,
+            streams.generator("partition"),
         )
+        rows = _rows(given, len(train), home_edge.size, partition)
     with blame(scenario.where("data", "noise_variance")):
         variances = _variances(scenario, home_edge.size)
         clients = [
@@ -114,6 +122,29 @@ def deal(
     )
     sizes = np.array([len(one) for one in clients], dtype=np.int64)
     return Shards(data, clients, validation, sizes, counts, variances)
+
+
+def _to_read(targets: NDArray[Any]) -> NDArray[Any]:
+    """The targets, for a partition that may not write to them."""
+    view = targets.view()
+    view.flags.writeable = False
+    return view
+
+
+def _rows(given: Any, examples: int, clients: int, partition: Partition) -> list[IntArray]:
+    """The rows of each client as the partition dealt them; raises `PartMisbehaves`."""
+    if not isinstance(given, Sequence | np.ndarray) or len(given) != clients:
+        raise misbehaves(partition, "split", given, f"rows for each of {clients} clients")
+    rows = [np.asarray(own) for own in given]
+    for client, own in enumerate(rows):
+        if own.ndim != 1 or (own.size and not np.issubdtype(own.dtype, np.integer)):
+            accepted = "row numbers, one column of integers per client"
+            raise misbehaves(partition, f"split: client {client}", own, accepted)
+    dealt = np.concatenate(rows)
+    if dealt.size and not (dealt.min() >= 0 and dealt.max() < examples):
+        wrong = dealt[(dealt < 0) | (dealt >= examples)][0]
+        raise misbehaves(partition, "split", wrong, f"rows from 0 to {examples - 1}")
+    return [own.astype(np.int64, copy=False) for own in rows]
 
 
 def _variances(scenario: Scenario, clients: int) -> Sequence[float]:

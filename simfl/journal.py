@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from simfl.files import open_line, sealed_line
+from simfl.plain import to_json
 
 Fact = Any
 """What can be known: JSON's numbers, strings, lists and objects."""
@@ -109,7 +110,7 @@ class Journal:
             return self.facts[key]
         fact = None if self.shared is None else self.shared.get_fact(key)
         if fact is None:
-            fact = json.loads(json.dumps(make()))
+            fact = json.loads(to_json(make()))
             if self.shared is not None:
                 self.shared.put_fact(key, fact)
         else:

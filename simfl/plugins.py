@@ -8,8 +8,10 @@ import importlib.util
 import inspect
 import sys
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 
+from simfl.contract import did, name_of
 from simfl.suggestion import nearest
 
 PREFIX = "simfl_plugin_"
@@ -50,7 +52,7 @@ def import_class(name: str, base_dir: Path) -> type:
         module = load_file(file) if file else importlib.import_module(module_name)
     except FileNotFoundError:
         raise PluginError(f"{name!r}, a file that is not there", "an existing file") from None
-    except Exception as error:  # the user's module may raise anything while it is imported
+    except (Exception, SystemExit) as error:  # the user's module may do anything
         cause = f"{type(error).__name__}: {error}"
         accepted = "a module that can be imported"
         raise PluginError(f"{name!r}, which cannot be imported ({cause})", accepted) from error
@@ -68,6 +70,18 @@ def import_class(name: str, base_dir: Path) -> type:
     message = f"{name!r}, a module without the class {class_name!r}{nearest(class_name, classes)}"
     few = ": " + ", ".join(classes) if 0 < len(classes) <= MOST_NAMED else ""
     raise PluginError(message, f"a class of that module{few}")
+
+
+def users_code(error: BaseException) -> str | None:
+    """What a user's own code did that ended in `error`, with its place; None: none is to blame."""
+    while error.__cause__ is not None:  # what a SimPy process raised is raised anew, as a copy
+        error = error.__cause__
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    own = [one for one in frames if str(one.f_globals.get("__name__")).startswith(PREFIX)]
+    if not own:
+        return None
+    part = own[-1].f_locals.get("self")
+    return f"{name_of(part)}.{own[-1].f_code.co_name} {did(part, error)}"
 
 
 def load_file(file: Path) -> ModuleType:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from simfl.eventlog.kinds import CLIENT_STATES, KINDS, SCHEMA, STATES
 from simfl.eventlog.segments import count_rows, read_parquet, write_parquet
 from simfl.files import RunFolderError, digest_of, replacing
+from simfl.plain import to_json
 from simfl.replay import longest_log
 from simfl.yaml_source import read_source
 
@@ -118,7 +119,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write `manifest.json` so that it is either the old one or the new one, never half."""
     with replacing(folder / MANIFEST) as partial:
-        partial.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        partial.write_text(to_json(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:

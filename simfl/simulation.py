@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simfl.accounts import Accounts
+from simfl.algorithms.asked import AskedLoss
 from simfl.algorithms.base import Algorithm, ClientFacts
+from simfl.amounts import figures
+from simfl.contract import at_work, is_users_own
 from simfl.dealing import Shards, shares_of_test_set
 from simfl.eventlog import EventLog
 from simfl.eventlog.kinds import KINDS, STATES, Actors
@@ -26,7 +29,7 @@ from simfl.learning.network import Network
 from simfl.learning.parallel import ParallelTrainer
 from simfl.learning.parameters import Parameters
 from simfl.learning.sequential import SequentialTrainer
-from simfl.learning.trainer import Trainer
+from simfl.learning.trainer import Loss, Trainer
 from simfl.measures.base import Measure, ModelMeasure
 from simfl.plugins import load_file
 from simfl.protocols.base import Protocol
@@ -149,10 +152,15 @@ class Simulation:
         for number, one in enumerate(self.measures):
             name = part_name(type(one))
             if not isinstance(one, ModelMeasure):
-                found[name] = one.compute(run)
+                with at_work(one, "compute"):
+                    given = one.compute(run)
+                found[name] = figures(given, one, "compute")
             elif weights is not None:
                 rng = self.streams.generator("measure", number)
-                found[name] = one.assess(run, self.federation(weights), rng)
+                federation = self.federation(weights)
+                with at_work(one, "assess"):
+                    given = one.assess(run, federation, rng)
+                found[name] = figures(given, one, "assess")
         return found
 
     def make_run(
@@ -277,7 +285,7 @@ class Simulation:
         trainer = make_trainer(
             self.network,
             shards.clients,
-            plain_loss if type(algorithm).loss is Algorithm.loss else algorithm.loss,
+            _loss_of(algorithm),
             augmentation=self.augment,
             cohort_cap=options.cohort_cap,
             store=options.store,
@@ -303,3 +311,10 @@ class Simulation:
             self.scenario.algorithm.non_finite,
             contributions,
         )
+
+
+def _loss_of(algorithm: Algorithm) -> Loss:
+    """What clients minimise; the shipped losses are called without ceremony."""
+    if type(algorithm).loss is Algorithm.loss:
+        return plain_loss
+    return AskedLoss(algorithm) if is_users_own(algorithm) else algorithm.loss

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from simfl.plugins import users_code
 from simfl.printable import printable
 
 BAD_INPUT, DIVERGED, INTERRUPTED, FAILED = 2, 3, 130, 1
@@ -41,7 +42,10 @@ NAMED = (
         BAD_INPUT,
     )
     | dict.fromkeys(("Diverged", "StandaloneDiverged"), DIVERGED)
-    | dict.fromkeys(("Stalled", "RunFailed", "UnusableAvailability", "UtilityNotPositive"), FAILED)
+    | dict.fromkeys(
+        ("PartMisbehaves", "RunFailed", "Stalled", "UnusableAvailability", "UtilityNotPositive"),
+        FAILED,
+    )
 )
 
 _OF_THE_PATH = {
@@ -77,13 +81,16 @@ def exit_codes() -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         raise  # nobody reads on: click ends quietly
-    except OSError as error:
-        code, reason = _of_a_file(error)
-    except (ValueError, RuntimeError) as error:
+    except (Exception, SystemExit) as error:  # a user's part may raise anything, or leave
         name = type(error).__name__
-        if name not in NAMED:
+        if name in NAMED:
+            code, reason = NAMED[name], str(error)
+        elif (deed := users_code(error)) is not None:
+            code, reason = FAILED, deed
+        elif isinstance(error, OSError):
+            code, reason = _of_a_file(error)
+        else:
             raise
-        code, reason = NAMED[name], str(error)
     else:
         return
     say("simfl: " + re.sub(r"\s*[\r\n]\s*", " ", reason.strip()), err=True)

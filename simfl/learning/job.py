@@ -8,11 +8,12 @@ the clock has no part in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfl.learning.parameters import Parameters, all_finite
 
@@ -116,6 +117,24 @@ class Price:
     down_bytes: int
     up_bytes: int
     work: float = 1.0
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What the turns of some clients cost, one column entry each (see `Price`)."""
+
+    down_bytes: NDArray[np.int64]
+    up_bytes: NDArray[np.int64]
+    work: NDArray[np.float64]
+
+    @staticmethod
+    def of(prices: Sequence[Price]) -> Prices:
+        """Columns from single prices."""
+        return Prices(
+            np.array([price.down_bytes for price in prices], dtype=np.int64),
+            np.array([price.up_bytes for price in prices], dtype=np.int64),
+            np.array([price.work for price in prices], dtype=float),
+        )
 
 
 @dataclass(frozen=True)

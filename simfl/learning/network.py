@@ -16,6 +16,7 @@ from torch import Tensor, fx, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from simfl.contract import at_work
 from simfl.learning.flops import forward_flops
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters, size_bytes
@@ -83,6 +84,12 @@ class Network:
     def cast(self, dtype: torch.dtype) -> Network:
         """The same model computed in another precision."""
         return Network(self._factory, self.input_shape, self.objective, dtype, self.device)
+
+    @cached_property
+    def template(self) -> Parameters:
+        """Tensors of the names, shapes and types of a model's; their values mean nothing."""
+        state = self._module.state_dict()
+        return {name: state[name] for name in self.tensor_names}
 
     def initial(self, seed: int) -> Parameters:
         """Freshly initialised parameters and buffers, a pure function of `seed`."""
@@ -165,7 +172,8 @@ class Network:
             buffers = {name: tensor.clone() for name, tensor in buffers.items()}
         # What has a batched form draws nothing, and seeding would be a tenth of a tiny pass.
         fixed = not training and not self.stackable
-        with seeded(0, self.device) if fixed else nullcontext():
+        draws = seeded(0, self.device) if fixed else nullcontext()
+        with draws, at_work(self._module, "forward"):
             outputs: Tensor = functional_call(self._module, {**parameters, **buffers}, (inputs,))
         return outputs, buffers
 

@@ -12,6 +12,8 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from simfl.amounts import one_or_each
+from simfl.contract import PartMisbehaves, at_work, name_of
 from simfl.decisions.base import Staleness
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.reports import algorithm_report
@@ -155,10 +157,18 @@ class Aggregation:
             self._servers.note(edge, "report", report, **about)
 
     def _shares(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        """How much updates of this staleness count; raises ValueError outside [0, 1]."""
-        rule = self._staleness
-        shares = np.broadcast_to(np.asarray(rule.share(staleness), dtype=float), staleness.shape)
-        wrong = shares[~((shares >= 0.0) & (shares <= 1.0))]
-        if wrong.size:
-            raise ValueError(f"{type(rule).__name__} gives the share {wrong[0]}, not in [0, 1]")
-        return shares
+        return shares_of(self._staleness, staleness)
+
+
+def shares_of(rule: Staleness, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How much updates of this staleness count.
+
+    Raises `PartMisbehaves` for what is no share in [0, 1] of each, or one of all.
+    """
+    with at_work(rule, "share"):
+        given = rule.share(staleness.copy())
+    shares = one_or_each(given, staleness.shape, rule, "share")
+    wrong = shares[~(shares <= 1.0)]
+    if wrong.size:
+        raise PartMisbehaves(f"{name_of(rule)} gives the share {wrong[0]:g}, not in [0, 1]")
+    return shares

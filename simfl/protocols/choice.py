@@ -1,4 +1,4 @@
-"""What a selection rule chose, held to its contract."""
+"""Which clients a part has chosen, held to its contract."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.amounts import distinct_of
+from simfl.contract import PartMisbehaves, name_of, short
+
 IntArray = NDArray[np.int64]
 
 
-def numbers_among(players: IntArray, decision: Any, who: str) -> IntArray:
-    """The clients that a selection chose, if they are what it may choose; raises ValueError."""
-    chosen = np.asarray(decision)
-    if chosen is players:
+def numbers_among(players: IntArray, shown: IntArray, decision: Any, part: Any) -> IntArray:
+    """The clients that a selection chose, if they are what it may choose.
+
+    `players` were shown to it as the array `shown`, which it may have changed. Raises
+    `PartMisbehaves`.
+    """
+    if decision is shown and np.array_equal(shown, players):
         return players
-    if (
-        chosen.ndim != 1
-        or not chosen.size
-        or not np.issubdtype(chosen.dtype, np.integer)
-        or np.unique(chosen).size != chosen.size
-        or not np.isin(chosen, players).all()
-    ):
-        raise ValueError(
-            f"{who} must choose among the clients it is given: at least one of their numbers, each"
-            f" once; found {chosen[:10].tolist() if chosen.ndim else decision}"
+    chosen = distinct_of(players, decision)
+    if chosen is None or not chosen.size:
+        raise PartMisbehaves(
+            f"{name_of(part)} must choose among the clients it is given: at least one of their"
+            f" numbers, each once; found {short(decision)}"
         )
-    return chosen.astype(np.int64)
+    return chosen

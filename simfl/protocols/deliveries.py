@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.learning.job import Price
 from simfl.learning.trainer import Future
 
 
@@ -43,22 +42,4 @@ class Delivered:
             np.concatenate([one.versions for one in several]),
             np.concatenate([one.up_bytes for one in several]),
             [future for one in several for future in one.futures],
-        )
-
-
-@dataclass(frozen=True)
-class Prices:
-    """What the turns of some clients cost, one column entry each (see `Price`)."""
-
-    down_bytes: NDArray[np.int64]
-    up_bytes: NDArray[np.int64]
-    work: NDArray[np.float64]
-
-    @staticmethod
-    def of(prices: Sequence[Price]) -> Prices:
-        """Columns from single prices."""
-        return Prices(
-            np.array([price.down_bytes for price in prices], dtype=np.int64),
-            np.array([price.up_bytes for price in prices], dtype=np.int64),
-            np.array([price.work for price in prices], dtype=float),
         )

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.plain import to_json
+
 
 def as_json(detail: Mapping[str, Any]) -> str:
     """Numbers, strings, lists and arrays as JSON; raises TypeError for anything else."""
-    return json.dumps(detail, default=_plain)
+    return to_json(detail)
 
 
 def known(column: NDArray[np.float64]) -> list[float | None]:
     """A column in which what is not known (NaN) is null."""
     return [None if np.isnan(value) else float(value) for value in column]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    raise TypeError(f"details for the log are numbers, strings, lists and arrays; found {value!r}")

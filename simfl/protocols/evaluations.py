@@ -74,6 +74,6 @@ def _served(
 ) -> dict[int, list[Parameters]]:
     """What clients are served after these jobs of theirs."""
     return {
-        client: values.algorithm.served(ref.value(), client, job.memory() if job else Memory())
+        client: values.asked.served(ref.value(), client, job.memory() if job else Memory())
         for client, job in jobs.items()
     }

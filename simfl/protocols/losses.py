@@ -28,7 +28,7 @@ def _reported(values: Values, ref: StateRef, client: int, now_s: float) -> float
 
     def make() -> float:
         memory = job.memory() if job else Memory()
-        models = values.algorithm.served(ref.value(), client, memory)
+        models = values.asked.served(ref.value(), client, memory)
         return values.evaluator.loss(models, on=client_set(client))
 
     return float(values.know(("reported loss", ref.key, client, lineage), make))

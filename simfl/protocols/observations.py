@@ -174,7 +174,7 @@ class Observations:
         return ClientView.deferred(
             time_s,
             round_number,
-            clients,
+            clients.copy(),  # the view is the policy's own
             {name: partial(self._column, known, make) for name, make in columns.items()},
         )
 
@@ -200,7 +200,7 @@ class Observations:
             time_s=time_s,
             round=round_number,
             idle=idle,
-            data_share=self._data_share,
+            data_share=self._data_share.copy(),
             dispatches=self._dispatches.copy(),
             last_dispatch_round=self._last_dispatch_round.copy(),
             last_latency_s=self._last_latency_s[:-1].copy(),
@@ -233,9 +233,16 @@ def association_view(
     """What is known of clients and edge servers before training."""
     return AssociationView(
         clients=np.arange(world.num_clients),
-        num_examples=num_examples,
-        label_counts=label_counts,
-        position_m=world.position_m,
-        edge_position_m=world.edge_position_m,
-        home_edge=world.home_edge,
+        num_examples=_to_read(num_examples),
+        label_counts=_to_read(label_counts),
+        position_m=_to_read(world.position_m),
+        edge_position_m=_to_read(world.edge_position_m),
+        home_edge=_to_read(world.home_edge),
     )
+
+
+def _to_read(column: NDArray[Any]) -> NDArray[Any]:
+    """The same column, for those who may not write to it."""
+    view = column.view()
+    view.flags.writeable = False
+    return view

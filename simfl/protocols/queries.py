@@ -15,6 +15,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from simfl.contract import at_work
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.protocols.choice import numbers_among
@@ -77,8 +78,9 @@ class Queries:
         tier = FLAT if edge is None else edge
         view = self._observations.clients(players, self._clock.now_s, round_number, tier)
         rng = self._streams.generator("selection.candidates", tier + 1, count)
-        memory, wanted = selection.candidates(memory, view, rng)
-        clients = numbers_among(players, wanted, type(selection).__name__)
+        with at_work(selection, "candidates"):
+            memory, wanted = selection.candidates(memory, view, rng)
+        clients = numbers_among(players, view.clients, wanted, selection)
         orders = self._orders(clients, ref, round_number, edge)
         reached: list[IntArray] = []
         flight = self._departures.depart(orders, reached.append, computed=_no_job)

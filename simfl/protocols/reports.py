@@ -26,6 +26,6 @@ def algorithm_report(
     def make() -> dict[str, Any]:
         state = ref.value()
         updates = values.sound([one.update(state) for one in arrived])
-        return dict(values.algorithm.report(state, updates)) if updates else {}
+        return values.asked.report(state, updates) if updates else {}
 
     return dict(values.know(("report", ref.key, lineage(arrived)), make))

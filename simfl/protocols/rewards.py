@@ -40,10 +40,10 @@ def reward_scores(
 
 
 def _served(values: Values, ref: StateRef, jobs: Mapping[int, Future | None]) -> Any:
-    algorithm = values.algorithm
-    state = algorithm.concluded(ref.value(), values.evaluator)
+    asked = values.asked
+    state = asked.concluded(ref.value(), values.evaluator)
     found = values.evaluator.metrics_of_each(
-        algorithm.served(state, client, job.memory() if job else Memory())
+        asked.served(state, client, job.memory() if job else Memory())
         for client, job in jobs.items()
     )
     return [[metrics.loss, metrics.accuracy] for metrics in found]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.amounts import number
+from simfl.contract import PartMisbehaves, at_work, name_of
 from simfl.decisions.base import Scheduling
+from simfl.plain import to_json
 from simfl.protocols.clock import Clock
 from simfl.protocols.details import known
 from simfl.protocols.observations import Observations
@@ -29,20 +34,24 @@ class Scheduler:
         self._observations = observations
         self._streams = streams
         self._clock = clock
-        self._memory = scheduling.initial()
+        with at_work(scheduling, "initial"):
+            self._memory = scheduling.initial()
 
     def next(self, idle: NDArray[np.bool_], round_number: int) -> int:
         """Which of the `idle` edge servers is dispatched now, and a row that says why.
 
-        Raises ValueError where the rule picks one that is not idle.
+        Raises `PartMisbehaves` where the rule picks one that is not idle.
         """
         view = self._observations.edges(self._clock.now_s, round_number, idle.copy())
         rng = self._streams.generator("scheduling", 0, round_number)
-        self._memory, picked, detail = self._scheduling.decide(self._memory, view, rng)
-        edge, candidates = int(picked), np.flatnonzero(idle)
-        if edge not in candidates:
-            rule = type(self._scheduling).__name__
-            raise ValueError(f"{rule} picked edge server {edge}, not idle")
+        rule, candidates = self._scheduling, np.flatnonzero(idle)
+        with at_work(rule, "decide"):
+            self._memory, picked, given = rule.decide(self._memory, view, rng)
+            detail = json.loads(to_json(dict(given)))
+        edge = number(picked, rule, "decide")
+        if isinstance(edge, bool) or edge not in candidates:
+            raise PartMisbehaves(f"{name_of(rule)} picked edge server {edge}, not idle")
+        edge = int(edge)
         posterior = self._observations.posterior()
         self._servers.note(
             None,

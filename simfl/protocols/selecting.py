@@ -9,6 +9,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from simfl.contract import at_work
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock, Stalled
@@ -75,7 +76,8 @@ class Selecting:
         players = yield from self._available(self._values.players(ref, clients), edge, wait_s)
         if not players.size:
             return players, {"eligible": 0, "selected": []}
-        memory = self._memory[tier] if tier in self._memory else selection.initial()
+        with at_work(selection, "initial"):
+            memory = self._memory[tier] if tier in self._memory else selection.initial()
         count = self._count.get(tier, 0)
         self._count[tier] = count + 1
         asked = {}
@@ -86,8 +88,9 @@ class Selecting:
             asked = {"asked": answered}
         rng = self._streams.generator("selection", tier + 1, count)
         view = self._observations.clients(players, self._clock.now_s, round_number, tier)
-        self._memory[tier], decision = selection.decide(memory, view, rng)
-        chosen = numbers_among(players, decision, type(selection).__name__)
+        with at_work(selection, "decide"):
+            self._memory[tier], decision = selection.decide(memory, view, rng)
+        chosen = numbers_among(players, view.clients, decision, selection)
         detail = {"eligible": int(players.size), "selected": chosen[:50].tolist(), **asked}
         return chosen, detail
 

@@ -15,11 +15,10 @@ def standing_of(values: Values, ref: StateRef) -> Standing | None:
 
     A learned number that decides something: it passes the journalled door.
     """
-    algorithm = values.algorithm
-    if not algorithm.stands:
+    if not values.algorithm.stands:
         return None
 
     def make() -> dict[str, Any]:
-        return asdict(algorithm.standing(ref.value(), values.evaluator))
+        return asdict(values.asked.standing(ref.value(), values.evaluator))
 
     return Standing(**values.know(("standing", ref.key), make))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from simfl.algorithms.base import Algorithm, ServerState
+from simfl.algorithms.base import ServerState
+
+if TYPE_CHECKING:
+    from simfl.algorithms.asked import Asked
 
 
 class StateStore(Protocol):
@@ -99,8 +102,8 @@ class StateRef:
         for call in listeners:
             call()
 
-    def common(self, algorithm: Algorithm) -> Any:
+    def common(self, asked: Asked) -> Any:
         """What all jobs of this state share: one object, made once."""
         if self._common is None:
-            self._common = algorithm.common(self.value())
+            self._common = asked.common(self.value())
         return self._common

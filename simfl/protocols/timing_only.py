@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.algorithms.base import ServerState, Work
-from simfl.learning.job import LocalTraining, Price
+from simfl.learning.job import LocalTraining, Price, Prices
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.learning.trainer import Future
-from simfl.protocols.deliveries import Delivered, Prices
+from simfl.protocols.deliveries import Delivered
 from simfl.protocols.state_ref import StateRef
 
 IntArray = NDArray[np.int64]

@@ -10,6 +10,8 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from simfl.amounts import one_or_each
+from simfl.contract import at_work
 from simfl.decisions.base import Allocation
 from simfl.eventlog import EventLog
 from simfl.protocols.clock import Clock
@@ -152,6 +154,9 @@ class Turns:
         self._allocations[tier] = count + 1
         # Counted per tier, so that simultaneous edge servers draw the same in any order.
         rng = self._streams.generator("allocation", tier + 1, count)
-        frequency_hz = self._world.round_frequency(clients, self._allocation.decide(view, rng))
+        with at_work(self._allocation, "decide"):
+            given = self._allocation.decide(view, rng)
+        wanted_hz = one_or_each(given, clients.shape, self._allocation, "decide")
+        frequency_hz = self._world.round_frequency(clients, wanted_hz)
         self._observations.allocated(tier, clients, frequency_hz)
         return frequency_hz

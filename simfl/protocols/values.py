@@ -15,16 +15,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.algorithms.asked import Asked
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Work
 from simfl.journal import Journal, Snapshot, make_key
 from simfl.learning.evaluate import Evaluator
-from simfl.learning.job import LocalJob, Price, Update
+from simfl.learning.job import LocalJob, Price, Prices, Update
 from simfl.learning.network import Network
 from simfl.learning.parameters import all_finite
 from simfl.learning.trainer import Future, Trainer
 from simfl.protocols.arrivals import arrivals, lineage
 from simfl.protocols.contributions import Contributions
-from simfl.protocols.deliveries import Delivered, Prices
+from simfl.protocols.deliveries import Delivered
 from simfl.protocols.publication import Diverged
 from simfl.protocols.server_work import aggregation_work
 from simfl.protocols.state_ref import StateRef, StateStore
@@ -60,6 +61,7 @@ class Values:
     ) -> None:
         self.root = root
         self.algorithm = algorithm
+        self.asked = Asked(algorithm, network)
         self.network = network
         self.trainer = trainer
         self.evaluator = evaluator
@@ -82,7 +84,7 @@ class Values:
             facts = {client: self.clients[client] for client in clients}
             if self.algorithm.needs_contributions and self.contributions is not None:
                 facts = self.contributions.added_to(facts)
-            return self.algorithm.start(self.network, facts, self.evaluator, seed)
+            return self.asked.start(facts, self.evaluator, seed)
 
         return self._ref(make_key("begin", self.root, tier, tuple(clients)), 0, make, [])
 
@@ -93,7 +95,7 @@ class Values:
 
     def players(self, ref: StateRef, clients: IntArray) -> IntArray:
         """Which of `clients` the algorithm lets play at this version."""
-        return np.asarray(self.algorithm.players(ref.version, clients.tolist()), dtype=np.int64)
+        return self.asked.players(ref.version, clients)
 
     def examples(self, num_examples: IntArray, version: int) -> FloatArray:
         """Examples that plain training passes over, per client.
@@ -101,7 +103,7 @@ class Values:
         A forward pass over the whole data, to measure a loss, counts as the share of a training
         pass that it is.
         """
-        recipe = self.algorithm.recipe(self.network, version)
+        recipe = self.asked.recipe(version)
         whole = recipe.kind == "gradient" and not recipe.local.counts_steps()
         passes: Any = 1.0 if whole else recipe.local.passes(num_examples)
         looks = 1 / TRAINING_FLOPS_PER_FORWARD if "loss_before" in recipe.measure else 0.0
@@ -115,11 +117,11 @@ class Values:
 
     def forwards(self, ref: StateRef, moved: IntArray, clients: int) -> IntArray | None:
         """Bytes that the server sends each client at once (`Algorithm.forwards`)."""
-        return self.algorithm.forwards(self.network, ref.version, moved.tolist(), clients)
+        return self.asked.forwards(ref.version, moved.tolist(), clients)
 
     def tier_price(self, ref: StateRef) -> Price:
         """What crosses between an edge server and the cloud, per dispatch."""
-        return self.algorithm.tier_price(self.network, ref.version)
+        return self.asked.tier_price(ref.version)
 
     def submit(
         self, clients: IntArray, turns: IntArray, ref: StateRef, held: IntArray
@@ -149,10 +151,10 @@ class Values:
                 client=client,
                 seed=seed,
                 version=ref.version,
-                make_brief=lambda: self.algorithm.brief(self.network, ref.value(), client, held),
+                make_brief=lambda: self.asked.brief(ref.value(), client, held),
                 awaits=ref,
                 previous=previous,
-                make_common=lambda: ref.common(self.algorithm),
+                make_common=lambda: ref.common(self.asked),
             )
         )
         future.recall(self._snapshot.updates, self._snapshot.memories)
@@ -172,7 +174,7 @@ class Values:
                 self._latest[client] = (ended_s, future, latest[1] if latest else None)
 
     def _remembers(self, version: int) -> bool:
-        return self.algorithm.recipe(self.network, version).remembers
+        return self.asked.recipe(version).remembers
 
     def last_job(self, client: int, now_s: float) -> Future | None:
         """The client's last job whose computation has ended by `now_s`, if it left a memory."""
@@ -189,9 +191,8 @@ class Values:
         held: NDArray[np.int64],
     ) -> Prices:
         """What each client's turn costs; learned prices pass the journalled door."""
-        algorithm, network = self.algorithm, self.network
-        if not algorithm.learned_price:
-            return Prices.of([algorithm.price(network, int(c), ref.version) for c in clients])
+        if not self.algorithm.learned_price:
+            return self.asked.prices(clients.tolist(), ref.version)
         return Prices.of(
             [
                 Price(*self.know(("price", future.key), partial(self._price, ref, int(c), int(h))))
@@ -200,7 +201,7 @@ class Values:
         )
 
     def _price(self, ref: StateRef, client: int, held: int) -> tuple[int, int, float]:
-        price = self.algorithm.brief(self.network, ref.value(), client, held).price
+        price = self.asked.learned_price(ref.value(), client, held)
         return int(price.down_bytes), int(price.up_bytes), float(price.work)
 
     def know(self, what: tuple[object, ...], make: Callable[[], Any]) -> Any:
@@ -210,7 +211,7 @@ class Values:
     def server_work(self, ref: StateRef, delivered: Delivered) -> Work:
         """What aggregating these updates costs the server."""
         sizes = delivered.up_bytes
-        return aggregation_work(self.algorithm, self.network, self.evaluator, ref.version, sizes)
+        return aggregation_work(self.asked, self.network, self.evaluator, ref.version, sizes)
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
@@ -249,7 +250,7 @@ class Values:
         if len(updates) < self.algorithm.min_updates:
             return state
         try:
-            aggregated = self.algorithm.aggregate(state, updates, self.evaluator)
+            aggregated = self.asked.aggregate(state, updates, self.evaluator)
         except (ArithmeticError, LookupError, ValueError) as error:
             if all(update.is_finite for update in updates):
                 raise
@@ -264,7 +265,7 @@ class Values:
         return self._ref(
             key,
             ref.version + 1,
-            lambda: self.algorithm.merge(ref.value(), [one.value() for one in lower], shares),
+            lambda: self.asked.merge(ref.value(), [one.value() for one in lower], shares),
             [ref, *lower],
         )
 
@@ -273,7 +274,7 @@ class Values:
         return self._ref(
             make_key("adopt", ref.key, upper.key),
             ref.version,
-            lambda: self.algorithm.adopt(ref.value(), upper.value()),
+            lambda: self.asked.adopt(ref.value(), upper.value()),
             [ref, upper],
         )
 

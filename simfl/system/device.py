@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from simfl.system.accelerator import Accelerator
 from simfl.system.cost import ComputeCost, MissingCost
+from simfl.system.costs_of import compute_cost_of, flops_cycles_of
 from simfl.system.cpu import Processor
 
 
@@ -62,11 +63,11 @@ class Server:
         """
         clock_hz = self.processor.frequency_max_hz
         try:
-            cycles = self.processor.flops_cycles(flops)
+            cycles = flops_cycles_of(self.processor, flops)
         except MissingCost as missing:
             raise missing.of(self.name) from missing
-        compute_s = self.processor.compute(cycles, clock_hz).duration_s
+        compute_s = compute_cost_of(self.processor, cycles, clock_hz).duration_s
         memory_s = np.asarray(bytes_moved, dtype=float) / self.memory_bandwidth_bytes_per_s
         busy_s = np.maximum(compute_s, memory_s) + self.overhead_s
-        cycles_per_s = 1.0 / self.processor.compute(1.0, clock_hz).duration_s
-        return self.processor.compute(busy_s * cycles_per_s, clock_hz)
+        cycles_per_s = 1.0 / compute_cost_of(self.processor, 1.0, clock_hz).duration_s
+        return compute_cost_of(self.processor, busy_s * cycles_per_s, clock_hz)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.system.cost import FloatArray, IntArray, TransferCost, WireTransfer
+from simfl.system.costs_of import channel_of, transfer_cost_of
 from simfl.system.grouping import by_value
 from simfl.system.link import Link
 from simfl.system.link_columns import LinkColumns
@@ -31,8 +32,8 @@ def transmit_all(
     for index, rows in by_value(link_index):
         link, factor = links[index], rate_factor[rows]
         if link.needs_places:
-            factor = factor * link.channel(paths.of(rows))
-        cost = link.transmit(8.0 * wire_bytes[rows], paths.uplink, factor, jitter[rows])
+            factor = factor * channel_of(link, paths.of(rows))
+        cost = transfer_cost_of(link, 8.0 * wire_bytes[rows], paths.uplink, factor, jitter[rows])
         duration_s[rows], active_j[rows] = cost.duration_s, cost.active_j
         network_j[rows] = cost.network_j
     return TransferCost(duration_s, active_j, network_j)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.streams import Streams
-from simfl.system.codecs.base import Codec
+from simfl.system.codecs.base import Codec, encoded_bytes
 from simfl.system.cost import FloatArray, IntArray, WireTransfer
+from simfl.system.costs_of import transfer_cost_of
 from simfl.system.link import Link
 from simfl.system.link_columns import LinkColumns
 from simfl.system.message_loss import MessageLoss
@@ -113,10 +114,10 @@ class Messenger:
         radio_idle_s: ArrayLike,
     ) -> WireTransfer:
         """A message between an edge server and the cloud; broadcasts."""
-        wire_bytes = self._codec(uplink).encoded_bytes(raw_bytes)
+        wire_bytes = self._encoded(raw_bytes, uplink)
         columns = self._columns.take(len(self.links))
         component, noise, jitter = self._drawn("backhaul", edge, counter, uplink, columns)
-        once = self.backhaul_link.transmit(8.0 * wire_bytes, uplink, 1.0 / noise, jitter)
+        once = transfer_cost_of(self.backhaul_link, 8.0 * wire_bytes, uplink, 1.0 / noise, jitter)
         luck = self._luck(component, edge, counter)
         return send(once, wire_bytes, columns, radio_idle_s, self.message_loss, luck)
 
@@ -131,7 +132,7 @@ class Messenger:
             [*self.links, self.backhaul_link],
             place,
             self._paths(one, counter, uplink, one),
-            self._codec(uplink).encoded_bytes([raw_bytes]),
+            self._encoded([raw_bytes], uplink),
             1.0 / noise,
             jitter,
             columns,
@@ -157,7 +158,7 @@ class Messenger:
             self.links,
             link_index,
             self._paths(clients, turns, uplink, points),
-            self._codec(uplink).encoded_bytes(raw),
+            self._encoded(raw, uplink),
             self.rate_factor[clients] / noise,
             jitter,
             columns,
@@ -203,5 +204,5 @@ class Messenger:
             return np.ones(np.broadcast_shapes(np.shape(entity), np.shape(counter)))
         return self.streams.uniform(f"{component}.loss", entity, counter)
 
-    def _codec(self, uplink: bool) -> Codec:
-        return self.uplink_codec if uplink else self.downlink_codec
+    def _encoded(self, raw_bytes: ArrayLike, uplink: bool) -> IntArray:
+        return encoded_bytes(self.uplink_codec if uplink else self.downlink_codec, raw_bytes)

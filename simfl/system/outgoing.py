@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simfl.system.cost import FloatArray, IntArray, TransferCost, WireTransfer
+from simfl.system.costs_of import channel_of
 from simfl.system.grouping import by_value
 from simfl.system.link import Link
 from simfl.system.link_columns import LinkColumns
@@ -108,6 +109,8 @@ class Outgoing:
         snr, efficiency_max = np.empty((2, len(self.link_index)))
         for index, rows in by_value(self.link_index):
             link = self.links[index]
-            factor = link.channel(self.paths.of(rows)) if link.needs_places else np.ones(rows.size)
+            factor = (
+                channel_of(link, self.paths.of(rows)) if link.needs_places else np.ones(rows.size)
+            )
             snr[rows], efficiency_max[rows] = link.band(factor)
         return snr, efficiency_max

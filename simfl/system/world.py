@@ -19,6 +19,7 @@ from simfl.streams import Streams
 from simfl.system.codecs.base import Codec
 from simfl.system.codecs.float32 import Float32
 from simfl.system.cost import ComputeCost, FloatArray, IntArray, MissingCost, WireTransfer
+from simfl.system.costs_of import compute_cost_of, cycles_of
 from simfl.system.device import Device, Server
 from simfl.system.grouping import by_value
 from simfl.system.link import Link
@@ -166,7 +167,9 @@ class World:
         total = np.empty(len(asked))
         for device, own in self._by_device(asked):
             try:
-                total[own] = device.processor.cycles(rows[own], forward_flops, self.example_bits)
+                total[own] = cycles_of(
+                    device.processor, rows[own], forward_flops, self.example_bits
+                )
             except MissingCost as missing:
                 raise missing.of(device.name) from missing
         return total * self.work_factor[asked]
@@ -290,7 +293,7 @@ class World:
         cycles = nominal * noise / self.speed_factor[clients]
         duration_s, dynamic_j, static_j = np.empty((3, len(clients)))
         for device, own in self._by_device(clients):
-            cost = device.processor.compute(cycles[own], frequency_hz[own])
+            cost = compute_cost_of(device.processor, cycles[own], frequency_hz[own])
             duration_s[own], dynamic_j[own] = cost.duration_s, cost.dynamic_j
             static_j[own] = cost.static_j
         return cycles, ComputeCost(duration_s, dynamic_j, static_j)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from simfl.contract import did, is_users_own, name_of
 from simfl.yaml_source.error import ScenarioError, show
 from simfl.yaml_source.text import Key, parse
 
@@ -110,21 +111,28 @@ class KeyPath:
 def blame(where: KeyPath, part: object = None) -> Iterator[None]:
     """Turn a part's `ValueError` or `OSError` into a scenario error at `where`.
 
-    Where the message begins with the (dotted) name of one of the part's fields, or of the last key
-    of `where`, the error is placed at that key.
+    Of a part of the user's own, any error; its text has the part's name. Where the message begins
+    with the (dotted) name of one of the part's fields, or of the last key of `where`, the error is
+    placed at that key.
     """
     try:
         yield
     except ScenarioError:
         raise
-    except (ValueError, OSError) as error:
-        place, reason = where, str(error)
+    except (Exception, SystemExit) as error:  # a user's part may raise anything, or leave
+        foreign = part is not None and is_users_own(part)
+        expected = isinstance(error, ValueError | OSError)
+        if not expected and not foreign:
+            raise
+        place, reason = where, (str(error) if expected else "") or did(part, error)
         names = {*getattr(part, "__dataclass_fields__", ()), *map(str, where.keys[-1:])}
         named = re.fullmatch(r"(\w+(?:\.\w+)*): (.*)", reason, re.DOTALL)
         if named and named[1].partition(".")[0] in names:
             steps = [int(step) if step.isdecimal() else step for step in named[1].split(".")]
             place = where.child(*(steps[1:] if steps[0] in where.keys[-1:] else steps))
             reason = named[2]
+        elif foreign and name_of(part) not in reason:
+            reason = f"{name_of(part)}: {reason}"
         raise place.error(reason, "", reason) from error
 
 

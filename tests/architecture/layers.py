@@ -28,11 +28,11 @@ def _room(simfl: str = "", libraries: str = "") -> Room:
 
 
 # What reads and checks a scenario's values: beside one another, below every room.
-_FRAME = "scenario accepted plugins suggestion validation yaml_source"
+_FRAME = "scenario accepted contract plugins suggestion validation yaml_source"
 
 _BELOW_ASSEMBLY = (
     "system learning decisions algorithms protocols measures pictures "
-    f"accounts eventlog journal registry results runfolder {_FRAME}"
+    f"accounts amounts eventlog journal registry results runfolder {_FRAME}"
 )
 
 _READERS = _room(f"limits {_FRAME}", "pydantic pydantic_core typing_extensions yaml")
@@ -40,13 +40,16 @@ _READERS = _room(f"limits {_FRAME}", "pydantic pydantic_core typing_extensions y
 ROOMS = {
     # How large numbers may be: for who reads them, and for whose clock must bear them.
     "limits": _room(),
-    "system": _room("limits", "simpy numpy"),
-    "learning": _room("", "torch torchvision numpy sklearn threadpoolctl"),
-    "decisions": _room("", "numpy scipy sklearn"),
+    "system": _room("amounts contract limits", "simpy numpy"),
+    "learning": _room("contract", "torch torchvision numpy sklearn threadpoolctl"),
+    "decisions": _room("amounts contract", "numpy scipy sklearn"),
     # What sparse messages weigh is a formula, the same one for codecs and for submodels.
-    "algorithms": _room("learning decisions system.codecs.sparse", "torch numpy scipy"),
+    "algorithms": _room(
+        "learning decisions system.codecs.sparse amounts contract plain", "torch numpy scipy"
+    ),
     "protocols": _room(
-        "limits system learning decisions algorithms.base accounts eventlog eventrows journal",
+        "limits system learning decisions algorithms.base algorithms.asked accounts eventlog"
+        " eventrows journal amounts contract plain",
         "simpy numpy",
     ),
     # What was split off the log's own file may be used where the log may: its books (accounts) by
@@ -62,11 +65,14 @@ ROOMS = {
     "accounts": _room("", "numpy"),
     "eventrows": _room("", "numpy"),
     "eventlog": _room("accounts eventrows files", "pyarrow pandas numpy"),
-    "journal": _room("files", "safetensors numpy"),
+    "journal": _room("files plain", "safetensors numpy"),
+    # Everyday numbers of parts: as the engine takes them, and as JSON.
+    "amounts": _room("contract", "numpy"),
+    "plain": _room(),
     "streams": _room("", "numpy"),
     **dict.fromkeys(_FRAME.split(), _READERS),
     "registry": _room(_FRAME, "pydantic"),
-    "runfolder": _room("eventlog files replay yaml_source", "pyarrow pandas"),
+    "runfolder": _room("eventlog files plain replay yaml_source", "pyarrow pandas"),
     "run_files": _room("eventlog files replay runfolder", "filelock"),
     # Parts of assembly, each in its own file: the data as dealt, what learned values depend on,
     # what must fit together.
@@ -76,9 +82,11 @@ ROOMS = {
         f"learning decisions algorithms protocols measures registry {_FRAME}", "numpy torch"
     ),
     "prelude": _room(f"algorithms.base measures {_FRAME}"),
+    "trials": _room(f"system learning decisions algorithms protocols {_FRAME}", "numpy"),
     "simulation": _room(f"{_BELOW_ASSEMBLY} dealing", "torch numpy"),
     "assembly": _room(
-        f"{_BELOW_ASSEMBLY} simulation checks dealing lineage prelude", "torch numpy simpy"
+        f"{_BELOW_ASSEMBLY} plain simulation checks dealing lineage prelude trials",
+        "torch numpy simpy",
     ),
     "battery_levels": _room("assembly eventlog runfolder scenario system.battery", "numpy pandas"),
     "replay": _room("eventlog", "pyarrow"),

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.amounts import whole_amounts
+from simfl.contract import at_work, is_users_own, misbehaves
 from simfl.system.cost import IntArray
 
 RAW_BYTES_PER_VALUE = 4
@@ -19,6 +21,19 @@ class Codec(ABC):
     @abstractmethod
     def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:
         """Bytes on the wire of messages that take `raw_bytes` as float32; no bytes stay none."""
+
+
+def encoded_bytes(codec: Codec, raw_bytes: ArrayLike) -> IntArray:
+    """What a codec makes of messages, held to its contract; raises `PartMisbehaves`."""
+    if not is_users_own(codec):
+        return codec.encoded_bytes(raw_bytes)
+    raw = np.array(raw_bytes)
+    with at_work(codec, "encoded_bytes"):
+        given = codec.encoded_bytes(raw.copy())
+    wire = whole_amounts(given, raw.shape, codec, "encoded_bytes")
+    if wire[raw == 0].any():
+        raise misbehaves(codec, "encoded_bytes", given, "0 bytes where there is no message")
+    return wire
 
 
 def value_count(raw_bytes: ArrayLike) -> IntArray:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import simpy
 from simpy.events import EventPriority
 
+from simfl.amounts import amounts
+from simfl.contract import at_work, is_users_own, misbehaves
 from simfl.system.cost import FloatArray, IntArray
 from simfl.system.sharing.base import Carried, Flows, Sender, Sharing
 
@@ -39,6 +42,7 @@ class Medium:
         self._env = env
         self._draw = draw
         self._sharing = sharing
+        self._users_own = is_users_own(sharing)
         self._state = np.empty((10, 0))
         self._route = np.empty((0, 0), dtype=np.int64)
         self._rates_bps = self._duty = np.empty(0)
@@ -159,8 +163,11 @@ class Medium:
             return
         rate_bps, weight, snr, spectral_efficiency_max = self._state[_FIGURES]
         flows = Flows(rate_bps, weight, snr, spectral_efficiency_max, self._route)
-        self._rates_bps = self._sharing.rates_bps(flows)
-        self._duty = self._sharing.duty(flows, self._rates_bps)
+        if self._users_own:
+            self._rates_bps, self._duty = rates_and_duty(self._sharing, flows)
+        else:
+            self._rates_bps = self._sharing.rates_bps(flows)
+            self._duty = self._sharing.duty(flows, self._rates_bps)
         if self._draw is not None:
             self._draw(self._state[_CLIENT].astype(np.int64), self._state[_POWER] * self._duty)
         with np.errstate(divide="ignore"):
@@ -191,6 +198,23 @@ class Medium:
     def _carried(self, place: int, now_s: float) -> Carried:
         power_w, bits, left, start_s, airtime_s = self._state[_POWER : _AIRTIME + 1, place].tolist()
         return Carried(start_s, now_s, bits - max(left, 0.0), airtime_s, power_w * airtime_s)
+
+
+def rates_and_duty(sharing: Sharing, flows: Flows) -> tuple[FloatArray, FloatArray]:
+    """Bit/s and duty of each transfer by a user's own rule; raises `PartMisbehaves`."""
+    columns = {field.name: getattr(flows, field.name).copy() for field in fields(flows)}
+    shown, shape = replace(flows, **columns), flows.rate_bps.shape
+    with at_work(sharing, "rates_bps"):
+        rates = sharing.rates_bps(shown)
+    rates_bps = amounts(rates, shape, sharing, "rates_bps")
+    if not rates_bps.any():
+        raise misbehaves(sharing, "rates_bps", rates, "a rate above 0 for somebody")
+    with at_work(sharing, "duty"):
+        duties = sharing.duty(shown, rates_bps.copy())
+    duty = amounts(duties, shape, sharing, "duty")
+    if (duty > 1.0 + 1e-9).any():
+        raise misbehaves(sharing, "duty", duties, "shares of the time, at most 1")
+    return rates_bps, duty
 
 
 def _stacked(upper: IntArray, lower: IntArray) -> IntArray:

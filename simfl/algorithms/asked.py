@@ -1,0 +1,302 @@
+"""An algorithm as the engine asks it: what it gives is held to its contract, by its name.
+
+A shipped algorithm is taken at its word: the tests hold it to the same. Tensors that are written in
+place would change states that others hold, and a replay of the run; torch counts such writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
+from simfl.amounts import amounts, distinct_of, number, whole_amounts
+from simfl.contract import PartMisbehaves, at_work, is_users_own, misbehaves, name_of
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import Brief, Memory, Price, Prices, Recipe, Update
+from simfl.learning.minibatch import Minibatch
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters
+from simfl.plain import to_json
+
+IntArray = NDArray[np.int64]
+
+
+class Asked:
+    """The questions to one algorithm; raises `PartMisbehaves` for what is no answer."""
+
+    def __init__(self, algorithm: Algorithm, network: Network) -> None:
+        self._algorithm = algorithm
+        self._network = network
+        self._own = is_users_own(algorithm)
+
+    def start(
+        self, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
+    ) -> ServerState:
+        """The state before training (`Algorithm.start`)."""
+        with at_work(self._algorithm, "start"):
+            given = self._algorithm.start(self._network, clients, evaluator, seed)
+        return self._state(given, "start")
+
+    def players(self, version: int, clients: IntArray) -> IntArray:
+        """Which of `clients` may play at this version."""
+        asked = clients.tolist()
+        with at_work(self._algorithm, "players"):
+            given = self._algorithm.players(version, asked)
+        if given is asked and not self._own:
+            return clients
+        chosen = distinct_of(clients, given)
+        if chosen is None:
+            raise misbehaves(
+                self._algorithm, "players", given, "some of the given clients, once each"
+            )
+        return chosen
+
+    def recipe(self, version: int) -> Recipe:
+        """What clients are asked to do at this version."""
+        with at_work(self._algorithm, "recipe"):
+            given = self._algorithm.recipe(self._network, version)
+            if self._own:
+                self._check_recipe(given)
+        return given
+
+    def prices(self, clients: Sequence[int], version: int) -> Prices:
+        """What turns cost where that follows from the model alone."""
+        with at_work(self._algorithm, "price"):
+            given = [self._algorithm.price(self._network, one, version) for one in clients]
+        return self._prices(given, "price")
+
+    def tier_price(self, version: int) -> Price:
+        """What crosses between the tiers."""
+        with at_work(self._algorithm, "tier_price"):
+            given = self._algorithm.tier_price(self._network, version)
+        return self._one_price(given, "tier_price") if self._own else given
+
+    def forwards(self, version: int, moved: Sequence[int], clients: int) -> IntArray | None:
+        """Bytes that each client is sent as soon as a version is made."""
+        with at_work(self._algorithm, "forwards"):
+            given = self._algorithm.forwards(self._network, version, moved, clients)
+        if given is None or not self._own:
+            return given
+        return whole_amounts(given, (clients,), self._algorithm, "forwards")
+
+    def work(self, version: int, up_bytes: IntArray) -> tuple[Work, float]:
+        """What aggregating costs, and how often the server looks at its validation data."""
+        algorithm, network = self._algorithm, self._network
+        with at_work(algorithm, "server_work"):
+            work = algorithm.server_work(network, version, up_bytes)
+        with at_work(algorithm, "validation_passes"):
+            passes = algorithm.validation_passes(network, version, len(up_bytes))
+        if not self._own:
+            return work, passes
+        if not isinstance(work, Work):
+            raise misbehaves(algorithm, "server_work", work, "a Work")
+        amounts([work.flops, work.bytes_moved], (2,), algorithm, "server_work")
+        return work, float(amounts(passes, (), algorithm, "validation_passes"))
+
+    def brief(self, state: ServerState, client: int, held: int) -> Brief:
+        """What a client gets."""
+        with self._asking("brief", state.weights):
+            given = self._algorithm.brief(self._network, state, client, held)
+        if not self._own:
+            return given
+        if not isinstance(given, Brief):
+            raise misbehaves(self._algorithm, "brief", given, "a Brief")
+        self._check_recipe(given.recipe, "brief")
+        if given.start is not state.weights:
+            self._check_weights(given.start, "brief")
+        return given
+
+    def learned_price(self, state: ServerState, client: int, held: int) -> Price:
+        """What a turn costs where that depends on the state."""
+        return self._one_price(self.brief(state, client, held).price, "brief")
+
+    def common(self, state: ServerState) -> Any:
+        """What all jobs of a state share."""
+        with self._asking("common", state.weights):
+            return self._algorithm.common(state)
+
+    def aggregate(
+        self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
+    ) -> ServerState:
+        """The next state after these updates."""
+        with self._asking("aggregate", state, *(one.payload for one in updates)):
+            given = self._algorithm.aggregate(state, updates, evaluator)
+        return self._state(given, "aggregate")
+
+    def merge(
+        self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]
+    ) -> ServerState:
+        """The next state after lower ones are mixed in."""
+        with self._asking("merge", state, *lower):
+            given = self._algorithm.merge(state, lower, shares)
+        return self._state(given, "merge")
+
+    def adopt(self, state: ServerState, upper: ServerState) -> ServerState:
+        """A lower tier's state after it took over the higher one's."""
+        with self._asking("adopt", state, upper):
+            given = self._algorithm.adopt(state, upper)
+        return self._state(given, "adopt")
+
+    def concluded(self, state: ServerState, evaluator: Evaluator) -> ServerState:
+        """The last state, ready to serve rewards."""
+        with self._asking("concluded", state):
+            given = self._algorithm.concluded(state, evaluator)
+        return self._state(given, "concluded")
+
+    def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
+        """The models that a client is served."""
+        with self._asking("served", state.weights, memory.private):
+            given: Any = self._algorithm.served(state, client, memory)
+        if not self._own:
+            return list(given)
+        if not isinstance(given, list | tuple) or not given:
+            raise misbehaves(self._algorithm, "served", given, "a list of models, at least one")
+        for weights in given:
+            if weights is not state.weights:
+                self._check_weights(weights, "served")
+        return list(given)
+
+    def standing(self, state: ServerState, evaluator: Evaluator) -> Standing:
+        """How far training is."""
+        with self._asking("standing", state):
+            given = self._algorithm.standing(state, evaluator)
+        if not isinstance(given, Standing):
+            raise misbehaves(self._algorithm, "standing", given, "a Standing")
+        loss, accuracy = (
+            float(number(one, self._algorithm, "standing")) for one in (given.loss, given.accuracy)
+        )
+        return Standing(loss, accuracy, None if given.over is None else str(given.over))
+
+    def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
+        """What the log says of updates about to be aggregated, as JSON has it."""
+        with self._asking("report", state, *(one.payload for one in updates)):
+            given = self._algorithm.report(state, updates)
+            if not isinstance(given, Mapping):
+                raise misbehaves(self._algorithm, "report", given, "figures by name")
+            report: dict[str, Any] = json.loads(to_json(dict(given)))
+        if "value" in report:
+            number(report["value"], self._algorithm, "report: value")
+        return report
+
+    @contextmanager
+    def _asking(self, method: str, *given: ServerState | Mapping[str, Tensor]) -> Iterator[None]:
+        """As `at_work`; what is given to the method stays as it is."""
+        held = given if self._own else ()
+        before = _marks(held)
+        with at_work(self._algorithm, method):
+            yield
+        if _marks(held) != before:
+            raise _changed_in_place(self._algorithm, method)
+
+    def _state(self, given: Any, method: str) -> ServerState:
+        if self._own:
+            if not isinstance(given, ServerState):
+                raise misbehaves(self._algorithm, method, given, "a ServerState")
+            self._check_weights(given.weights, method)
+        state: ServerState = given
+        return state
+
+    def _check_weights(self, weights: Any, method: str) -> None:
+        """Every tensor of the model, of its shape and type."""
+        if not isinstance(weights, Mapping):
+            raise misbehaves(self._algorithm, method, weights, "weights: tensors by name")
+        for name, like in self._network.template.items():
+            found = weights.get(name)
+            if not isinstance(found, Tensor):
+                raise misbehaves(
+                    self._algorithm, f"{method}: {name}", found, "every tensor of the model"
+                )
+            if (found.shape, found.dtype) != (like.shape, like.dtype):
+                said = f"{tuple(found.shape)} {found.dtype}"
+                wanted = f"{tuple(like.shape)} {like.dtype}"
+                raise misbehaves(self._algorithm, f"{method}: {name}", said, wanted)
+
+    def _check_recipe(self, given: Any, method: str = "recipe") -> None:
+        if not isinstance(given, Recipe):
+            raise misbehaves(self._algorithm, method, given, "a Recipe")
+        known = frozenset(self._network.tensor_names)
+        strangers = (given.private | (given.trainable or frozenset())) - known
+        if strangers:
+            raise misbehaves(self._algorithm, method, sorted(strangers), "names of the model")
+        local = given.local
+        counts = (local.epochs, local.steps, local.batch_size)
+        if not all(one is None or one >= 1 for one in counts):
+            raise misbehaves(self._algorithm, method, local, "epochs, steps, batch_size >= 1")
+
+    def _one_price(self, given: Any, method: str) -> Price:
+        column = self._prices([given], method)
+        return Price(int(column.down_bytes[0]), int(column.up_bytes[0]), float(column.work[0]))
+
+    def _prices(self, given: Sequence[Any], method: str) -> Prices:
+        """Columns of prices: whole bytes, finite work, nothing negative."""
+        if not self._own:
+            return Prices.of(given)
+        wrong = [one for one in given if not isinstance(one, Price)]
+        if wrong:
+            raise misbehaves(self._algorithm, method, wrong[0], "a Price")
+        part, shape = self._algorithm, (len(given),)
+        return Prices(
+            whole_amounts([one.down_bytes for one in given], shape, part, f"{method}: down_bytes"),
+            whole_amounts([one.up_bytes for one in given], shape, part, f"{method}: up_bytes"),
+            amounts([one.work for one in given], shape, part, f"{method}: work"),
+        )
+
+
+@dataclass(frozen=True)
+class AskedLoss:
+    """A user's own loss, asked at every step; raises `PartMisbehaves`."""
+
+    algorithm: Algorithm
+
+    def __call__(self, parameters: Parameters, batch: Minibatch) -> Tensor:
+        """One loss per job."""
+        held = (
+            parameters,
+            batch.start,
+            batch.own,
+            {"inputs": batch.inputs, "targets": batch.targets},
+        )
+        before = _marks(held)
+        with at_work(self.algorithm, "loss"):
+            losses: Any = self.algorithm.loss(parameters, batch)
+        if not isinstance(losses, Tensor) or losses.shape != batch.valid.shape[:1]:
+            found = tuple(losses.shape) if isinstance(losses, Tensor) else losses
+            jobs = tuple(batch.valid.shape[:1])
+            raise misbehaves(self.algorithm, "loss", found, f"a tensor of shape {jobs}")
+        if _marks(held) != before:
+            raise _changed_in_place(self.algorithm, "loss")
+        return losses
+
+
+def _changed_in_place(algorithm: Algorithm, method: str) -> PartMisbehaves:
+    return PartMisbehaves(
+        f"{name_of(algorithm)}.{method} changed tensors in place that it was given, accepted: it"
+        " makes new ones"
+    )
+
+
+def _marks(given: Sequence[ServerState | Mapping[str, Tensor]]) -> list[tuple[int, int]]:
+    """Which tensors these are, and how often each has been written to so far."""
+    return [(id(tensor), tensor._version) for one in given for tensor in _tensors(one)]
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, ServerState):
+        yield from _tensors(value.weights)
+        yield from _tensors(value.memory)
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _tensors(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _tensors(one)

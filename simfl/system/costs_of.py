@@ -1,0 +1,81 @@
+"""What processors and links say of a user's own work, held to their contract."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simfl.amounts import amounts
+from simfl.contract import at_work, is_users_own, misbehaves
+from simfl.system.cost import ComputeCost, FloatArray, TransferCost
+from simfl.system.cpu import Processor
+from simfl.system.link import Link
+from simfl.system.radio_paths import RadioPaths
+
+
+def cycles_of(
+    processor: Processor,
+    examples: FloatArray,
+    forward_flops: float | None,
+    example_bits: float | None,
+) -> FloatArray:
+    """`Processor.cycles`; raises `PartMisbehaves`."""
+    with at_work(processor, "cycles"):
+        given = processor.cycles(examples, forward_flops, example_bits)
+    if not is_users_own(processor):
+        return given
+    return amounts(given, examples.shape, processor, "cycles")
+
+
+def flops_cycles_of(processor: Processor, flops: ArrayLike) -> FloatArray:
+    """`Processor.flops_cycles`; raises `PartMisbehaves`."""
+    with at_work(processor, "flops_cycles"):
+        given = processor.flops_cycles(flops)
+    if not is_users_own(processor):
+        return given
+    return amounts(given, np.shape(flops), processor, "flops_cycles")
+
+
+def compute_cost_of(
+    processor: Processor, cycles: ArrayLike, frequency_hz: ArrayLike
+) -> ComputeCost:
+    """`Processor.compute`; raises `PartMisbehaves`."""
+    with at_work(processor, "compute"):
+        given = processor.compute(cycles, frequency_hz)
+    if not is_users_own(processor):
+        return given
+    if not isinstance(given, ComputeCost):
+        raise misbehaves(processor, "compute", given, "a ComputeCost")
+    shape = np.broadcast_shapes(np.shape(cycles), np.shape(frequency_hz))
+    return ComputeCost(
+        amounts(given.duration_s, shape, processor, "compute: duration_s"),
+        amounts(given.dynamic_j, shape, processor, "compute: dynamic_j"),
+        amounts(given.static_j, shape, processor, "compute: static_j"),
+    )
+
+
+def transfer_cost_of(
+    link: Link, bits: ArrayLike, uplink: bool, rate_factor: FloatArray, jitter: FloatArray
+) -> TransferCost:
+    """`Link.transmit`; raises `PartMisbehaves`."""
+    with at_work(link, "transmit"):
+        given = link.transmit(bits, uplink, rate_factor, jitter)
+    if not is_users_own(link):
+        return given
+    if not isinstance(given, TransferCost):
+        raise misbehaves(link, "transmit", given, "a TransferCost")
+    shape = np.broadcast_shapes(*(np.shape(one) for one in (bits, rate_factor, jitter)))
+    return TransferCost(
+        amounts(given.duration_s, shape, link, "transmit: duration_s"),
+        amounts(given.active_j, shape, link, "transmit: active_j"),
+        amounts(given.network_j, shape, link, "transmit: network_j"),
+    )
+
+
+def channel_of(link: Link, paths: RadioPaths) -> FloatArray:
+    """`Link.channel`; raises `PartMisbehaves`."""
+    with at_work(link, "channel"):
+        given = link.channel(paths)
+    if not is_users_own(link):
+        return given
+    return amounts(given, (len(paths.clients),), link, "channel")
