@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import pandas as pd
 from rich.table import Table
 
-from simfl.study.comparisons import paired_differences, verdict
-from simfl.study.effects import first_order_indices, main_effects
+from simfl.study.comparisons import paired_differences
+from simfl.study.effects import first_order_indices, main_effects, not_computed, reached_by_all
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
-from simfl.study.pareto import study_front
+from simfl.study.pareto import study_front, unranked
 from simfl.study.studyfile import Study, as_text, level, short_names
+from simfl.study.words import (
+    Row,
+    in_cell,
+    in_digits,
+    race,
+    reached,
+    reached_columns,
+    with_interval,
+)
 from simfl.terminal import Terminal
 
 MOST_ROWS = 40
@@ -25,26 +34,35 @@ MOST_ROWS = 40
 def print_answers(study: Study, loaded: LoadedStudy) -> None:
     """The study's questions and what its completed runs answer."""
     console = Terminal()
-    runs = loaded.completed
-    if runs.empty:
+    runs = loaded.table
+    if loaded.completed.empty:
         console.print("no run has completed yet")
         return
     factors, asked = loaded.factors, study.questions
     metrics = [name for name in asked.metrics if name in runs]
     means = point_means(runs, factors, metrics)
-    console.print(_means(means, factors, metrics, f"{study.name}: means and 95 % intervals"))
+    sure = "and 95 % intervals" if runs["seed"].nunique() > 1 else "of one seed, no intervals"
+    console.print(_means(means, factors, metrics, f"{study.name}: means {sure}"))
     for one in asked.compare:
         for table in _comparisons(runs, metrics, one.factor, one.baseline, factors):
             console.print(table)
     if asked.pareto and set(asked.pareto) <= set(runs):
         front = study_front(runs, factors, asked.pareto)
+        compared = point_means(runs, factors, list(asked.pareto))
         ways = ", ".join(f"{name} {way}" for name, way in asked.pareto.items())
         console.print(_means(front, factors, list(asked.pareto), f"Pareto front ({ways})"))
+        for sentence in unranked(compared, factors, asked.pareto):
+            console.print(sentence)
     levelled = [name for name in factors if name not in loaded.sampled]
-    if len(levelled) > 1:
-        console.print(_effects(runs, metrics, levelled, loaded.sampled))
-    if any(pd.api.types.is_numeric_dtype(means[name]) for name in factors):
-        console.print(_indices(runs, metrics, factors))
+    computed = [name for name in metrics if reached_by_all(runs, name)]
+    if len(levelled) > 1 and computed:
+        title = f"main effects {sure}"
+        console.print(_effects(runs, computed, levelled, loaded.sampled, title))
+    numeric = any(pd.api.types.is_numeric_dtype(means[name]) for name in factors)
+    if numeric and computed:
+        console.print(_indices(runs, computed, factors, loaded.sampled))
+    for sentence in not_computed(runs, metrics) if numeric or len(levelled) > 1 else ():
+        console.print(sentence)
     absent = [name for name in (*asked.metrics, *asked.pareto) if name not in runs]
     if absent:
         console.print(f"no run has the figure {', '.join(dict.fromkeys(absent))}")
@@ -82,59 +100,79 @@ def _broken(name: str, width: int) -> str:
 def _means(means: pd.DataFrame, factors: list[str], metrics: list[str], title: str) -> Table:
     rest = len(means) - MOST_ROWS
     title = f"{title}; {rest} more in the Parquet file" if rest > 0 else title
+    targets = reached_columns(metrics)
     rows = [
         [
-            *(_cell(one[name]) for name in factors),
+            *(in_digits(one[name]) for name in factors),
             str(one["runs"]),
-            *(_with_interval(one[metric], one[f"{metric}_ci"]) for metric in metrics),
+            *(in_cell(one, metric) for metric in metrics),
+            *(reached(one, metric) for metric in targets.values()),
         ]
-        for _, one in means.head(MOST_ROWS).iterrows()
+        for one in means.head(MOST_ROWS).to_dict("records")
     ]
-    return _table(title, short_names(factors), ["runs", *metrics], rows)
+    return _table(title, short_names(factors), ["runs", *metrics, *targets], rows)
 
 
 def _comparisons(
     runs: pd.DataFrame, metrics: list[str], factor: str, baseline: Any, factors: list[str]
 ) -> Iterator[Table]:
-    """A table per figure, which is in its title: names of figures are long, terminals narrow."""
+    """A table per figure, which is in its title: names of figures are long, terminals narrow.
+
+    Where some runs missed a target it says how many met it, and who is known to have been first
+    in place of a difference.
+    """
     known = runs[factor].tolist()
     # Where levels are of several types, the table has all of them as text.
     baseline = level(baseline) if level(baseline) in known else as_text(level(baseline))
     name = short_names([factor])[0]
-    columns = ["seeds", "difference (±95%)", "relative", "effect size", "verdict"]
     for metric in metrics if baseline in known else ():
+        found = paired_differences(runs, metric, factor, baseline, factors)
+        columns: dict[str, Callable[[Row], str]] = {"seeds": lambda one: str(one["seeds"])}
+        missed = found["verdict"] == "not all reached"
+        columns |= RACE if missed.any() else {}
+        columns |= {} if len(missed) and missed.all() else DIFFERENCE
         rows = [
-            [
-                _cell(one[factor]),
-                str(one["seeds"]),
-                _with_interval(one["difference"], one["ci_high"] - one["difference"]),
-                "-" if math.isnan(one["relative"]) else f"{one['relative']:+.1%}",
-                _share(one["effect_size"]),
-                verdict(one["ci_low"], one["ci_high"]),
-            ]
-            for _, one in paired_differences(runs, metric, factor, baseline, factors).iterrows()
+            [in_digits(one[factor]), *(tell(one) for tell in columns.values()), one["verdict"]]
+            for one in found.to_dict("records")
         ]
-        title = f"{metric} against {name} {_cell(baseline)}, pair by pair"
-        yield _table(title, [name], columns, rows)
+        title = f"{metric} against {name} {in_digits(baseline)}, pair by pair"
+        yield _table(title, [name], [*columns, "verdict"], rows)
+
+
+RACE: dict[str, Callable[[Row], str]] = {
+    "reached": lambda one: f"{one['reached']}/{one['pairs']}",
+    "baseline reached": lambda one: f"{one['baseline_reached']}/{one['pairs']}",
+    "known order": race,
+}
+DIFFERENCE: dict[str, Callable[[Row], str]] = {
+    "difference (±95%)": lambda one: with_interval(
+        one["difference"], one["ci_high"] - one["difference"]
+    ),
+    "relative": lambda one: "-" if math.isnan(one["relative"]) else f"{one['relative']:+.1%}",
+    "effect size": lambda one: _share(one["effect_size"]),
+}
+"""Columns of a comparison, by what they are called."""
 
 
 def _effects(
-    runs: pd.DataFrame, metrics: list[str], factors: list[str], sampled: list[str]
+    runs: pd.DataFrame, metrics: list[str], factors: list[str], sampled: list[str], title: str
 ) -> Table:
     """Levels below their factor, a column per figure; sampled keys only tell blocks apart."""
     cells: dict[tuple[str, Any], dict[str, str]] = {}
     for metric in metrics:
         for _, one in main_effects(runs, metric, factors, within=sampled).iterrows():
-            cell = _with_interval(one["effect"], one["ci"])
+            cell = with_interval(one["effect"], one["ci"])
             cells.setdefault((one["factor"], one["level"]), {})[metric] = cell
     rows = [
-        [short_names([factor])[0], _cell(its), *(texts.get(metric, "-") for metric in metrics)]
+        [short_names([factor])[0], in_digits(its), *(texts.get(metric, "-") for metric in metrics)]
         for (factor, its), texts in cells.items()
     ]
-    return _table("main effects and 95 % intervals", ["factor", "level"], metrics, rows)
+    return _table(title, ["factor", "level"], metrics, rows)
 
 
-def _indices(runs: pd.DataFrame, metrics: list[str], factors: list[str]) -> Table:
+def _indices(
+    runs: pd.DataFrame, metrics: list[str], factors: list[str], sampled: list[str]
+) -> Table:
     rows = [
         [
             metric,
@@ -143,24 +181,10 @@ def _indices(runs: pd.DataFrame, metrics: list[str], factors: list[str]) -> Tabl
             str(one["settings"]),
         ]
         for metric in metrics
-        for _, one in first_order_indices(runs, metric, factors).iterrows()
+        for _, one in first_order_indices(runs, metric, factors, sampled).iterrows()
     ]
     title = "first-order Sobol indices and 90 % intervals"
     return _table(title, ["figure", "factor"], ["index", "from", "to", "settings"], rows)
-
-
-def _with_interval(mean: float, half: float) -> str:
-    """Two significant digits of the half width, and as many decimals of the mean."""
-    if math.isnan(half) or not 1e-6 < half < 1e6:
-        return _cell(mean) if math.isnan(half) else f"{_cell(mean)} ±{half:.2g}"
-    decimals = max(1 - math.floor(math.log10(half)), 0)
-    return f"{mean:.{decimals}f} ±{half:.{decimals}f}"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "-" if math.isnan(value) else f"{value:.4g}"
-    return str(value)
 
 
 def _share(value: float) -> str:

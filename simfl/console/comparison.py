@@ -11,6 +11,7 @@ from rich.table import Table
 from simfl.runfolder import LoadedRun
 from simfl.study.rows import row
 from simfl.study.studyfile import Questions, level
+from simfl.study.words import of_run
 from simfl.terminal import Terminal
 
 NOT_COMPARED = ("name",)
@@ -18,7 +19,10 @@ NOT_COMPARED = ("name",)
 
 
 def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> None:
-    """Two tables: keys of the scenarios that differ, and figures with differences to the first."""
+    """Two tables: keys of the scenarios that differ, and figures with differences to the first.
+
+    A target that a run missed is shown as more than what the run had spent at its end.
+    """
     targets = Questions(targets={"accuracy": list(accuracies)}).target_columns()
     rows = [row(run, targets) for run in runs]  # what cannot be read is found before a word is said
     console = Terminal()
@@ -30,7 +34,7 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     console.print(settings if different else "the scenarios are the same")
     figures = _table("figures, and differences to the first run", names)
     for figure in dict.fromkeys(name for one in rows for name in one):
-        values = [one.get(figure) for one in rows]
+        values = [of_run(one, figure) for one in rows]
         figures.add_row(figure, shown(values[0]), *(beside(values[0], one) for one in values[1:]))
     console.print(figures)
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from simfl.pictures.overview import COLOURS, STYLE
 from simfl.pictures.whole_file import whole_file
 from simfl.printable import printable
+from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
-from simfl.study.means import point_means, setting_names, unit_of
+from simfl.study.means import point_means, setting_names
 
 MOST_SETTINGS, MOST_METRICS = 40, 4
+
+MISSED = {"median": "D", "above": ">"}
+"""What `point_means` says of a target that some runs missed, and its open marker."""
 
 
 def save_study_overview(study: LoadedStudy, path: Path) -> Path:
@@ -24,26 +31,47 @@ def save_study_overview(study: LoadedStudy, path: Path) -> Path:
 
 
 def draw_study_overview(study: LoadedStudy) -> Figure:
-    """A panel per metric: mean and 95 % interval of each setting, the first 40 of them."""
+    """A panel per metric: mean and 95 % interval of each setting, the first 40 of them.
+
+    A target that some runs missed has an open marker at the median over all runs, or an arrow from
+    what that lies above.
+    """
     metrics = [name for name in study.questions.metrics if name in study.completed][:MOST_METRICS]
-    means = point_means(study.completed, study.factors, metrics).head(MOST_SETTINGS)
+    means = point_means(study.table, study.factors, metrics).head(MOST_SETTINGS)
     names = [printable(name) for name in setting_names(means, study.factors)]
     with mpl.rc_context(STYLE):
         size = (3.4 + 2.05 * len(metrics), 1.2 + 0.32 * len(means))
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
         for index, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
-            axes.errorbar(
-                means[metric],
-                range(len(means)),
-                xerr=means[f"{metric}_ci"].fillna(0.0),
-                fmt="o",
-                color=COLOURS[index],
-                capsize=3,
-            )
-            axes.set(xlabel=unit_of(metric), ylim=(len(means) - 0.5, -0.5))
+            draw_setting_means(axes, means, metric, COLOURS[index])
+            axes.set(xlabel=with_unit(metric), ylim=(len(means) - 0.5, -0.5))
             axes.grid(alpha=0.3)
             axes.locator_params(axis="x", nbins=4)
         panels[0].set_yticks(range(len(means)), names)
-        figure.suptitle(printable(f"{study.content['name']}: means over seeds and 95 % intervals"))
+        one_seed = study.table["seed"].nunique() == 1
+        sure = "one seed, no intervals" if one_seed else "means over seeds and 95 % intervals"
+        figure.suptitle(printable(f"{study.content['name']}: {sure}"))
+        if (
+            means[[f"{metric}_{one}" for metric in metrics for one in MISSED]]
+            .notna()
+            .any(axis=None)
+        ):
+            figure.supxlabel("open: some runs missed the target; ◇ median, ▷ lower bound", size=9)
     return figure
+
+
+def draw_setting_means(axes: Axes, means: pd.DataFrame, metric: str, colour: str) -> None:
+    """The rows of `point_means` from top to bottom: means with intervals, or open markers."""
+    rows = np.arange(len(means))
+    low, high = means[metric] - means[f"{metric}_low"], means[f"{metric}_high"] - means[metric]
+    axes.errorbar(
+        means[metric],
+        rows,
+        xerr=np.array([low, high]),
+        fmt="o",
+        color=colour,
+        capsize=3,
+    )
+    for column, marker in MISSED.items():
+        axes.plot(means[f"{metric}_{column}"], rows, marker, color=colour, fillstyle="none")

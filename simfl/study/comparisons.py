@@ -3,7 +3,8 @@
 Runs with the same seed share every random draw that their difference does not touch, so the spread
 of the differences is what counts, not that of the runs (Law, Simulation Modeling and Analysis,
 chapters 10 and 11). For the same reason the settings of one seed are no independent replications: a
-seed counts once, with the mean over its settings.
+seed counts once, with the mean over its settings. A single seed therefore has no interval: the
+spread over a grid says how unlike its settings are, not how sure their mean is.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from simfl.study.targets import ends, judged, known_first, target_of
+
 CONFIDENCE = 0.95
+LEAST_SEEDS_OF_AN_EFFECT_SIZE = 3
 
 
 def paired_differences(
@@ -33,10 +37,18 @@ def paired_differences(
     baseline_mean, mean, difference (level - baseline), ci_low and ci_high (Student's interval for
     `confidence`), relative (difference / |baseline_mean|), effect_size (Hedges' g_av of paired
     values: the mean difference over the root mean square of the two standard deviations, corrected
-    for small samples; Lakens, Front. Psychol. 4:863, 2013, Eqs. 10 and 4) and p_value (paired t).
-    All are over `replications`, and interval, effect size and p need two. Raises ValueError where
-    a column is missing or the factors and seed do not tell the runs apart.
+    for small samples; Lakens, Front. Psychol. 4:863, 2013, Eqs. 10 and 4), p_value (paired t) and
+    verdict (higher, lower, equal, undecided, "one seed", "not all reached", "no pairs"). All are
+    over `replications`; interval and p need two, the effect size three.
+
+    Of a target, a run that missed it counts as a pair all the same. Four more columns: in how many
+    of the pairs it was `reached` by the level and by the baseline (`baseline_reached`), and in how
+    many the level is known to have been `first` or, after the baseline, `behind`. Where a run of
+    the pairs missed it, everything from baseline_mean to p_value is NaN.
+
+    Raises ValueError where a column is missing or the factors and seed do not tell the runs apart.
     """
+    table = judged(table, metric)
     others = [name for name in factors if name != factor]
     keys = ["seed", *others]
     missing = {metric, factor, *keys} - set(table.columns)
@@ -44,28 +56,60 @@ def paired_differences(
         raise ValueError(f"no column {', '.join(sorted(missing))} in the table of runs")
     if table.duplicated([*keys, factor]).any():
         raise ValueError(f"{', '.join([*keys, factor])} do not tell the runs apart")
-    wide = table.pivot(index=keys, columns=factor, values=metric)
-    if baseline not in wide.columns:
+    runs = table[[*keys, factor]].assign(value=table[metric], end=ends(table, metric), there=1.0)
+    wide = {
+        column: runs.pivot(index=keys, columns=factor, values=column)
+        for column in ("value", "end", "there")
+    }
+    if baseline not in wide["there"]:
         raise ValueError(f"no run has {factor} = {baseline}")
     rows = []
     for level in table[factor].drop_duplicates():
         if level == baseline:
             continue
-        pairs = wide[[baseline, level]].dropna()
-        counts = {"seeds": pairs.index.unique("seed").size, "pairs": len(pairs)}
-        figures = _compared(replications(pairs).to_numpy(dtype=float), confidence)
-        rows.append({factor: level, **counts, **figures})
+        both = [baseline, level]
+        there = "value" if target_of(metric) is None else "there"
+        kept = wide[there][both].dropna().index
+        pairs, spent = wide["value"].loc[kept, both], wide["end"].loc[kept, both]
+        seeds = pairs.index.unique("seed").size
+        reached = bool(pairs.notna().to_numpy().all())
+        compared = pairs if reached else pairs.iloc[:0]
+        figures = _compared(replications(compared).to_numpy(dtype=float), confidence)
+        rows.append(
+            {
+                factor: level,
+                "seeds": seeds,
+                "pairs": len(pairs),
+                **figures,
+                "verdict": _verdict(figures, seeds, reached),
+                **({} if target_of(metric) is None else _race(pairs, spent)),
+            }
+        )
     return pd.DataFrame(rows)
 
 
-def replications(values: pd.DataFrame) -> pd.DataFrame:
-    """Independent rows of values that are indexed by seed and settings: the mean of each seed.
+def _race(pairs: pd.DataFrame, ends: pd.DataFrame) -> dict[str, int]:
+    """Of a target: how often the two columns, the baseline first, met it, and met it first."""
+    (base, own), (base_end, own_end) = (one.to_numpy(dtype=float).T for one in (pairs, ends))
+    return {
+        "reached": int(np.isfinite(own).sum()),
+        "baseline_reached": int(np.isfinite(base).sum()),
+        "first": known_first(own, base, base_end),
+        "behind": known_first(base, own, own_end),
+    }
 
-    Of a single seed its settings stay as they are: what is said is then of that seed, and its
-    spread that over settings.
-    """
-    seeds = values.groupby(level="seed").mean()
-    return values if len(seeds) == 1 else seeds
+
+def _verdict(figures: dict[str, float], seeds: int, reached: bool) -> str:
+    if not seeds:
+        return "no pairs"
+    if not reached:
+        return "not all reached"
+    return "one seed" if seeds == 1 else verdict(figures["ci_low"], figures["ci_high"])
+
+
+def replications(values: pd.DataFrame) -> pd.DataFrame:
+    """Independent rows of values that are indexed by seed and settings: the mean of each seed."""
+    return values.groupby(level="seed").mean()
 
 
 def _compared(pairs: np.ndarray, confidence: float) -> dict[str, float]:
@@ -85,6 +129,7 @@ def _compared(pairs: np.ndarray, confidence: float) -> dict[str, float]:
         half = half_width(differences, confidence)
         figures |= {"ci_low": difference - half, "ci_high": difference + half}
         figures["p_value"] = _p_value(differences)
+    if count >= LEAST_SEEDS_OF_AN_EFFECT_SIZE:
         spread = math.sqrt(float(pairs.var(axis=0, ddof=1).mean()))
         small_sample = 1 - 3 / (4 * (count - 1) - 1)
         if spread:

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats
 
 from simfl.study.comparisons import half_width, replications
 from simfl.study.means import point_means
+from simfl.study.targets import judged, target_of
 
 FloatArray = NDArray[np.float64]
 
@@ -27,10 +29,11 @@ def main_effects(
     `within` (keys that were sampled), of its difference to those runs' mean; ci is half the width
     of Student's 95 % interval over `replications`. One row per factor and level: blocks (groups of
     such runs), effect, ci. Groups in which a level or a figure is missing are left out; a factor
-    without any whole group has no rows.
+    without any whole group has no rows, nor has a target that some runs missed.
     """
+    table = judged(table, metric)
     rows = []
-    for factor in factors:
+    for factor in factors if reached_by_all(table, metric) else []:
         others = ["seed", *within, *(name for name in factors if name != factor)]
         blocks = table.pivot(index=others, columns=factor, values=metric).dropna()
         if blocks.shape[1] < 2 or blocks.empty:
@@ -43,7 +46,24 @@ def main_effects(
     return pd.DataFrame(rows, columns=["factor", "level", "blocks", "effect", "ci"])
 
 
-def first_order_indices(table: pd.DataFrame, metric: str, factors: Sequence[str]) -> pd.DataFrame:
+def reached_by_all(table: pd.DataFrame, metric: str) -> bool:
+    """Whether a figure is no target, or one that no run missed."""
+    return target_of(metric) is None or bool(table[metric].notna().all())
+
+
+def not_computed(table: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """For each of `metrics` without effects and indices, a sentence that says why."""
+    return [
+        f"main effects and Sobol indices of {metric} are not computed: {table[metric].count()} of"
+        f" {len(table)} runs met the target, and these are no fair sample"
+        for metric in metrics
+        if not reached_by_all(table, metric)
+    ]
+
+
+def first_order_indices(
+    table: pd.DataFrame, metric: str, factors: Sequence[str], sampled: Sequence[str] = ()
+) -> pd.DataFrame:
     """First-order Sobol indices: the share of the variance that a factor explains alone.
 
     S_i = Var(E[Y | X_i]) / Var(Y) over the settings of the study (Sobol 1993; Saltelli et al.,
@@ -52,29 +72,37 @@ def first_order_indices(table: pd.DataFrame, metric: str, factors: Sequence[str]
     full bins where it was sampled (Plischke, Borgonovo, Smith, EJOR 226, 2013), and corrected for
     what so many groups explain by chance (epsilon squared; Kelley, PNAS 21, 1935), so that a factor
     without influence has an index of about 0, which may be negative. One row per numeric factor:
-    index, low and high (90 % interval from leaving settings out, jackknife over tenths), groups,
-    settings.
+    index, low and high (90 % jackknife interval, cut to [0, 1]), groups, settings. What is left out
+    for the interval is what chance decided: tenths of the settings where there are `sampled`
+    factors, else one seed after the other. With a single seed there is no interval. A target that
+    some runs missed has no rows.
     """
-    means = point_means(table, factors, [metric]).dropna(subset=metric)
+    table = judged(table, metric)
+    missed = not reached_by_all(table, metric)
+    table = table.dropna(subset=metric)
+    columns = ["factor", "index", "low", "high", "groups", "settings"]
+    if missed or table.empty:
+        return pd.DataFrame(columns=columns)
+    means = point_means(table, factors, [metric])
     values = means[metric].to_numpy(dtype=float)
+    if table["seed"].nunique() < 2:
+        parts = values[:0, None]
+    elif sampled:
+        parts = _without_a_tenth(values)
+    else:
+        parts = _without_a_seed(table, metric)
     rows = []
     for factor in factors:
         if not pd.api.types.is_numeric_dtype(means[factor]) or means[factor].nunique() < 2:
             continue
         groups = _groups(means[factor].to_numpy(dtype=float))
         index = _explained(values, groups)
-        half = _jackknife(values, groups)
-        rows.append(
-            {
-                "factor": factor,
-                "index": index,
-                "low": index - half,
-                "high": index + half,
-                "groups": len(np.unique(groups)),
-                "settings": values.size,
-            }
-        )
-    return pd.DataFrame(rows, columns=["factor", "index", "low", "high", "groups", "settings"])
+        half = _jackknife(parts, groups)
+        # A share of the variance lies in [0, 1]; NaN stays NaN.
+        low, high = np.clip([index - half, index + half], 0.0, 1.0)
+        distinct = len(np.unique(groups))
+        rows.append((factor, index, float(low), float(high), distinct, values.size))
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _groups(levels: FloatArray) -> NDArray[np.int64]:
@@ -100,10 +128,32 @@ def _explained(values: FloatArray, groups: NDArray[np.int64]) -> float:
     return 1.0 - (within / (size - count)) / (total / (size - 1))
 
 
-def _jackknife(values: FloatArray, groups: NDArray[np.int64], parts: int = 10) -> float:
-    """Half the width of a 90 % interval: 1.645 standard errors of the delete-a-group jackknife."""
-    parts = min(parts, values.size)
-    fold = np.arange(values.size) % parts
-    left = [_explained(values[fold != one], groups[fold != one]) for one in range(parts)]
-    spread = np.array(left) - np.mean(left)
-    return float(1.645 * math.sqrt((parts - 1) / parts * float((spread**2).sum())))
+def _without_a_tenth(values: FloatArray) -> FloatArray:
+    """The values (settings,) without one tenth after the other, NaN there: (10, settings)."""
+    parts = min(10, values.size)
+    left = np.tile(values, (parts, 1))
+    left[np.arange(values.size) % parts, np.arange(values.size)] = math.nan
+    return left
+
+
+def _without_a_seed(table: pd.DataFrame, metric: str) -> FloatArray:
+    """Means over all seeds but one, for one seed after the other: (seeds, settings)."""
+    wide = table.pivot(index="point", columns="seed", values=metric)
+    return np.array([wide.drop(columns=seed).mean(axis=1) for seed in wide])
+
+
+def _jackknife(parts: FloatArray, groups: NDArray[np.int64]) -> float:
+    """Half the width of a 90 % interval by the delete-a-group jackknife.
+
+    Efron, Stein, Ann. Statist. 9 (1981), with Student's quantile. `parts` are the settings' values,
+    a row for every group that is left out; NaN below two rows.
+    """
+    count = len(parts)
+    if count < 2:
+        return math.nan
+    there = ~np.isnan(parts)
+    left = np.array(
+        [_explained(row[kept], groups[kept]) for row, kept in zip(parts, there, strict=True)]
+    )
+    error = math.sqrt((count - 1) / count * float(((left - left.mean()) ** 2).sum()))
+    return float(stats.t.ppf(0.95, count - 1)) * error

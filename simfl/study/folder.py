@@ -19,10 +19,11 @@ from filelock import FileLock, Timeout
 
 from simfl.run_files import FolderInUse
 from simfl.runfolder import MANIFEST, load_run
+from simfl.study.figures import FIGURES
 from simfl.study.loaded import STUDY, TABLE
 from simfl.study.plan import Point
 from simfl.study.rows import ENDED, row
-from simfl.study.studyfile import FIGURES, Study, as_text
+from simfl.study.studyfile import Study, as_text
 from simfl.yaml_source.text import dump
 
 

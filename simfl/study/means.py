@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from simfl.study.comparisons import half_width
+from simfl.study.comparisons import CONFIDENCE, half_width
+from simfl.study.figures import Bounds, cut
 from simfl.study.studyfile import short_names
+from simfl.study.targets import completed, ends, judged, median_and_bound, target_of
 
 _BEFORE_FACTORS, _AFTER_FACTORS = "folder", "status"
 
@@ -24,17 +29,55 @@ def point_means(
 ) -> pd.DataFrame:
     """One row per setting: point, its factors, runs, and each metric's mean over the seeds.
 
-    `METRIC_ci` is half the width of Student's 95 % interval of the mean (NaN below two runs).
+    `runs` counts those that completed, METRIC_runs those that METRIC is judged by (of a target also
+    those that diverged) and METRIC_count those of them that have it. METRIC_ci is half the width of
+    Student's 95 % interval of the mean, METRIC_low and METRIC_high its ends, cut to what the figure
+    can be (`figures.cut`); NaN below two runs. Of a target that some runs missed there is no mean:
+    METRIC_median is the median over all runs, or METRIC_above what that lies above.
     """
     rows = []
     for point, runs in table.groupby("point", sort=True):
-        row = {"point": point, **{name: runs[name].iloc[0] for name in factors}, "runs": len(runs)}
+        row = {"point": point, **{name: runs[name].iloc[0] for name in factors}}
+        row["runs"] = len(completed(runs))
         for metric in metrics:
-            values = runs[metric].dropna().to_numpy(dtype=float)
-            row[metric] = float(values.mean()) if values.size else float("nan")
-            row[f"{metric}_ci"] = half_width(values)
+            row |= _of_metric(judged(runs, metric), metric)
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _of_metric(runs: pd.DataFrame, metric: str) -> dict[str, Any]:
+    every = runs[metric].to_numpy(dtype=float)
+    values = every[~np.isnan(every)]
+    median, above = math.nan, math.nan
+    if target_of(metric) is not None and values.size < every.size:
+        median, above = median_and_bound(every, ends(runs, metric))
+        shown = values[:0]
+    else:
+        shown = values
+    low, high = mean_interval(shown, metric)
+    return {
+        metric: float(shown.mean()) if shown.size else math.nan,
+        f"{metric}_ci": half_width(shown),
+        f"{metric}_low": low,
+        f"{metric}_high": high,
+        f"{metric}_count": values.size,
+        f"{metric}_runs": every.size,
+        f"{metric}_median": median,
+        f"{metric}_above": above,
+    }
+
+
+def mean_interval(
+    values: NDArray[np.float64], metric: str, confidence: float = CONFIDENCE
+) -> Bounds:
+    """Student's interval for the mean of `values` of a figure, cut to what the figure can be.
+
+    NaN below two values.
+    """
+    if values.size < 2:
+        return math.nan, math.nan
+    mean, half = float(values.mean()), half_width(values, confidence)
+    return cut((mean - half, mean + half), metric, values)
 
 
 def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:
@@ -52,17 +95,6 @@ def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:
         )
         for row in rows
     ]
-
-
-def unit_of(metric: str) -> str:
-    """A figure's name as an axis shows it: with the unit that its name ends in."""
-    for ending, shown in (("_s", "s"), ("_j", "J"), ("_b", "B")):
-        if metric.endswith(ending):
-            return f"{metric.removesuffix(ending).replace('_', ' ')} ({shown})"
-    if metric.endswith("accuracy"):
-        return f"{metric.replace('_', ' ')} (share)"
-    units = {"bytes": "B", "versions": "count", "staleness": "versions"}
-    return f"{metric.replace('_', ' ')} ({units.get(metric, '1')})"
 
 
 def _short(value: Any) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from simfl.study.means import point_means
+from simfl.study.means import point_means, setting_names
+from simfl.study.words import reached, reached_columns
 
 Direction = Literal["max", "min"]
 
@@ -34,8 +36,22 @@ def study_front(
 ) -> pd.DataFrame:
     """The settings of a study on the front of their means over the seeds, best first.
 
-    Sorted by the first objective.
+    Sorted by the first objective. A setting of which some runs missed a target that is an objective
+    has no mean and is not ranked: `unranked` names it.
     """
     means = point_means(table, factors, list(objectives))
     first, way = next(iter(objectives.items()))
     return means[pareto_front(means, objectives)].sort_values(first, ascending=way == "min")
+
+
+def unranked(
+    means: pd.DataFrame, factors: list[str], objectives: Mapping[str, Direction]
+) -> list[str]:
+    """A sentence for every setting of `point_means` that is not ranked, with what its runs met."""
+    names = setting_names(means, factors)
+    return [
+        f"not ranked: {name} ({about} in {reached(setting, metric)} runs)"
+        for name, setting in zip(names, means.to_dict("records"), strict=True)
+        for about, metric in reached_columns(list(objectives)).items()
+        if math.isnan(setting[metric])
+    ]

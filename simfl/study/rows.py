@@ -13,10 +13,11 @@ ENDED = ("completed", "diverged")
 
 
 def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[str, Any]:
-    """The figures of `studyfile.FIGURES`, of the targets, and of the run's measures.
+    """The figures of `figures.FIGURES`, of the targets, and of the run's measures.
 
     `targets`: column name -> (column of the rounds table, accuracy or loss, target). A figure of a
-    measure is called `measure.figure`.
+    measure is called `measure.figure`. A target that the run missed is NaN: it would have taken
+    more than `time_s`, `energy_j` and `bytes`, which are those of the run's end.
     """
     manifest, rounds, counts = run.manifest, run.rounds, run.manifest["counts"]
     scored = rounds.dropna(subset="accuracy")

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, model_validator
 
 from simfl.scenario import Scenario
+from simfl.study.figures import FIGURES
+from simfl.study.targets import TARGETS, column_name
 from simfl.suggestion import nearest
 from simfl.validation import validate
 from simfl.yaml_source import KeyPath, Source, read_source
@@ -16,27 +18,6 @@ from simfl.yaml_source.error import show
 
 VARIANT = "variant"
 """The factor whose levels are the names under `points.variants`."""
-
-FIGURES = {
-    "accuracy": "last test accuracy",
-    "best_accuracy": "highest test accuracy",
-    "loss": "last test loss",
-    "versions": "global versions",
-    "time_s": "simulated seconds",
-    "energy_j": "joules of all machines",
-    "bytes": "bytes over all links",
-    "latency_cv": "coefficient of variation of the time between versions",
-    "staleness": "mean staleness of what was merged, versions",
-    "jain_participation": "Jain's index of turns per client",
-    "worst_client_accuracy": "lowest accuracy of the final model on a client's own data",
-    "wall_s": "seconds that computing the run took",
-    "jobs_trained": "local trainings that were computed",
-    "jobs_reused": "local trainings that another run had computed",
-}
-"""Columns of figures that every row of a study's table has."""
-
-TARGETS = {"time": "time_s", "energy": "energy_j", "bytes": "bytes"}
-"""What is asked for every target, and the column of the rounds table that tells."""
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Settings = dict[Text, Any]
@@ -112,11 +93,10 @@ class Questions(_Section):
     def target_columns(self) -> dict[str, tuple[str, str, float]]:
         """Column name -> (column of the rounds table, accuracy or loss, target)."""
         return {
-            f"{asked}_to_{figure}_{target:g}_{unit}": (column, figure, target)
+            column_name(asked, figure, target): (column, figure, target)
             for figure, targets in self.targets.items()
             for target in targets
-            for asked, column in TARGETS.items()
-            for unit in [column.removeprefix(f"{asked}_") if "_" in column else "b"]
+            for asked, (column, _) in TARGETS.items()
         }
 
 

@@ -58,7 +58,7 @@ ROOMS = {
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
         "measures eventlog runfolder printable study.loaded study.studyfile study.means "
-        "study.pareto study.comparisons study.effects",
+        "study.pareto study.comparisons study.effects study.figures study.words",
         "numpy pandas matplotlib plotly",
     ),
     "files": _room(),

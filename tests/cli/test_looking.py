@@ -37,6 +37,23 @@ def test_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "time_to_accuracy_0.1_s" in result.stdout
 
 
+def test_compare_says_how_far_a_run_that_missed_its_target_was_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than it spent until its end; no difference to a run that met the target."""
+    monkeypatch.setenv("COLUMNS", "250")
+    long = simfl.run(small(stop={"versions": 4}), tmp_path / "long")
+    target = float(long.rounds["accuracy"].max())
+    short = simfl.run(small(stop={"versions": 1}), tmp_path / "short")
+
+    result = command("compare", tmp_path / "long", tmp_path / "short", "--accuracy", target)
+
+    assert short.rounds["accuracy"].max() < target
+    end_s, end_j = (short.manifest[key] for key in ("horizon_s", "energy_j"))
+    assert re.search(rf"time_to_accuracy_\S+_s +│ +\S+ │ +> {end_s:.4g} │", result.stdout)
+    assert re.search(rf"energy_to_accuracy_\S+_j +│ +\S+ │ +> {end_j:.4g} │", result.stdout)
+
+
 def test_equal_scenarios_and_no_runs(tmp_path: Path) -> None:
     """Nothing differs is said; what is no run is refused."""
     simfl.run(small(stop={"versions": 1}), tmp_path / "a")

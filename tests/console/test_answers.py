@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import yaml
 from rich.console import Console
 
 from simfl.console import answers
+from simfl.study import words
 from simfl.study.loaded import load_study
 from simfl.study.studyfile import Study
+from tests.study.censored import TARGET, censored_runs, censored_study
 
 FACTORS = {
     "decisions.allocation": ["max", "capped frequency_hz=8e+08"],
@@ -89,7 +92,7 @@ def test_headings_break_between_words(width: int) -> None:
 )
 def test_as_many_digits_as_the_interval_bears(mean: float, half: float, text: str) -> None:
     """Two of the half width, and those decimals of the mean."""
-    assert answers._with_interval(mean, half) == text
+    assert words.with_interval(mean, half) == text
 
 
 def test_all_answers_fit(
@@ -130,3 +133,57 @@ def test_a_front_without_points_is_an_empty_table(
     answers.print_answers(Study.model_validate(content), load_study(tmp_path))
 
     assert "Pareto front" in capsys.readouterr().out
+
+
+def test_a_target_that_some_runs_missed_has_no_mean_in_any_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither 2.0 s of one run beside 2.5 s of two, nor a percentage of the two."""
+    monkeypatch.setenv("COLUMNS", "160")
+    study = censored_study(tmp_path)
+
+    answers.print_answers(Study.model_validate(study.content), study)
+
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│ own")]
+    mean, _, race = ([cell.strip() for cell in line.strip("│").split("│")] for line in lines)
+    assert mean[-2:] == ["> 3", "1/3"]
+    assert race[2:] == ["1/3", "2/3", "first in 1, behind in 2 of 3 pairs", "not all reached"]
+
+
+def test_the_front_and_the_effects_say_what_they_leave_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Settings that are not ranked, and figures whose effects are not computed."""
+    monkeypatch.setenv("COLUMNS", "160")
+    runs = censored_runs()
+    runs.insert(6, "size", runs["point"] % 2)
+    study = censored_study(tmp_path, runs)
+
+    answers.print_answers(Study.model_validate(study.content), study)
+
+    text = capsys.readouterr().out
+    assert "not ranked: own, size 1 (reached accuracy 0.38 in 1/3 runs)" in text
+    assert f"main effects and Sobol indices of {TARGET} are not computed: 6 of 9 runs" in text
+
+
+def test_one_seed_has_no_interval_and_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However many settings it was run with."""
+    monkeypatch.setenv("COLUMNS", "160")
+    content = {
+        "name": "tiny",
+        "scenario": "base.yaml",
+        "questions": {
+            "metrics": [ENERGY, SHARE],
+            "compare": [{"factor": "decisions.allocation", "baseline": "max"}],
+        },
+    }
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(content))
+    runs().query("seed == 1").to_parquet(tmp_path / "runs.parquet")
+
+    answers.print_answers(Study.model_validate(content), load_study(tmp_path))
+
+    text = capsys.readouterr().out
+    assert re.search(r"frequency_hz=8e\+08 +│ +1 │ +45 │ +\+1\.5% │ +- │ +one seed │", text)
+    assert not re.search(r"\d ±|higher|lower|equal", text)

@@ -74,14 +74,26 @@ def test_settings_of_a_seed_are_no_replications() -> None:
     assert effects.loc[("rule", "b"), "ci"] == pytest.approx(4.302653 / math.sqrt(3) / 2, rel=1e-6)
 
 
-def test_a_single_seed_is_judged_over_its_settings() -> None:
-    """Differences 1 and 3 at two sizes: mean 2, error 1, t(0.975, 1) = 12.706."""
+def test_the_spread_over_the_settings_of_a_seed_is_no_interval() -> None:
+    """Differences 1 and 3 at two sizes of one seed: their mean, and not how sure it is."""
     runs = table(seed=[7] * 4, size=[1, 2] * 2, rule=["a", "a", "b", "b"], y=[0.0, 9.0, 1.0, 12.0])
 
     one = paired_differences(runs, "y", "rule", "a", ["size", "rule"]).iloc[0]
 
     assert (one["seeds"], one["pairs"], one["difference"]) == (1, 2, 2.0)
-    assert one["ci_high"] == pytest.approx(2 + 12.706205, rel=1e-6)
+    assert one[["ci_low", "ci_high", "effect_size", "p_value"]].isna().all()
+    assert one["verdict"] == "one seed"
+    assert main_effects(runs, "y", ["size", "rule"])["ci"].isna().all()
+
+
+def test_an_effect_size_takes_three_seeds() -> None:
+    """Two have an interval and a verdict."""
+    runs = table(seed=[1, 2] * 2, rule=["a", "a", "b", "b"], y=[1.0, 2.0, 3.0, 4.0])
+
+    one = paired_differences(runs, "y", "rule", "a").iloc[0]
+
+    assert (one["ci_low"], one["ci_high"], one["verdict"]) == (2.0, 2.0, "higher")
+    assert math.isnan(one["effect_size"])
 
 
 def test_pairs_with_a_missing_figure_are_left_out() -> None:
@@ -181,11 +193,13 @@ def test_indices_of_a_factorial() -> None:
         point=range(64), seed=[0] * 64, a=levels[:, 0], b=levels[:, 1], y=levels @ [2.0, 1.0]
     )
 
-    indices = first_order_indices(runs, "y", ["a", "b"]).set_index("factor")["index"]
+    found = first_order_indices(runs, "y", ["a", "b"]).set_index("factor")
+    indices = found["index"]
 
     # Epsilon squared takes out what groups explain by chance: a little below 0.8 and 0.2.
     assert indices["a"] == pytest.approx(0.8, abs=0.03)
     assert indices["b"] == pytest.approx(0.2, abs=0.1)
+    assert found[["low", "high"]].isna().all(axis=None)  # of one seed
 
 
 def test_indices_of_the_ishigami_function() -> None:
@@ -194,13 +208,26 @@ def test_indices_of_the_ishigami_function() -> None:
     unit = stats.qmc.Sobol(3, rng=5).random(4096)
     x = math.pi * (2 * unit - 1)
     y = np.sin(x[:, 0]) + 7 * np.sin(x[:, 1]) ** 2 + 0.1 * x[:, 2] ** 4 * np.sin(x[:, 0])
-    runs = table(point=range(4096), seed=[0] * 4096, x1=x[:, 0], x2=x[:, 1], x3=x[:, 2], y=y)
+    once = table(point=range(4096), seed=[0] * 4096, x1=x[:, 0], x2=x[:, 1], x3=x[:, 2], y=y)
+    runs = pd.concat([once, once.assign(seed=1)])
+    factors = ["x1", "x2", "x3"]
 
-    indices = first_order_indices(runs, "y", ["x1", "x2", "x3"])
+    indices = first_order_indices(runs, "y", factors, sampled=factors)
 
     expected = np.array([0.3139, 0.4424, 0.0])
     assert indices["index"].to_numpy() == pytest.approx(expected, abs=0.03)
     assert (indices["low"] - 0.02 <= expected).all() and (expected <= indices["high"] + 0.02).all()
+    assert (indices["low"] >= 0.0).all()
+
+
+def test_an_index_of_a_grid_is_as_sure_as_its_seeds_agree() -> None:
+    """Seeds that say the same: an interval of width zero, however unlike the settings are."""
+    runs = additive()
+    runs["b"] = runs["b"].str[1:].astype(int)
+
+    one = first_order_indices(runs, "y", ["a", "b"]).set_index("factor").loc["a"]
+
+    assert one["low"] == one["high"] == pytest.approx(one["index"])
 
 
 def test_indices_are_of_means_over_seeds() -> None:

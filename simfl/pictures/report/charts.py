@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from simfl.pictures.overview import COLOURS, STATE_COLOURS
 from simfl.pictures.report.page import FONT
 
@@ -24,6 +26,11 @@ KIND_COLOURS = {
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
 """Beside colour: what tells lines and points apart in print."""
+OPEN_MARKERS = {
+    "median, as not all runs met it": "diamond-open",
+    "lower bound, as too few runs met it": "triangle-right-open",
+}
+"""What stands for a target that some runs missed."""
 
 
 def lines(
@@ -81,24 +88,44 @@ def bars(
     return chart
 
 
-def intervals(names: Values, means: Values, halves: Values, x: str, *, zero: bool = False) -> Chart:
-    """A point with its interval per name, down the page; `zero` marks no difference."""
-    chart = _chart(
-        [
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": list(means),
-                "y": [str(name) for name in names],
-                "error_x": {"type": "data", "array": list(halves), "color": COLOURS[0]},
-                "marker": {"color": COLOURS[0], "size": 9},
-                "showlegend": False,
-            }
-        ],
-        x,
-        "",
-        rows=len(list(names)),
-    )
+def intervals(
+    names: Values,
+    means: Values,
+    ends: tuple[Values, Values],
+    x: str,
+    *,
+    zero: bool = False,
+    missed: Mapping[str, Values] | None = None,
+) -> Chart:
+    """A point with its interval per name, down the page; `zero` marks no difference.
+
+    `ends` are the lower and the upper ones. `missed` has the values of open markers by their name
+    in the legend, one of `OPEN_MARKERS`, for what has no mean; NaN where there is none.
+    """
+    places = [str(name) for name in names]
+    drawn = {name: own for name, own in (missed or {}).items() if not np.isnan(own).all()}
+    mean = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "mean",
+        "x": list(means),
+        "y": places,
+        "error_x": {**_bars(means, ends), "color": COLOURS[0]},
+        "marker": {"color": COLOURS[0], "size": 9},
+        "showlegend": bool(drawn),
+    }
+    opened = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": name,
+            "x": list(values),
+            "y": places,
+            "marker": {"color": COLOURS[0], "size": 11, "symbol": OPEN_MARKERS[name]},
+        }
+        for name, values in drawn.items()
+    ]
+    chart = _chart([mean, *opened], x, "", rows=len(places))
     chart["layout"]["yaxis"] |= {"type": "category", "autorange": "reversed"}
     if zero:
         chart["layout"]["shapes"] = [
@@ -115,12 +142,25 @@ def intervals(names: Values, means: Values, halves: Values, x: str, *, zero: boo
     return chart
 
 
+def _bars(means: Values, ends: tuple[Values, Values]) -> Chart:
+    """Error bars from lower to upper ends; none where there is no interval."""
+    middle, low, high = (np.array(one, dtype=float) for one in (means, *ends))
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": (high - middle).tolist(),
+        "arrayminus": (middle - low).tolist(),
+    }
+
+
 def front(points: Mapping[str, Values], x: str, y: str, on_front: Sequence[bool]) -> Chart:
     """Settings in two figures; those on the Pareto front are joined.
 
-    `points`: names, x, y, x_ci and y_ci, as columns.
+    `points`, as columns: names, x and y, and the ends of their intervals, x_low, x_high, y_low and
+    y_high.
     """
-    rows = list(zip(*(points[key] for key in ("names", "x", "y", "x_ci", "y_ci")), strict=True))
+    keys = ("names", "x", "y", "x_low", "x_high", "y_low", "y_high")
+    rows = list(zip(*(points[key] for key in keys), strict=True))
     traces = []
     for wanted, name, symbol, colour in (
         (False, "other settings", "circle", COLOURS[4]),
@@ -128,16 +168,18 @@ def front(points: Mapping[str, Values], x: str, y: str, on_front: Sequence[bool]
     ):
         chosen = [row for row, is_on in zip(rows, on_front, strict=True) if is_on == wanted]
         chosen.sort(key=lambda row: row[1])
+        columns = list(zip(*chosen, strict=True)) or [()] * len(keys)
+        texts, x_values, y_values = columns[:3]
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines+markers" if wanted else "markers",
                 "name": name,
-                "text": [row[0] for row in chosen],
-                "x": [row[1] for row in chosen],
-                "y": [row[2] for row in chosen],
-                "error_x": {"type": "data", "array": [row[3] for row in chosen], "thickness": 1},
-                "error_y": {"type": "data", "array": [row[4] for row in chosen], "thickness": 1},
+                "text": list(texts),
+                "x": list(x_values),
+                "y": list(y_values),
+                "error_x": {**_bars(x_values, (columns[3], columns[4])), "thickness": 1},
+                "error_y": {**_bars(y_values, (columns[5], columns[6])), "thickness": 1},
                 "marker": {"color": colour, "symbol": symbol, "size": 10},
                 "line": {"color": colour, "shape": "linear", "dash": "dot"},
                 "hovertemplate": "%{text}<br>%{x:.4g}, %{y:.4g}<extra></extra>",

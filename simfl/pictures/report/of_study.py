@@ -8,12 +8,14 @@ from typing import Any
 from simfl.pictures.report import charts
 from simfl.pictures.report.page import Page
 from simfl.runfolder import RunFolderError
-from simfl.study.comparisons import paired_differences, verdict
-from simfl.study.effects import first_order_indices, main_effects
+from simfl.study.comparisons import paired_differences
+from simfl.study.effects import first_order_indices, main_effects, not_computed
+from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
-from simfl.study.means import point_means, setting_names, unit_of
-from simfl.study.pareto import pareto_front
+from simfl.study.means import point_means, setting_names
+from simfl.study.pareto import pareto_front, unranked
 from simfl.study.studyfile import as_text, level, short_names
+from simfl.study.words import Row, in_cell, of_run, race, reached, reached_columns
 
 LONG_NAME = 32
 """Characters; charts whose rows have longer names take the whole width."""
@@ -35,7 +37,10 @@ def report_study(study: LoadedStudy, path: Path) -> Path:
     _effects(page, study, metrics)
     page.heading("Runs")
     table = study.table.drop(columns=["study", "digest"])
-    page.table([str(name) for name in table], table.itertuples(index=False))
+    page.table(
+        [str(name) for name in table],
+        [[of_run(run, str(name)) for name in run] for run in table.to_dict("records")],
+    )
     page.data("runs", {str(name): study.table[name].tolist() for name in study.table})
     return page.save(path)
 
@@ -63,13 +68,21 @@ def _what_ran(page: Page, study: LoadedStudy) -> None:
 
 def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     factors = study.factors
-    means = point_means(study.completed, factors, metrics)
+    means = point_means(study.table, factors, metrics)
     page.heading("Outcome")
     page.text(
-        "Means over the seeds with 95 % intervals (Student). They say how sure a mean is; which of"
-        " two settings is better, pairs of runs that share their random draws say more sharply.",
+        "Means over the seeds with 95 % intervals (Student, cut to what a figure can be; none of a"
+        " single seed). They say how sure a mean is; which of two settings is better, pairs of runs"
+        " that share their random draws say more sharply.",
         "note",
     )
+    targets = reached_columns(metrics)
+    if targets:
+        page.text(
+            "A target that some runs missed has no mean, which would be one of the lucky runs: it"
+            " has the median over all runs, or what that lies above.",
+            "note",
+        )
     shown = means.head(MOST_SETTINGS)
     names = setting_names(shown, factors)
     page.charts(
@@ -77,15 +90,34 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
             (
                 metric,
                 charts.intervals(
-                    names, _list(shown[metric]), _list(shown[f"{metric}_ci"]), unit_of(metric)
+                    names,
+                    _list(shown[metric]),
+                    (_list(shown[f"{metric}_low"]), _list(shown[f"{metric}_high"])),
+                    with_unit(metric),
+                    missed=dict(
+                        zip(
+                            charts.OPEN_MARKERS,
+                            (_list(shown[f"{metric}_median"]), _list(shown[f"{metric}_above"])),
+                            strict=True,
+                        )
+                    ),
                 ),
             )
             for metric in metrics
         ),
         wide=max(map(len, names)) > LONG_NAME,
     )
-    rows = means[["point", *factors, "runs", *metrics]].itertuples(index=False)
-    page.table(["setting", *short_names(factors), "runs", *metrics], rows)
+    page.table(
+        ["setting", *short_names(factors), "runs", *metrics, *targets],
+        [
+            (
+                *(one[column] for column in ("point", *factors, "runs")),
+                *(in_cell(one, metric) for metric in metrics),
+                *(reached(one, metric) for metric in targets.values()),
+            )
+            for one in means.to_dict("records")
+        ],
+    )
 
 
 def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
@@ -94,11 +126,12 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     page.heading("Paired comparisons")
     page.text(
         "Each level against the baseline, paired by seed and all other factors: the difference of"
-        " runs that share their random draws, its 95 % interval over the seeds, and the effect size"
-        " (Hedges' g).",
+        " runs that share their random draws, its 95 % interval over the seeds (from two on), and"
+        " the effect size (Hedges' g, from three on). Where some runs missed a target, who is known"
+        " to have been first stands in place of a difference.",
         "note",
     )
-    runs, drawn, rows = study.completed, [], []
+    runs, drawn, rows = study.table, [], []
     for one in study.questions.compare:
         known = runs[one.factor].tolist()
         baseline = (
@@ -109,32 +142,33 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         for metric in metrics:
             found = paired_differences(runs, metric, one.factor, baseline, study.factors)
             title = f"{metric}: {short_names([one.factor])[0]} against {baseline}"
-            halves = (found["ci_high"] - found["ci_low"]) / 2
-            axis = f"difference in {unit_of(metric)}"
-            drawn.append(
-                (
-                    title,
-                    charts.intervals(
-                        _list(found[one.factor]),
-                        _list(found["difference"]),
-                        _list(halves),
-                        axis,
-                        zero=True,
-                    ),
+            axis = f"difference in {with_unit(metric)}"
+            if found["difference"].notna().any():
+                drawn.append(
+                    (
+                        title,
+                        charts.intervals(
+                            _list(found[one.factor]),
+                            _list(found["difference"]),
+                            (_list(found["ci_low"]), _list(found["ci_high"])),
+                            axis,
+                            zero=True,
+                        ),
+                    )
                 )
-            )
             rows += [
                 (
                     metric,
                     f"{row[one.factor]} against {baseline}",
                     row["seeds"],
                     row["pairs"],
+                    *_of_target(row),
                     row["difference"],
                     row["ci_low"],
                     row["ci_high"],
                     row["relative"],
                     row["effect_size"],
-                    verdict(row["ci_low"], row["ci_high"]),
+                    row["verdict"],
                 )
                 for row in found.to_dict("records")
             ]
@@ -144,6 +178,9 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         "levels",
         "seeds",
         "pairs",
+        "reached",
+        "baseline reached",
+        "known order",
         "difference",
         "from",
         "to",
@@ -154,17 +191,27 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     page.table(columns, rows)
 
 
+def _of_target(row: Row) -> tuple[str, str, str]:
+    """How many runs met a target, and who is known to have been first; dashes for other figures."""
+    if "first" not in row:
+        return ("–", "–", "–")
+    own, base = (f"{row[key]}/{row['pairs']}" for key in ("reached", "baseline_reached"))
+    return own, base, race(row)
+
+
 def _pareto(page: Page, study: LoadedStudy) -> None:
     objectives = study.questions.pareto
     if len(objectives) < 2 or not set(objectives) <= set(study.completed):
         return
-    means = point_means(study.completed, study.factors, list(objectives))
+    means = point_means(study.table, study.factors, list(objectives))
     on_front = pareto_front(means, objectives)
     page.heading("Pareto front")
     ways = ", ".join(f"{name} {way}" for name, way in objectives.items())
     page.text(
         f"Settings of which no other is as good in everything and better in one: {ways}.", "note"
     )
+    for sentence in unranked(means, study.factors, objectives):
+        page.text(sentence, "note")
     first, *others = objectives
     page.charts(
         *(
@@ -175,18 +222,24 @@ def _pareto(page: Page, study: LoadedStudy) -> None:
                         "names": setting_names(means, study.factors),
                         "x": _list(means[other]),
                         "y": _list(means[first]),
-                        "x_ci": _list(means[f"{other}_ci"]),
-                        "y_ci": _list(means[f"{first}_ci"]),
+                        **{
+                            f"{axis}_{end}": _list(means[f"{metric}_{end}"])
+                            for axis, metric in (("x", other), ("y", first))
+                            for end in ("low", "high")
+                        },
                     },
-                    unit_of(other),
-                    unit_of(first),
+                    with_unit(other),
+                    with_unit(first),
                     _list(on_front),
                 ),
             )
             for other in others
         )
     )
-    rows = means.loc[on_front, [*study.factors, *objectives]].itertuples(index=False)
+    rows = [
+        (*(one[name] for name in study.factors), *(in_cell(one, metric) for metric in objectives))
+        for one in means[on_front].to_dict("records")
+    ]
     page.table([*short_names(study.factors), *objectives], rows)
 
 
@@ -194,37 +247,42 @@ def _effects(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     levelled = [name for name in study.factors if name not in study.sampled]
     drawn = []
     for metric in metrics:
-        effects = main_effects(study.completed, metric, levelled, within=study.sampled)
+        effects = main_effects(study.table, metric, levelled, within=study.sampled)
         if len(levelled) > 1 and len(effects):
             names = [
                 f"{short_names([str(row.factor)])[0]} = {row.level}" for row in effects.itertuples()
             ]
-            axis = f"effect on {unit_of(metric)}"
+            axis = f"effect on {with_unit(metric)}"
+            low, high = effects["effect"] - effects["ci"], effects["effect"] + effects["ci"]
             drawn.append(
                 (
                     f"{metric}: main effects",
                     charts.intervals(
-                        names, _list(effects["effect"]), _list(effects["ci"]), axis, zero=True
+                        names, _list(effects["effect"]), (_list(low), _list(high)), axis, zero=True
                     ),
                 )
             )
-        indices = first_order_indices(study.completed, metric, study.factors).dropna(subset="index")
+        indices = first_order_indices(study.table, metric, study.factors, study.sampled)
+        indices = indices.dropna(subset="index")
         if len(indices):
-            halves = (indices["high"] - indices["low"]) / 2
             drawn.append(
                 (
                     f"{metric}: first-order Sobol indices",
                     charts.intervals(
                         short_names(_list(indices["factor"])),
                         _list(indices["index"]),
-                        _list(halves),
+                        (_list(indices["low"]), _list(indices["high"])),
                         "share of the variance explained (1)",
                         zero=True,
                     ),
                 )
             )
-    if drawn:
+    reasons = not_computed(study.table, metrics) if study.factors else []
+    if drawn or reasons:
         page.heading("What matters")
+    for sentence in reasons:
+        page.text(sentence, "note")
+    if drawn:
         page.charts(*drawn)
 
 

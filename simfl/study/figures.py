@@ -1,0 +1,104 @@
+"""The figures that a study compares: what each is, its unit, and which values it can have."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.study.targets import target_of
+
+Bounds = tuple[float, float]
+
+SHARE: Bounds = (0.0, 1.0)
+AMOUNT: Bounds = (0.0, math.inf)
+ANYTHING: Bounds = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a column holds, its unit, and the values between which it lies by its nature."""
+
+    what: str
+    unit: str
+    bounds: Bounds
+
+
+FIGURES = {
+    "accuracy": Figure("last test accuracy", "share", SHARE),
+    "best_accuracy": Figure("highest test accuracy", "share", SHARE),
+    "loss": Figure("last test loss", "1", AMOUNT),
+    "versions": Figure("global versions", "count", AMOUNT),
+    "time_s": Figure("simulated seconds", "s", AMOUNT),
+    "energy_j": Figure("joules of all machines", "J", AMOUNT),
+    "bytes": Figure("bytes over all links", "B", AMOUNT),
+    "latency_cv": Figure("coefficient of variation of the time between versions", "1", AMOUNT),
+    "staleness": Figure("mean staleness of what was merged, versions", "versions", AMOUNT),
+    "jain_participation": Figure("Jain's index of turns per client", "1", SHARE),
+    "worst_client_accuracy": Figure(
+        "lowest accuracy of the final model on a client's own data", "share", SHARE
+    ),
+    "wall_s": Figure("seconds that computing the run took", "s", AMOUNT),
+    "jobs_trained": Figure("local trainings that were computed", "count", AMOUNT),
+    "jobs_reused": Figure("local trainings that another run had computed", "count", AMOUNT),
+}
+"""Columns of figures that every row of a study's table has."""
+
+UNIT_ENDINGS = {"_s": "s", "_j": "J", "_b": "B"}
+"""What a name ends in that has its unit."""
+
+SHARE_ENDINGS = (
+    "share",
+    "share_min",
+    "share_max",
+    "accuracy",
+    "accuracy_mean",
+    "accuracy_worst",
+    "jain_index",
+    "gini",
+)
+"""What the name of a measure's figure ends in that lies in [0, 1]."""
+
+AMOUNT_ENDINGS = ("_s", "_j", "bytes")
+"""What it ends in where it is at least 0, unless it is an `error`, which has a sign."""
+
+
+def bounds_of(metric: str) -> Bounds:
+    """Between which values a figure lies by its nature, infinite where nothing is known."""
+    if metric in FIGURES:
+        return FIGURES[metric].bounds
+    if target_of(metric) is not None:
+        return AMOUNT
+    if metric.endswith(SHARE_ENDINGS):
+        return SHARE
+    return AMOUNT if metric.endswith(AMOUNT_ENDINGS) and "error" not in metric else ANYTHING
+
+
+def cut(interval: Bounds, metric: str, values: NDArray[np.float64]) -> Bounds:
+    """An interval for the mean of `values` without what the mean cannot be.
+
+    Cutting at a bound takes no possible value away, so the interval holds the mean as often as
+    before. A bound that some value lies beyond (R^2 of a regression, which is its accuracy, may be
+    negative) is none.
+    """
+    low, high = bounds_of(metric)
+    if values.size and values.min() >= low:
+        interval = (max(interval[0], low), interval[1])
+    if values.size and values.max() <= high:
+        interval = (interval[0], min(interval[1], high))
+    return interval
+
+
+def with_unit(metric: str) -> str:
+    """A figure's name as an axis shows it: with its unit."""
+    if metric in FIGURES:
+        unit = FIGURES[metric].unit
+        name = metric.removesuffix("_s").removesuffix("_j")
+        return f"{name.replace('_', ' ')} ({unit})"
+    for ending, unit in UNIT_ENDINGS.items():
+        if metric.endswith(ending):
+            return f"{metric.removesuffix(ending).replace('_', ' ')} ({unit})"
+    unit = "share" if metric.endswith("accuracy") else "1"
+    return f"{metric.replace('_', ' ')} ({unit})"

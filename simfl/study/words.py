@@ -1,0 +1,85 @@
+"""What is known of a figure, in words: the same in the terminal, in pages and in scripts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from simfl.study.figures import Bounds
+from simfl.study.targets import target_of
+
+Row = Mapping[Any, Any]
+"""A row of a table, as `to_dict("records")` has it."""
+
+
+def in_cell(setting: Row, metric: str) -> str:
+    """A figure of a row of `point_means` in a table: mean with interval, median or bound.
+
+    Behind a mean to which some of the runs have nothing to say stands how many do.
+    """
+    if math.isnan(setting[metric]):
+        return in_words(setting[f"{metric}_median"], setting[f"{metric}_above"])
+    ends = setting[f"{metric}_low"], setting[f"{metric}_high"]
+    text = with_interval(setting[metric], setting[f"{metric}_ci"], ends)
+    count, runs = setting[f"{metric}_count"], setting[f"{metric}_runs"]
+    return text if count == runs else f"{text} ({count}/{runs})"
+
+
+def with_interval(mean: float, half: float, ends: Bounds | None = None) -> str:
+    """Two significant digits of the half width, and as many decimals of the mean.
+
+    Where the interval was cut, its `ends` are shown.
+    """
+    if math.isnan(half):
+        return in_digits(mean)
+    if not 1e-6 < half < 1e6:
+        return f"{in_digits(mean)} ±{half:.2g}"
+    decimals = max(1 - math.floor(math.log10(half)), 0)
+    low, high = ends or (mean - half, mean + half)
+    if low > mean - half or high < mean + half:
+        return f"{mean:.{decimals}f} ({low:.{decimals}f} to {high:.{decimals}f})"
+    return f"{mean:.{decimals}f} ±{half:.{decimals}f}"
+
+
+def in_digits(value: Any) -> str:
+    """A number in four digits, a dash where it is not known; text as it is."""
+    if isinstance(value, float):
+        return "-" if math.isnan(value) else f"{value:.4g}"
+    return str(value)
+
+
+def in_words(median: float, above: float) -> str:
+    """What is known of a target that some runs missed: "median 2.5", "> 3", or a dash."""
+    if not math.isnan(median):
+        return f"median {median:.4g}"
+    return "-" if math.isnan(above) else f"> {above:.4g}"
+
+
+def of_run(run: Row, metric: str) -> Any:
+    """A figure of one run; of a target that it missed, what the run had spent at its end."""
+    value, target = run.get(metric), target_of(metric)
+    if target is None or value is None or not math.isnan(value):
+        return value
+    return in_words(math.nan, run[target.spent])
+
+
+def reached_columns(metrics: Sequence[str]) -> dict[str, str]:
+    """Per target that some of `metrics` are about, once: a column's name, and one of them."""
+    about = {metric: target_of(metric) for metric in metrics}
+    return {
+        f"reached {target.what}": metric
+        for metric, target in reversed(about.items())
+        if target is not None
+    }
+
+
+def reached(setting: Row, metric: str) -> str:
+    """In how many runs of a row of `point_means` a target was met, as "2/3"."""
+    return f"{setting[f'{metric}_count']}/{setting[f'{metric}_runs']}"
+
+
+def race(comparison: Row) -> str:
+    """Who met a target first in the pairs of a row of `paired_differences`, as far as is known."""
+    first, behind, pairs = (comparison[column] for column in ("first", "behind", "pairs"))
+    return f"first in {first}, behind in {behind} of {pairs} pairs"
