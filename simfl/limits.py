@@ -42,7 +42,7 @@ def refusal(key: str, value: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, int) and abs(value) > MOST_WHOLE:
-        return f"found an integer of {len(str(value))} digits, accepted: at most {MOST_WHOLE}"
+        return f"found an integer of {value.bit_length()} bits, accepted: at most {MOST_WHOLE}"
     least, most = _limits(key)
     if abs(value) > most and abs(value) != math.inf:
         return f"found {value:g}, accepted: a number of at most {most:g} in size"

@@ -36,7 +36,7 @@ def test_what_somebody_may_mean_is_accepted(key, value):
         ("access_hz", [1e9, 1e300], "at most 1e\\+15"),
         ("noise_figure_db", 1e4, "at most 1000"),
         ("kappa", 5e-324, "at least 1e-60"),
-        ("seed", 10**400, "an integer of 401 digits, accepted: at most 9223372036854775807"),
+        ("seed", 10**400, "an integer of 1329 bits, accepted: at most 9223372036854775807"),
     ],
 )
 def test_what_makes_other_numbers_infinite_is_refused(key, value, words):

@@ -60,13 +60,13 @@ def suggestion(found: str, known: Iterable[str]) -> str:
 
 def _checked(annotation: Any, value: Any, name: str) -> Any:
     """`value` converted (int to float, list to tuple), or FieldError."""
+    beyond = refusal(name, value)
+    if beyond is not None:
+        raise FieldError(f"{name}: {beyond}")
     kind, constraints = _split(annotation)
     converted = _converted(kind, value, name)
     if converted is _REFUSED or not all(_holds(rule, converted) for rule in constraints):
         raise FieldError(f"{name}: found {shown(value)}, accepted: {_wanted(annotation)}")
-    beyond = refusal(name, converted)
-    if beyond is not None:
-        raise FieldError(f"{name}: {beyond}")
     return converted
 
 
