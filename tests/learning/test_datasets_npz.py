@@ -151,6 +151,17 @@ def test_a_single_array_is_no_archive(tmp_path: Path) -> None:
         Npz("set.npz").load(tmp_path, 1)
 
 
+def test_an_array_before_an_archive_is_no_archive(tmp_path: Path) -> None:
+    """A .npy file with an archive behind it is what its beginning says."""
+    write(tmp_path)
+    file, array = tmp_path / "set.npz", io.BytesIO()
+    np.save(array, np.zeros(3))
+    file.write_bytes(array.getvalue() + file.read_bytes())
+
+    with pytest.raises(ValueError, match=r"is not a \.npz archive"):
+        Npz("set.npz").load(tmp_path, 1)
+
+
 def test_an_absent_file_says_what_to_put_where(tmp_path: Path) -> None:
     """The error names the path, the keys and the ways to name a data root."""
     with pytest.raises(DataMissing, match=r"no file .*x_train, y_train.*--data-root, SIMFL_DATA"):

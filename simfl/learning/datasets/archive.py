@@ -41,14 +41,15 @@ def read_arrays(
     Raises ValueError, naming the file and the key, where a required one is absent, and for what
     cannot be read; before anything is allocated where a header claims more than the file holds.
     """
-    try:
-        is_archive = zipfile.is_zipfile(file)
-        archive = np.load(file, allow_pickle=False) if is_archive else None
-    except _DAMAGE as error:
-        raise ValueError(f"{file} cannot be read: {_reason(error)}") from error
-    if archive is None:
+    if not zipfile.is_zipfile(file):
         raise ValueError(f"{file} is not a .npz archive")
-    with archive:
+    with file.open("rb") as content:
+        try:
+            archive = np.load(content, allow_pickle=False)
+        except _DAMAGE as error:
+            raise ValueError(f"{file} cannot be read: {_reason(error)}") from error
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError(f"{file} is not a .npz archive")
         absent = [key for key in required if key not in archive]
         if absent:
             raise ValueError(
