@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from simfl import registry
 from simfl.algorithms.base import Algorithm
+from simfl.contract import PartMisbehaves
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.decisions.sampling import CountedSelection
 from simfl.learning.network import Network
@@ -207,6 +208,8 @@ def check_model(network: Network, outputs: int) -> None:
             network.call(weights, examples, training=True)
     except (Exception, SystemExit) as error:  # the user's module may raise anything, or leave
         cause = f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}"
+        if isinstance(error, PartMisbehaves):
+            cause = str(error)
         raise ValueError(f"examples of shape {shape} do not pass through: {cause}") from error
     for name, tensor in weights.items():
         if not all_finite({name: kept[name]}):

@@ -52,6 +52,8 @@ def at_work(part: Any, method: str) -> Iterator[None]:
 
 def short(value: object) -> str:
     """A value in one line of moderate length."""
+    if hasattr(value, "item") and not getattr(value, "ndim", 1):
+        value = value.item()  # as Python's own number
     return " ".join(_REPR.repr(value).split())
 
 

@@ -1,0 +1,256 @@
+"""Parts of a user's own that break their contract: refused by name, where it happens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import simfl
+from simfl.assembly import assemble
+from simfl.cli import app
+from simfl.contract import PartMisbehaves
+from simfl.yaml_source.error import ScenarioError
+from tests.small import SMALL, simulated, small
+
+PLUGINS = """
+import sys
+from dataclasses import dataclass, replace
+import numpy as np
+import torch
+from torch import nn
+from simfl.algorithms.base import Algorithm, Work
+from simfl.decisions.base import Allocation, Selection
+from simfl.learning.datasets.base import Dataset
+from simfl.learning.job import Price
+from simfl.learning.partitions.base import Partition
+from simfl.measures.base import Measure
+from simfl.protocols.base import Protocol
+from simfl.system.codecs.base import Codec
+
+class Everyday(Measure):
+    def compute(self, run):
+        return {"count": np.int64(3), "mean": np.float32(0.5), "met": np.bool_(True),
+                "total": np.array(7), "share": torch.tensor(0.25)}
+class NoFigure(Measure):
+    def compute(self, run): return {"found": None}
+class Listed(Measure):
+    def compute(self, run): return {"found": [1, 2]}
+
+@dataclass(frozen=True)
+class Paid(Algorithm):
+    def price(self, network, client, version): return Price(-1, 10)
+@dataclass(frozen=True)
+class PaidTwice(Algorithm):
+    def price(self, network, client, version): return Price(10, 10, work=-2.0)
+@dataclass(frozen=True)
+class Tireless(Algorithm):
+    def server_work(self, network, version, up_bytes): return Work(-5.0, 0.0)
+@dataclass(frozen=True)
+class Overwriting(Algorithm):
+    def aggregate(self, state, updates, evaluator):
+        for tensor in state.weights.values():
+            tensor.mul_(0.5)
+        return state
+@dataclass(frozen=True)
+class Briefing(Algorithm):
+    def brief(self, network, state, client, held):
+        for tensor in state.weights.values():
+            tensor.add_(1.0)
+        return super().brief(network, state, client, held)
+@dataclass(frozen=True)
+class Losing(Algorithm):
+    def loss(self, parameters, batch):
+        batch.inputs.mul_(0.5)
+        return super().loss(parameters, batch)
+@dataclass(frozen=True)
+class Shorter(Algorithm):
+    def aggregate(self, state, updates, evaluator):
+        return replace(state, weights={})
+
+class Clamped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(64, 10)
+    def forward(self, inputs):
+        self.head.weight.data.clamp_(-0.01, 0.01)
+        return self.head(inputs.flatten(1))
+
+class Shrinking(Codec):
+    def encoded_bytes(self, raw_bytes): return -np.asarray(raw_bytes)
+class Nothing(Dataset):
+    def load(self, root, seed): return None
+class Before(Partition):
+    def split(self, targets, home_edge, natural, rng):
+        return [np.array([client - 1]) for client in range(len(home_edge))]
+class Between(Partition):
+    def split(self, targets, home_edge, natural, rng):
+        return [np.array([client + 0.5]) for client in range(len(home_edge))]
+class Relabelling(Partition):
+    def split(self, targets, home_edge, natural, rng):
+        targets[:] = 0
+        return np.array_split(np.arange(len(targets)), len(home_edge))
+
+class OneForMany(Allocation):
+    def decide(self, view, rng): return np.array([1e9])
+class Leaving(Selection):
+    def decide(self, memory, view, rng): sys.exit(0)
+class Misspelt(Selection):
+    def decide(self, memory, view, rng): return memory, view.positions["x"]
+class Renumbering(Allocation):
+    def decide(self, view, rng):
+        view.clients[:] = 0
+        return view.frequency_max_hz
+class Wrong(Protocol):
+    def process(self, run):
+        yield run.clock.until(1.0)
+        raise KeyError("boom")
+"""
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """The import path of a class above."""
+    file = tmp_path_factory.mktemp("plugins") / "own.py"
+    file.write_text(PLUGINS)
+    return lambda name: f"{file}:{name}"
+
+
+def algorithm(path: str) -> dict[str, Any]:
+    """The section of an algorithm, as small as the small scenario's."""
+    return {"name": path, "local": {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}}
+
+
+def test_everyday_numbers_of_numpy_and_torch_are_figures(own, tmp_path):
+    """They stand in the manifest as JSON's own numbers."""
+    run = simfl.run(small(evaluate={"measures": [own("Everyday")]}), tmp_path / "run")
+
+    [figures] = run.manifest["measures"].values()
+    assert figures == {"count": 3, "mean": 0.5, "met": True, "total": 7, "share": 0.25}
+
+
+@pytest.mark.parametrize("name", ["NoFigure", "Listed"])
+def test_what_is_no_number_is_no_figure(own, tmp_path, name):
+    """The measure is named, and the run is closed with that reason."""
+    scenario = small(evaluate={"measures": [own(name)]})
+
+    with pytest.raises(PartMisbehaves, match=rf"{name}\.compute: found gave .* a number"):
+        simfl.run(scenario, tmp_path / "run")
+    manifest = simfl.load_run(tmp_path / "run").manifest
+    assert manifest["status"] == "failed"
+    assert name in manifest["reason"]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Paid", "Paid.price: down_bytes gave [-1]"),
+        ("PaidTwice", "PaidTwice.price: work gave [-2.0]"),
+        ("Tireless", "Tireless.server_work gave [-5.0, 0.0]"),
+    ],
+)
+def test_negative_prices_and_work_are_refused_before_the_run(own, name, found):
+    """At the algorithm's key."""
+    with pytest.raises(ScenarioError) as error:
+        assemble(small(algorithm=algorithm(own(name))))
+
+    assert error.value.key == "algorithm"
+    assert found in str(error.value)
+
+
+PLACES = [
+    ("population", {"uplink_codec": "Shrinking"}, "population.uplink_codec", "Shrinking"),
+    ("data", {"partition": "Before"}, "data.partition", "split gave -1"),
+    ("data", {"partition": "Between"}, "data.partition", "Between.split"),
+    ("data", {"partition": "Relabelling"}, "data.partition", "read-only"),
+    ("data", {"name": "Nothing"}, "data", "Nothing.load gave None, accepted: a Data"),
+]
+
+
+@pytest.mark.parametrize(("section", "change", "key", "said"), PLACES)
+def test_what_data_and_systems_parts_give_is_refused_at_their_key(own, section, change, key, said):
+    """Before the run: sizes below 0, rows of -1 or 0.5, changed labels, no data at all."""
+    values = {name: own(one) for name, one in change.items()}
+
+    with pytest.raises(ScenarioError) as error:
+        assemble(small(**{section: {**SMALL[section], **values}}))
+    assert error.value.key == key
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_frequencies_of_another_shape_are_refused(own):
+    """One entry in an array is not one for each client."""
+    with pytest.raises(PartMisbehaves, match=r"OneForMany\.decide .* shape \(8,\)"):
+        simulated(small(decisions={"allocation": own("OneForMany")}))
+
+
+def test_a_view_is_the_policy_s_own(own):
+    """Client numbers that an allocation overwrites change nobody else's."""
+    plain = simulated(small())[1]
+    run = simulated(small(decisions={"allocation": own("Renumbering")}))[1]
+
+    assert run.observations.participations.tolist() == plain.observations.participations.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "method"), [("Overwriting", "aggregate"), ("Briefing", "brief"), ("Losing", "loss")]
+)
+def test_weights_changed_in_place_are_refused(own, name, method):
+    """They are those of a state that others hold."""
+    with pytest.raises(PartMisbehaves, match=rf"{name}\.{method} changed tensors in place"):
+        simulated(small(algorithm=algorithm(own(name))))
+
+
+def test_a_model_that_changes_its_weights_in_its_forward_pass_is_refused(own):
+    """Before the run, at the model."""
+    with pytest.raises(ScenarioError, match="changes its weights head.weight in place") as error:
+        assemble(small(model=own("Clamped")))
+
+    assert error.value.key == "model"
+
+
+def test_a_state_has_all_tensors_of_the_model(own):
+    """Of their shapes and types."""
+    with pytest.raises(PartMisbehaves, match=r"Shorter\.aggregate: .* every tensor of the model"):
+        simulated(small(algorithm=algorithm(own("Shorter"))))
+
+
+def invoked(scenario: dict[str, Any], folder: Path) -> tuple[int, str, dict[str, Any]]:
+    """Exit code, standard error and manifest of a scenario run by the command line."""
+    file = folder / "scenario.yaml"
+    file.write_text(yaml.safe_dump(scenario))
+    result = CliRunner().invoke(app, ["run", str(file), "--out", str(folder / "run")])
+    manifest = json.loads((folder / "run" / "manifest.json").read_text())
+    return result.exit_code, result.stderr, manifest
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Leaving", "Leaving.decide called sys.exit(0)"),
+        ("Misspelt", "Misspelt.decide raised AttributeError: a client view has no positions"),
+    ],
+)
+def test_a_part_that_raises_or_leaves_closes_the_run(own, tmp_path, name, said):
+    """One line with the part's name and the line of its file, exit code 1, status failed."""
+    code, stderr, manifest = invoked({**SMALL, "decisions": {"selection": own(name)}}, tmp_path)
+
+    assert code == 1
+    assert f"simfl: {said}" in stderr
+    assert "of its file)" in stderr
+    assert manifest["status"] == "failed"
+    assert said in manifest["reason"]
+
+
+def test_a_protocol_that_raises_is_named(own, tmp_path):
+    """SimPy raises what a process raised anew; its origin is found."""
+    code, stderr, manifest = invoked({**SMALL, "protocol": own("Wrong")}, tmp_path)
+
+    assert code == 1
+    assert "simfl: Wrong.process raised KeyError: 'boom' (line " in stderr
+    assert manifest["status"] == "failed"
