@@ -63,9 +63,11 @@ def study(
                 save_study_overview(loaded, session.folder.path / "overview.png")
             if not quiet:
                 print_answers(session.study, loaded)
+        for line in session.unreadable:
+            say(f"simfl: {line}", err=True)
         missing = len(session.todo(shard))
         if not quiet:
             rest = f"; {missing} runs are missing" if missing else ""
             say(f"study folder: {session.folder.path}{rest}")
-    if missing:
+    if missing or session.unreadable:
         raise typer.Exit(FAILED)

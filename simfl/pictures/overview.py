@@ -39,7 +39,7 @@ MOST_NAMED_EDGES = 8
 def save_overview(run: LoadedRun, path: Path) -> Path:
     """Write `draw_overview`'s figure as a PNG."""
     with whole_file(path) as file, mpl.rc_context(STYLE):
-        draw_overview(run).savefig(file)
+        draw_overview(run).savefig(file, format="png")
     return path
 
 

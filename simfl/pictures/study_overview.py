@@ -26,7 +26,7 @@ MISSED = {"median": "D", "above": ">"}
 def save_study_overview(study: LoadedStudy, path: Path) -> Path:
     """Write `draw_study_overview`'s figure as a PNG."""
     with whole_file(path) as file, mpl.rc_context(STYLE):
-        draw_study_overview(study).savefig(file, dpi=110)
+        draw_study_overview(study).savefig(file, format="png", dpi=110)
     return path
 
 

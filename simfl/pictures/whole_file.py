@@ -17,7 +17,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    partial = path.with_name(f"{path.stem}.partial{path.suffix}")
+    partial = path.with_suffix(".partial")
     try:
         partial.unlink(missing_ok=True)  # were it a link, what it leads to would be overwritten
         yield partial

@@ -6,9 +6,8 @@ its lock, which the operating system frees when its holder ends, however it ends
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from simfl.run_files import FolderInUse
-from simfl.runfolder import MANIFEST, load_run
+from simfl.runfolder import MANIFEST, RunFolderError, load_run
 from simfl.study.figures import FIGURES
 from simfl.study.loaded import STUDY, TABLE
 from simfl.study.plan import Point
@@ -42,7 +41,8 @@ class StudyFolder:
 
         A study that has changed since keeps every run that it still has.
         """
-        is_study = (self.path / STUDY).exists()
+        # Beside its runs: a folder that merely holds a file of this name may be the user's own.
+        is_study = (self.path / STUDY).is_file() and self.locks.is_dir()
         if self.path.exists() and not self.path.is_dir():
             raise FolderInUse(f"{self.path}: a file; choose another --out")
         if self.path.is_dir() and any(self.path.iterdir()) and not is_study:
@@ -60,17 +60,18 @@ class StudyFolder:
         return self.runs / point.folder_name
 
     def has_ended(self, point: Point) -> bool:
-        """Whether the point has been run to its end."""
+        """Whether the point has been run to its end; a damaged manifest does not say so."""
         try:
-            text = (self.run_folder(point) / MANIFEST).read_text(encoding="utf-8")
-        except FileNotFoundError:
+            return _is_end_of(point, load_run(self.run_folder(point)).manifest)
+        except (OSError, LookupError, RunFolderError):
             return False
-        manifest = json.loads(text)
-        return manifest["status"] in ENDED and manifest["digest"] == point.digest
 
     @contextmanager
     def claim(self, name: str) -> Iterator[bool]:
-        """Whether the run called `name` is the caller's to run; held until the block ends."""
+        """Whether the run called `name` is the caller's to run; held until the block ends.
+
+        Raises `OSError` where the lock cannot be made.
+        """
         lock = FileLock(self.locks / f"{name}.lock")
         try:
             lock.acquire(blocking=False)
@@ -82,22 +83,34 @@ class StudyFolder:
         finally:
             lock.release()
 
-    def collect(self, study: Study, points: list[Point]) -> pd.DataFrame:
-        """Write `runs.parquet`, one row per run that has ended, in the study's order; read it."""
+    def collect(self, study: Study, points: list[Point]) -> tuple[pd.DataFrame, list[str]]:
+        """Write `runs.parquet`, one row per run that has ended, in the study's order; read it.
+
+        With it a line for each run that is damaged, which has no row.
+        """
         targets = study.questions.target_columns()
-        rows = [
-            {
+        rows: list[dict[str, Any]] = []
+        unreadable: dict[Path, str] = {}
+        for point in points:
+            folder = self.run_folder(point)
+            if not (folder / MANIFEST).exists():
+                continue
+            head = {
                 "study": study.name,
                 "point": point.number,
                 "seed": point.seed,
                 "digest": point.digest,
-                "folder": str(self.run_folder(point).relative_to(self.path)),
-                **point.factors,
-                **row(load_run(self.run_folder(point)), targets),
+                "folder": str(folder.relative_to(self.path)),
             }
-            for point in points
-            if self.has_ended(point)
-        ]
+            try:
+                run = load_run(folder)
+                if _is_end_of(point, run.manifest):
+                    rows.append({**head, **point.factors, **row(run, targets)})
+            except RunFolderError as error:
+                unreadable[folder] = f"{error}; remove {folder} to run it again"
+            except (OSError, LookupError, TypeError, ValueError, AttributeError) as error:
+                what = f"holds what simfl does not write ({type(error).__name__}: {error})"
+                unreadable[folder] = f"{folder}: {what}; remove it to run it again"
         factors = list(points[0].factors)
         if rows:
             table = pd.DataFrame(rows)
@@ -108,7 +121,11 @@ class StudyFolder:
             if table[column].map(type).nunique() > 1:
                 table[column] = _one_type(table[column])
         _write(self.path / TABLE, table.to_parquet(index=False))
-        return table
+        return table, list(unreadable.values())
+
+
+def _is_end_of(point: Point, manifest: Mapping[str, Any]) -> bool:
+    return manifest["status"] in ENDED and manifest["digest"] == point.digest
 
 
 def _one_type(column: pd.Series[Any]) -> pd.Series[Any]:

@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
+from pydantic import TypeAdapter
 
 from simfl.runfolder import RunFolderError
 from simfl.study.means import factor_names
-from simfl.study.studyfile import Questions
-from simfl.yaml_source import read_source
+from simfl.study.studyfile import FIGURES, Questions, Study
+from simfl.validation import validate
+from simfl.yaml_source import KeyPath, read_source
 
 STUDY, TABLE = "study.yaml", "runs.parquet"
+REMEDY = "run `simfl study ... --collect`"
+"""What makes the table of a study's runs anew."""
 
 
 class LoadedStudy:
-    """A study read back: `table` (one row per run), `content` (the study file), its questions."""
+    """A study read back: `table` (one row per run), `content` (the study file), its questions.
+
+    Raises `RunFolderError` or `ScenarioError` where the folder holds no such study.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         if not (path / STUDY).exists():
             raise RunFolderError(f"{path}: no study's folder (it has no {STUDY})")
         if not (path / TABLE).exists():
-            raise RunFolderError(f"{path}: has no {TABLE} yet; run `simfl study ... --collect`")
-        self.content: Mapping[str, Any] = read_source(path / STUDY).content
-        self.table: pd.DataFrame = pd.read_parquet(path / TABLE)
-
-    @cached_property
-    def questions(self) -> Questions:
+            raise RunFolderError(f"{path}: has no {TABLE} yet; {REMEDY}")
+        source = read_source(path / STUDY)
+        self.content: Mapping[str, Any] = source.content
+        study = validate(TypeAdapter(Study), source.content, KeyPath(source))
+        self.questions: Questions = study.questions
         """What the study asks, defaults included."""
-        return Questions.model_validate(self.content.get("questions") or {})
+        self.table: pd.DataFrame = _read_table(path / TABLE, study.name)
 
     @property
     def completed(self) -> pd.DataFrame:
@@ -54,3 +60,24 @@ class LoadedStudy:
 def load_study(path: Path | str) -> LoadedStudy:
     """Read a study's folder; raises `RunFolderError` if it is none."""
     return LoadedStudy(Path(path))
+
+
+def _read_table(path: Path, study: str) -> pd.DataFrame:
+    """The table of a study's runs; raises `RunFolderError` where it is another table."""
+    try:
+        table = pd.read_parquet(path)
+    except (OSError, ValueError) as error:  # of Arrow's errors some are the one, some the other
+        raise RunFolderError(f"{path}: not readable as Parquet ({error}); {REMEDY}") from error
+    known = ["study", "point", "seed", "digest", "folder", "status", "reason", *FIGURES]
+    absent = [name for name in known if name not in table]
+    if absent:
+        raise RunFolderError(f"{path}: has no column {', '.join(absent)}; {REMEDY}")
+    if len(table):
+        figures = ["point", "seed", *FIGURES]
+        words = [name for name in figures if not is_numeric_dtype(table[name])]
+        if words:
+            raise RunFolderError(f"{path}: no numbers in {', '.join(words)}; {REMEDY}")
+        if set(table["study"]) != {study}:
+            found = ", ".join(sorted({str(one) for one in table["study"]}))
+            raise RunFolderError(f"{path}: the table of another study, {found}; {REMEDY}")
+    return table

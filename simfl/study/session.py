@@ -43,6 +43,7 @@ class StudySession:
         name = re.sub(r"[^-+.,=@~ \w]", "_", study.name)
         self.folder = StudyFolder(out if out is not None else Path("runs") / name)
         self.folder.open(study)
+        self.unreadable: list[str] = []
         self._data_root = data_root.absolute() if data_root is not None else None
         self._device = device
 
@@ -92,8 +93,11 @@ class StudySession:
         ]
 
     def collect(self) -> LoadedStudy:
-        """Write the table of all runs that have ended, and read the study."""
-        self.folder.collect(self.study, self.points)
+        """Write the table of all runs that have ended, and read the study.
+
+        `unreadable` then has a line for each of them that is damaged, and has no row.
+        """
+        _, self.unreadable = self.folder.collect(self.study, self.points)
         return load_study(self.folder.path)
 
     def _mine(self, share: str | None) -> list[Point]:

@@ -43,21 +43,21 @@ def work(task: Task, report: Report | None = None) -> Outcome:
     fails leaves the others alone.
     """
     study = StudyFolder(task.study)
-    with study.claim(task.name) as mine:
-        if not mine:
-            return Outcome(task.name, "elsewhere", "another process is running it")
-        folder = study.runs / task.name
-        clear_unfinished(folder)
-        options = Options(
-            data_root=task.data_root,
-            device=task.device,
-            watch=report,
-            store=FolderStore(study.results),
-        )
-        try:
+    try:
+        with study.claim(task.name) as mine:
+            if not mine:
+                return Outcome(task.name, "elsewhere", "another process is running it")
+            folder = study.runs / task.name
+            clear_unfinished(folder)
+            options = Options(
+                data_root=task.data_root,
+                device=task.device,
+                watch=report,
+                store=FolderStore(study.results),
+            )
             loaded = run(task.scenario, folder, options, resume=True)
-        except Diverged as error:
-            return Outcome(task.name, "diverged", str(error))
-        except Exception as error:  # noqa: BLE001  # a user's part may raise anything
-            return Outcome(task.name, "failed", f"{type(error).__name__}: {error}")
-        return Outcome(task.name, str(loaded.manifest["status"]), str(loaded.manifest["reason"]))
+    except Diverged as error:
+        return Outcome(task.name, "diverged", str(error))
+    except Exception as error:  # noqa: BLE001  # a user's part may raise anything
+        return Outcome(task.name, "failed", f"{type(error).__name__}: {error}")
+    return Outcome(task.name, str(loaded.manifest["status"]), str(loaded.manifest["reason"]))

@@ -1,0 +1,186 @@
+"""A study's folder in which something is not as it was left: said by name, the rest goes on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from simfl.cli import app
+from simfl.execution import FolderInUse
+from simfl.study.loaded import load_study
+from tests.study.studies import run_here, session, write_study
+
+ONE_FACTOR = {"points": {"grid": {"algorithm.local.steps": [1, 2]}}, "seeds": [1]}
+
+
+def command(*arguments: object) -> Any:
+    """What `simfl` does with these arguments, in this process."""
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a study of two points that has been run and gathered; not to be changed."""
+    folder = tmp_path_factory.mktemp("sound")
+    one = session(folder, **ONE_FACTOR)
+    assert [outcome.status for outcome in run_here(one)] == ["completed"] * 2
+    one.collect()
+    return folder
+
+
+@pytest.fixture
+def folder(sound: Path, tmp_path: Path) -> Path:
+    """A copy of it, with the study's file."""
+    shutil.copytree(sound, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def first_run(folder: Path) -> Path:
+    """The run folder of the first point."""
+    return folder / "out" / str(pd.read_parquet(folder / "out/runs.parquet")["folder"].iloc[0])
+
+
+def forge(folder: Path) -> None:
+    """Figures that are no numbers, in a manifest that says `completed`."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "counts": "many"}))
+
+
+DAMAGED_RUNS: dict[str, Callable[[Path], Any]] = {
+    "no manifest that can be read": lambda folder: (folder / "manifest.json").write_text("{"),
+    "a list as its manifest": lambda folder: (folder / "manifest.json").write_text("[]"),
+    "a manifest without keys": lambda folder: (folder / "manifest.json").write_text("{}"),
+    "a manifest of other types": forge,
+    "no rounds": lambda folder: (folder / "rounds.parquet").unlink(),
+    "rounds that are none": lambda folder: (folder / "rounds.parquet").write_bytes(b"PAR1"),
+    "rounds of another kind": lambda folder: shutil.copy(
+        folder / "clients.parquet", folder / "rounds.parquet"
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED_RUNS)
+def test_a_damaged_run_is_named_and_the_others_have_their_rows(folder: Path, damage: str) -> None:
+    """Exit code 1, its folder in a line, a table of the others; another point runs on."""
+    run = first_run(folder)
+    DAMAGED_RUNS[damage](run)
+
+    result = command("study", folder / "tiny.yaml", "--out", folder / "out", "--collect", "--quiet")
+
+    assert result.exit_code == 1, (result.output, result.exception)
+    assert result.stderr.startswith("simfl: ") and run.name in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert load_study(folder / "out").table["algorithm.local.steps"].tolist() == [2]
+
+
+def test_a_damaged_run_fails_alone(folder: Path) -> None:
+    """Running the study again tries it, or refuses it by name, and nothing else is lost."""
+    run = first_run(folder)
+    (run / "manifest.json").write_text("[]")
+    shutil.rmtree(
+        folder
+        / "out"
+        / "runs"
+        / sorted(path.name for path in run.parent.iterdir() if path != run)[0]
+    )
+    one = session(folder, **ONE_FACTOR)
+
+    outcomes = {outcome.name: outcome for outcome in run_here(one)}
+
+    assert sorted(outcome.status for outcome in outcomes.values()) == ["completed", "failed"]
+    assert str(run) in outcomes[run.name].message
+
+
+@pytest.mark.parametrize("name", ["locks/{}.lock", "results", "runs/{}"])
+def test_what_is_in_the_way_is_named(folder: Path, name: str) -> None:
+    """A folder as a lock, a file as the results' or a run's folder: the point fails by name."""
+    run = first_run(folder)
+    way = folder / "out" / name.format(run.name)
+    one = session(folder, **ONE_FACTOR)
+    shutil.rmtree(run)
+    if way.is_dir():
+        shutil.rmtree(way)
+    way.unlink(missing_ok=True)
+    if name.startswith("locks"):
+        way.mkdir()
+    else:
+        way.write_text("mine")
+
+    (outcome,) = run_here(one)
+
+    assert outcome.status == "failed"
+    assert str(way) in outcome.message
+    assert way.exists()
+
+
+OTHER_TABLES: dict[str, Callable[[Path], Any]] = {
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-9]),
+    "emptied": lambda path: path.write_bytes(b""),
+    "of other columns": lambda path: pd.DataFrame({"a": [1]}).to_parquet(path),
+    "of another study": lambda path: pd.read_parquet(path).assign(study="x").to_parquet(path),
+    "of words": lambda path: pd.read_parquet(path).assign(energy_j="much").to_parquet(path),
+}
+
+
+@pytest.mark.parametrize("damage", OTHER_TABLES)
+def test_another_table_of_runs(folder: Path, damage: str) -> None:
+    """A report refuses it in one line that says what makes it anew; and that does."""
+    OTHER_TABLES[damage](folder / "out" / "runs.parquet")
+
+    result = command("report", folder / "out")
+
+    assert result.exit_code == 2, (result.output, result.exception)
+    assert result.stderr.startswith(f"simfl: {folder}/out/runs.parquet: ")
+    assert "--collect" in result.stderr and result.stderr.count("\n") == 1
+    again = ("study", folder / "tiny.yaml", "--out", folder / "out", "--collect", "--quiet")
+    assert command(*again).exit_code == 0
+    assert command("report", folder / "out").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", "name: 3\nscenario: []\n", "name: x\n", "a: {b", "questions: 3\n", "\x00"]
+)
+def test_another_file_as_the_studys(folder: Path, text: str) -> None:
+    """A report refuses it in one line with its name."""
+    (folder / "out" / "study.yaml").write_text(text)
+
+    result = command("report", folder / "out")
+
+    assert result.exit_code == 2, (result.output, result.exception)
+    assert result.stderr.startswith(f"simfl: {folder}/out/study.yaml:")
+    assert result.stderr.count("\n") == 1
+
+
+def test_gathering_what_is_not_there(tmp_path: Path) -> None:
+    """An empty folder: no run, no traceback, every point missing."""
+    (tmp_path / "out").mkdir()
+    file = write_study(tmp_path, **ONE_FACTOR)
+
+    result = command("study", file, "--out", tmp_path / "out", "--collect")
+
+    assert result.exit_code == 1
+    assert "no run has completed yet" in result.stdout and "2 runs are missing" in result.stdout
+
+
+def test_a_study_file_of_the_users_is_not_overwritten(tmp_path: Path) -> None:
+    """A folder that merely holds a `study.yaml`, comments and all, is no study's folder."""
+    write_study(tmp_path, **ONE_FACTOR)
+    text = "# mine\n" + (tmp_path / "tiny.yaml").read_text()
+    (tmp_path / "study.yaml").write_text(text)
+
+    result = command("study", tmp_path / "study.yaml", "--out", tmp_path, "--quiet")
+
+    assert result.exit_code == 2
+    assert "no study's folder" in result.stderr
+    assert (tmp_path / "study.yaml").read_text() == text
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "study.yaml").write_text(text)
+    with pytest.raises(FolderInUse, match="no study's folder"):
+        session(tmp_path, **ONE_FACTOR)
