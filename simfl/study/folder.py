@@ -6,7 +6,6 @@ its lock, which the operating system frees when its holder ends, however it ends
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -139,9 +138,3 @@ def _write(path: Path, content: bytes) -> None:
     partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")
     partial.write_bytes(content)
     partial.replace(path)
-
-
-def clear_unfinished(folder: Path) -> None:
-    """Remove a run folder that was cut off before it said what it is."""
-    if folder.exists() and not (folder / MANIFEST).exists():
-        shutil.rmtree(folder)

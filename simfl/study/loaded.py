@@ -11,8 +11,9 @@ from pandas.api.types import is_numeric_dtype
 from pydantic import TypeAdapter
 
 from simfl.runfolder import RunFolderError
+from simfl.study.figures import FIGURES
 from simfl.study.means import factor_names
-from simfl.study.studyfile import FIGURES, Questions, Study
+from simfl.study.studyfile import Questions, Study
 from simfl.validation import validate
 from simfl.yaml_source import KeyPath, read_source
 

@@ -11,7 +11,7 @@ from simfl.protocols.publication import Diverged, Progress
 from simfl.results import FolderStore
 from simfl.scenario import Scenario
 from simfl.simulation import Options
-from simfl.study.folder import StudyFolder, clear_unfinished
+from simfl.study.folder import StudyFolder
 
 Report = Callable[[Progress], None]
 
@@ -48,7 +48,6 @@ def work(task: Task, report: Report | None = None) -> Outcome:
             if not mine:
                 return Outcome(task.name, "elsewhere", "another process is running it")
             folder = study.runs / task.name
-            clear_unfinished(folder)
             options = Options(
                 data_root=task.data_root,
                 device=task.device,
