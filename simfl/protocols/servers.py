@@ -56,6 +56,8 @@ class Servers:
         self._media = Media(world.backhaul_sharing, log, clock)
         self._never = clock.env.event()
         self._failing: dict[int, tuple[float, simpy.Event]] = {}
+        # Messages of each edge server lost in a row, whatever it was that failed between them.
+        self._lost = np.zeros(world.num_edges, dtype=np.int64)
         self._messages = {
             uplink: np.zeros(world.num_edges, dtype=np.int64) for uplink in (False, True)
         }
@@ -105,12 +107,14 @@ class Servers:
         """
         if raw_bytes == 0:
             return
-        for _ in range(MOST_FAILURES):
+        while self._lost[edge] < MOST_FAILURES:
             arrived = yield from self._send(edge, raw_bytes, version, round_number, uplink)
             if arrived:
+                self._lost[edge] = 0
                 return
+            self._lost[edge] += 1
         raise Stalled(
-            f"edge-{edge}'s message was lost {MOST_FAILURES} times in a row, each time for good;"
+            f"edge-{edge}'s messages were lost {MOST_FAILURES} times in a row, each time for good;"
             " what are the population's message_loss and faults.cloud_link?"
         )
 

@@ -119,10 +119,14 @@ def test_times_that_cannot_be_are_refused_with_the_class_that_says_them(says, wo
         simulated(small(**TIMING, population=population))
 
 
-def test_a_stalled_run_leaves_a_folder_that_says_why(tmp_path):
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [("Promises", "none was there 1000 times in a row"), ("Says", "Says.next_s: found [nan")],
+)
+def test_a_run_that_cannot_go_on_leaves_a_folder_that_says_why(model, words, tmp_path):
     """One line, exit code 1, and a manifest with the same reason."""
     content = {**SMALL, **TIMING}
-    content["population"] = {**SMALL["population"], "availability": f"{LYING}:Promises"}
+    content["population"] = {**SMALL["population"], "availability": f"{LYING}:{model}"}
     scenario, out = tmp_path / "scenario.yaml", tmp_path / "run"
     scenario.write_text(yaml.safe_dump(content, sort_keys=False))
 
@@ -130,9 +134,10 @@ def test_a_stalled_run_leaves_a_folder_that_says_why(tmp_path):
 
     manifest = json.loads((out / "manifest.json").read_text())
     assert result.exit_code == 1
-    assert result.stderr.splitlines()[-1].startswith("simfl: stalled at")
+    assert result.stderr.startswith("simfl: ")
+    assert words in result.stderr.splitlines()[-1]
     assert manifest["status"] == "failed"
-    assert "none was there 1000 times in a row" in manifest["reason"]
+    assert words in manifest["reason"]
 
 
 def test_rounds_that_nobody_comes_to_are_given_up_so_often_only(monkeypatch):
@@ -177,3 +182,18 @@ def test_a_course_of_too_many_sojourns_is_not_followed(monkeypatch):
 
     with pytest.raises(UnusableAvailability, match="has changed 100 times since it was last asked"):
         simulated(small(**TIMING, population=population))
+
+
+def test_a_link_that_never_works_long_enough_is_given_up_however_often_its_server_crashes(
+    monkeypatch,
+):
+    """Lost messages are counted from the last that arrived, across crashes."""
+    monkeypatch.setattr("simfl.protocols.servers.MOST_FAILURES", 100)
+    works_s = {"cloud_link": 1e-3, "edge_servers": 5.0}
+    faults = {
+        kind: {"works": {"mean_s": mean_s}, "broken": {"mean_s": 1.0}}
+        for kind, mean_s in works_s.items()
+    }
+
+    with pytest.raises(Stalled, match=r"edge-\d's messages were lost 100 times"):
+        simulated(small(**TIMING, protocol="hierarchical", population={"faults": faults}))
