@@ -25,8 +25,8 @@ from simfl.system.presence import Presence
 
 IntArray = NDArray[np.int64]
 
-MOST_GIVEN_UP = 50_000
-"""Rounds in a row to which nobody comes: a night and more of ten edge servers' seconds."""
+MOST_GIVEN_UP = 30_000
+"""Rounds in a row to which nobody comes: a night of ten edge servers that wait for 15 s each."""
 
 
 class Selecting:

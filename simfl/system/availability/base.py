@@ -11,9 +11,9 @@ from simfl.streams import FloatArray, Streams
 
 IntArray = NDArray[np.int64]
 
-MOST_CHANGES = 100_000
+MOST_CHANGES = 20_000
 """Of one client between two questions about it: beyond, nobody waits for the answer."""
-MOST_PAUSES = 30_000
+MOST_PAUSES = 20_000
 """Of one turn, likewise."""
 
 
