@@ -13,7 +13,7 @@ from simfl.study.figures import FIGURES
 from simfl.study.targets import TARGETS, column_name
 from simfl.suggestion import nearest
 from simfl.validation import validate
-from simfl.yaml_source import KeyPath, Source, read_source
+from simfl.yaml_source import KeyPath, Source, blame, read_source
 from simfl.yaml_source.error import show
 
 VARIANT = "variant"
@@ -128,7 +128,9 @@ class Study(_Section):
         study._source = source
         study._check()
         file = source.base_dir / study.scenario
-        if not file.is_file():
+        with blame(study.where("scenario")):  # a name too long for a file is an OSError
+            is_there = file.is_file()
+        if not is_there:
             known = shipped or {}
             if study.scenario not in known:
                 accepted = f"a file or one of {', '.join(known)}"

@@ -108,6 +108,15 @@ def test_an_unknown_scenario(tmp_path: Path) -> None:
         Study.from_yaml(file, {"quickstart": Path("x.yaml")})
 
 
+def test_a_name_that_no_file_can_have(tmp_path: Path) -> None:
+    """The system refuses it, and the key is told."""
+    file = tmp_path / "study.yaml"
+    file.write_text(f"scenario: {'x' * 5000}.yaml\n")
+
+    with pytest.raises(ScenarioError, match=r"study\.yaml:1: scenario: .*File name too long"):
+        Study.from_yaml(file)
+
+
 def test_a_mistake_of_the_base_scenario_is_its_own(tmp_path: Path) -> None:
     """It is told with the scenario's file and line."""
     file = write_study(tmp_path, base={"dtype": "float16"})

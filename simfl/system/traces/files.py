@@ -14,7 +14,7 @@ from typing import Any, TextIO, TypeVar
 import numpy as np
 
 from simfl.system.cost import FloatArray
-from simfl.system.traces.tables import MAXIMUM_ROWS, TraceError
+from simfl.system.traces.tables import MAXIMUM_ROWS, TraceError, require_file
 
 Content = TypeVar("Content", dict[str, Any], list[Any])
 
@@ -57,8 +57,7 @@ def read_numbers(path: Path, columns: Sequence[str]) -> FloatArray:
 
     TraceError if it has none such or cannot be read; numbers written as "nan" or "inf" are refused.
     """
-    if not path.is_file():
-        raise TraceError(f"{path}: no such file")
+    require_file(path)
     try:
         with (gzip.open if path.suffix == ".gz" else open)(
             path, "rt", encoding="utf-8-sig"

@@ -29,8 +29,9 @@ class _PlainUnpickler(pickle.Unpickler):
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         """An error that names what the pickle asked for."""
+        name = f"{module_name}.{global_name}".encode("unicode_escape").decode()
         raise pickle.UnpicklingError(
-            f"holds {module_name}.{global_name}; only plain containers, numbers and text are read"
+            f"holds {name}; only plain containers, numbers and text are read"
         )
 
 
@@ -59,7 +60,7 @@ def read_plain_pickle(path: Path) -> Any:
         OverflowError,
         RecursionError,
     ) as error:
-        reason = str(error) or type(error).__name__
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise TraceError(f"{path}: not a pickle of plain data: {reason}") from error
 
 

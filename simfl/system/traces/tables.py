@@ -214,8 +214,7 @@ def _write(table: pa.Table, path: Path) -> None:
 
 def _read(path: Path, schema: pa.Schema) -> dict[str, FloatArray]:
     """The columns of a table with NaN for null, clients checked; other columns stay unread."""
-    if not path.is_file():
-        raise TraceError(f"{path}: no such file")
+    require_file(path)
     accepted = f"a Parquet file with the columns {', '.join(schema.names)}"
     try:
         with pq.ParquetFile(path) as file:
@@ -238,6 +237,16 @@ def _read(path: Path, schema: pa.Schema) -> dict[str, FloatArray]:
     wanted = f"whole numbers from 0 to {MAXIMUM_CLIENTS - 1:,}"
     _require(path, "client", good, client, wanted)
     return columns
+
+
+def require_file(path: Path) -> None:
+    """Raises TraceError where there is no file of that name, or cannot be one."""
+    try:
+        is_there = path.is_file()
+    except OSError as error:
+        raise TraceError(f"{path}: an unreadable file ({error.strerror})") from error
+    if not is_there:
+        raise TraceError(f"{path}: no such file")
 
 
 def _column(path: Path, name: str, column: pa.ChunkedArray) -> FloatArray:

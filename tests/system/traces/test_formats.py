@@ -195,6 +195,13 @@ def test_a_folder_is_no_trace(tmp_path: Path, trace_format: str) -> None:
         convert(trace_format, tmp_path, tmp_path / "out.parquet")
 
 
+@pytest.mark.parametrize("trace_format", FORMATS)
+def test_a_name_that_no_file_can_have(tmp_path: Path, trace_format: str) -> None:
+    """The system refuses it, which is one line."""
+    with pytest.raises(TraceError, match="an unreadable file"):
+        convert(trace_format, tmp_path / ("x" * 5000), tmp_path / "out.parquet")
+
+
 def test_a_table_that_cannot_be_written(tmp_path: Path) -> None:
     """The path to write is named."""
     source = put(tmp_path / "i.csv", "client,start_s,end_s\n1,10,20\n")

@@ -89,6 +89,8 @@ def test_objects_are_refused(tmp_path: Path, content: Any) -> None:
         b"\x80\x02cbuiltins\nset\nq\x00}b.",
         b"Pabc\n.",
         b"\x82\x01.",
+        b"cos\x1b[2J\nsystem\n.",
+        b"Q.",
     ],
 )
 def test_hand_written_programs_are_refused(tmp_path: Path, code: bytes) -> None:
@@ -96,8 +98,10 @@ def test_hand_written_programs_are_refused(tmp_path: Path, code: bytes) -> None:
     path = tmp_path / "program.pkl"
     path.write_bytes(code)
 
-    with pytest.raises(TraceError, match="not a pickle of plain data"):
+    with pytest.raises(TraceError, match="not a pickle of plain data") as caught:
         read_plain_pickle(path)
+
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps limits of memory")
