@@ -13,7 +13,7 @@ from simfl.study.figures import FIGURES
 from simfl.study.targets import TARGETS, column_name
 from simfl.suggestion import nearest
 from simfl.validation import validate
-from simfl.yaml_source import KeyPath, Source, blame, read_source
+from simfl.yaml_source import KeyPath, Source, read_source
 from simfl.yaml_source.error import show
 
 VARIANT = "variant"
@@ -128,8 +128,11 @@ class Study(_Section):
         study._source = source
         study._check()
         file = source.base_dir / study.scenario
-        with blame(study.where("scenario")):  # a name too long for a file is an OSError
+        try:
             is_there = file.is_file()
+        except OSError as error:
+            accepted = f"the name of a file ({error.strerror})"
+            raise study.where("scenario").error(show(study.scenario), accepted) from error
         if not is_there:
             known = shipped or {}
             if study.scenario not in known:

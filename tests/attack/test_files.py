@@ -246,11 +246,6 @@ def write_device(file: Path) -> None:
     file.write_bytes((shipped_folder() / "jetson_nano.yaml").read_bytes())
 
 
-def read_device(file: Path) -> object:
-    """The profile, found by its file's name."""
-    return Catalogue([file.parent]).device(file.stem)
-
-
 def write_packed(file: Path) -> None:
     """A compressed table."""
     file.write_bytes(gzip.compress(TABLE.encode(), mtime=0))
@@ -270,7 +265,9 @@ KINDS = (
     trace_kind("mobiperf", ".json", text([{"tcp_speed_results": [1000, 3000.5]}] * 2)),
     trace_kind("fedscale-behaviour", ".pkl", pickled({1: THERE, 2: THERE}, 2)),
     trace_kind("fedscale-capacity", ".pkl", pickled({1: ABLE, 2: ABLE}, 4)),
-    Kind("board.yaml", write_device, read_device, CatalogueError),
+    Kind(
+        "board.yaml", write_device, lambda f: Catalogue([f.parent]).device(f.stem), CatalogueError
+    ),
     Kind("small.yaml", text(yaml.safe_dump(SMALL)), Scenario.from_yaml, ScenarioError),
     Kind("study.yaml", write_study, Study.from_yaml, ScenarioError),
 )
