@@ -125,11 +125,6 @@ def write_images(folder: Path) -> None:
             Image.new("RGB", (4, 2), (9, 9, 9)).save(folder / part / name / "1.png")
 
 
-def write_intervals(file: Path) -> None:
-    """Two clients of an availability trace."""
-    pq.write_table(pa.table(intervals()), file)
-
-
 def intervals() -> dict[str, Any]:
     """Columns of an availability trace."""
     return {
@@ -254,7 +249,13 @@ def write_packed(file: Path) -> None:
 KINDS = (
     Kind("set.npz", write_npz, lambda f: dealt(Npz(str(f))), ScenarioError, wild_npz),
     Kind("images", write_images, lambda f: dealt(ImageFolder(str(f))), ScenarioError),
-    Kind("there.parquet", write_intervals, replay, ScenarioError, wild_table(intervals)),
+    Kind(
+        "there.parquet",
+        lambda f: pq.write_table(pa.table(intervals()), f),
+        replay,
+        ScenarioError,
+        wild_table(intervals),
+    ),
     Kind("able.parquet", write_capacities, build_traced, CatalogueError, wild_table(capacities)),
     trace_kind("flash-intervals", ".csv", text(TABLE)),
     trace_kind("flash-intervals", ".csv.gz", write_packed),
