@@ -146,9 +146,9 @@ def capacities() -> dict[str, Any]:
     }
 
 
-def write_capacities(file: Path) -> None:
-    """Three clients of a capacity trace."""
-    pq.write_table(pa.table(capacities()), file)
+def write_table(columns: Callable[[], dict[str, Any]]) -> Callable[[Path], None]:
+    """A writer of the Parquet file."""
+    return lambda file: pq.write_table(pa.table(columns()), file)
 
 
 def wild_table(columns: Callable[[], dict[str, Any]]) -> Callable[[Path, Rng], None]:
@@ -217,7 +217,7 @@ def trace_kind(trace_format: str, ending: str, write: Callable[[Path], None]) ->
 
 
 TABLE = "client,start_s,end_s\n0,1,20\n1,5,60\n1,70,80\n"
-SPEEDS = "profile,down_mean,up_mean\n0,100,50\n1,200,80\n"
+SPEEDS = "down_mean,up_mean\n100,50\n200,80\n"
 MESSAGES = "2020-01-02 01:00:00\twifi\n2020-01-02 01:00:10\tscreen_lock\n"
 TIMER = {"isSuccess": True, "trace_start": 10, "trace_end": 400, "ready_time": [[20, 30]]}
 THERE = {"active": [10, 30], "inactive": [20, 50], "finish_time": 100}
@@ -251,12 +251,18 @@ KINDS = (
     Kind("images", write_images, lambda f: dealt(ImageFolder(str(f))), ScenarioError),
     Kind(
         "there.parquet",
-        lambda f: pq.write_table(pa.table(intervals()), f),
+        write_table(intervals),
         replay,
         ScenarioError,
         wild_table(intervals),
     ),
-    Kind("able.parquet", write_capacities, build_traced, CatalogueError, wild_table(capacities)),
+    Kind(
+        "able.parquet",
+        write_table(capacities),
+        build_traced,
+        CatalogueError,
+        wild_table(capacities),
+    ),
     trace_kind("flash-intervals", ".csv", text(TABLE)),
     trace_kind("flash-intervals", ".csv.gz", write_packed),
     trace_kind("flash-speeds-kib", ".csv", text(SPEEDS)),
