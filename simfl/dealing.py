@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simfl.contract import misbehaves
+from simfl.contract import is_users_own, misbehaves
 from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.datasets.sound import require_sound
 from simfl.learning.datasets.stratified import stratified_split
@@ -140,6 +140,8 @@ def _rows(given: Any, examples: int, clients: int, partition: Partition) -> list
         if own.ndim != 1 or (own.size and not np.issubdtype(own.dtype, np.integer)):
             accepted = "row numbers, one column of integers per client"
             raise misbehaves(partition, f"split: client {client}", own, accepted)
+        if not own.size and is_users_own(partition):
+            raise misbehaves(partition, f"split: client {client}", own, "at least one row")
     dealt = np.concatenate(rows)
     if dealt.size and not (dealt.min() >= 0 and dealt.max() < examples):
         wrong = dealt[(dealt < 0) | (dealt >= examples)][0]

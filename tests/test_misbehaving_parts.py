@@ -208,7 +208,7 @@ def test_weights_changed_in_place_are_refused(own, name, method):
 
 def test_a_model_that_changes_its_weights_in_its_forward_pass_is_refused(own):
     """Before the run, at the model."""
-    with pytest.raises(ScenarioError, match="changes its weights head.weight in place") as error:
+    with pytest.raises(ScenarioError, match=r"changes its weights head\.weight in place") as error:
         assemble(small(model=own("Clamped")))
 
     assert error.value.key == "model"

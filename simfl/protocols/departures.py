@@ -106,9 +106,12 @@ class Departures:
 
         `received(places)` learns who gets its message, `computed(places, times_s)` when
         computations end (inf: they never do), before they do. Raises ValueError for a client still
-        under way, and `Stalled` for a turn that would not end before simulated time does.
+        under way, or one that there is not, and `Stalled` for a turn that would not end before
+        simulated time does.
         """
         now_s, clients = self._clock.now_s, orders.clients
+        if clients.size and (clients.min() < 0 or clients.max() >= self._world.num_clients):
+            raise ValueError(f"clients {clients.tolist()} are dispatched, and not all are there")
         busy = clients[self.free_s(clients) > now_s]
         if busy.size:
             raise ValueError(f"client {busy[0]} is dispatched while an earlier turn is under way")

@@ -31,8 +31,8 @@ def encoded_bytes(codec: Codec, raw_bytes: ArrayLike) -> IntArray:
     with at_work(codec, "encoded_bytes"):
         given = codec.encoded_bytes(raw.copy())
     wire = whole_amounts(given, raw.shape, codec, "encoded_bytes")
-    if wire[raw == 0].any():
-        raise misbehaves(codec, "encoded_bytes", given, "0 bytes where there is no message")
+    if ((wire > 0) != (raw > 0)).any():
+        raise misbehaves(codec, "encoded_bytes", given, "0 bytes only where there is no message")
     return wire
 
 
