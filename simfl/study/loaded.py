@@ -69,16 +69,16 @@ def _read_table(path: Path, study: str) -> pd.DataFrame:
         table = pd.read_parquet(path)
     except (OSError, ValueError) as error:  # of Arrow's errors some are the one, some the other
         raise RunFolderError(f"{path}: not readable as Parquet ({error}); {REMEDY}") from error
-    known = ["study", "point", "seed", "digest", "folder", "status", "reason", *FIGURES]
-    absent = [name for name in known if name not in table]
+    absent = [name for name in ("point", "seed", "folder", "status") if name not in table]
     if absent:
         raise RunFolderError(f"{path}: has no column {', '.join(absent)}; {REMEDY}")
     if len(table):
-        figures = ["point", "seed", *FIGURES]
+        figures = [name for name in ("point", "seed", *FIGURES) if name in table]
         words = [name for name in figures if not is_numeric_dtype(table[name])]
         if words:
             raise RunFolderError(f"{path}: no numbers in {', '.join(words)}; {REMEDY}")
-        if set(table["study"]) != {study}:
-            found = ", ".join(sorted({str(one) for one in table["study"]}))
+        named = {str(one) for one in table.get("study", ())}
+        if named - {study}:
+            found = ", ".join(sorted(named))
             raise RunFolderError(f"{path}: the table of another study, {found}; {REMEDY}")
     return table
