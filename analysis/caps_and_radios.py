@@ -20,42 +20,46 @@ from simfl.runfolder import load_run
 from simfl.study.comparisons import paired_differences
 from simfl.study.loaded import load_study
 from simfl.study.means import point_means
+from simfl.study.words import in_cell
 
 ENERGY, TIME = "energy_to_accuracy_0.8_j", "time_to_accuracy_0.8_s"
+DIFFERENCE = ["difference", "ci_low", "ci_high", "relative", "verdict"]
 CAP, RADIO = "decisions.allocation", "population.groups.0.link"
 
 folder = Path(sys.argv[1]) if len(sys.argv) == 2 else Path("runs/caps_and_radios")
 study = load_study(folder)
-runs, factors = study.completed, study.factors
+runs, factors = study.table, study.factors
 
 # %% [markdown]
 # ## What each setting costs
-# Means over the seeds; a setting that missed the target in some seed counts what it reached.
+# Means over the seeds with 95 % intervals; where some runs missed the target, the median over all
+# runs or what it lies above.
 
 # %%
 means = point_means(runs, factors, [ENERGY, TIME])
-reached = runs[ENERGY].notna().groupby(runs["point"]).mean()
-print(f"{reached.mean():.0%} of the runs reach 80 % accuracy")
+print(f"{runs[ENERGY].count()} of {len(runs)} runs reach 80 % accuracy")
 for figure in (ENERGY, TIME):
-    wide = means.pivot(index=["variant", CAP], columns=RADIO, values=figure)
-    print(f"\n{figure}:\n{wide.round(3).to_string()}")
+    cells = means.assign(cell=[in_cell(one, figure) for one in means.to_dict("records")])
+    wide = cells.pivot(index=["variant", CAP], columns=RADIO, values="cell")
+    print(f"\n{figure}:\n{wide.to_string()}")
 
 # %% [markdown]
 # ## What of it the phones pay
 # Edge servers and cloud draw power as long as the run lasts: what a slow clock saves a phone, they
 # spend, and more. A run ends at its target, so that all of its joules count.
+# Settings of which a run missed it are left out: what that one spent is not what it takes.
 
 # %%
-phones = runs.assign(
-    phones_j=[load_run(folder / one).clients["energy_j"].sum() for one in runs["folder"]]
-)
+spent = runs["folder"].map(lambda one: load_run(folder / one).clients["energy_j"].sum())
+there = runs.groupby("point")[ENERGY].transform(lambda own: own.notna().all())
+phones = runs.assign(phones_j=spent.where(there.astype(bool)))
 wide = point_means(phones, factors, ["phones_j"]).pivot(
     index=["variant", CAP], columns=RADIO, values="phones_j"
 )
 print(f"\nenergy of the phones (J):\n{wide.round(2).to_string()}")
 found = paired_differences(phones, "phones_j", CAP, "max", factors)
-shown = found[[CAP, "seeds", "pairs", "difference", "ci_low", "ci_high", "relative"]]
-print(f"\nphones_j against max:\n{shown.round(4).to_string(index=False)}")
+shown = found[[CAP, "seeds", "pairs", *DIFFERENCE]]
+print(f"\nphones_j against max:\n{shown.round(4).to_string(index=False, na_rep='-')}")
 
 # %% [markdown]
 # ## What caps, radios and algorithms change, pair by pair
@@ -64,12 +68,14 @@ print(f"\nphones_j against max:\n{shown.round(4).to_string(index=False)}")
 for factor, baseline in ((CAP, "max"), (RADIO, "wifi5_ac"), ("variant", "fedavg")):
     for figure in (ENERGY, TIME):
         found = paired_differences(runs, figure, factor, baseline, factors)
-        shown = found[[factor, "seeds", "pairs", "difference", "ci_low", "ci_high", "relative"]]
-        print(f"\n{figure} against {baseline}:\n{shown.round(4).to_string(index=False)}")
+        order = ["reached", "baseline_reached", "first", "behind"]
+        shown = found[[factor, "seeds", "pairs", *order, *DIFFERENCE]].round(4)
+        print(f"\n{figure} against {baseline}:\n{shown.to_string(index=False, na_rep='-')}")
 
 # %% [markdown]
 # ## Time and energy together
-# One point per setting: colour is the algorithm, the sign its radio, the fill its cap.
+# One point per setting: colour is the algorithm, the sign its radio, the fill its cap. A setting of
+# which some runs missed the target has no mean and no point.
 
 # %%
 figure, axes = plt.subplots(figsize=(10, 6), layout="constrained")

@@ -264,8 +264,7 @@ def price(study: Study) -> pd.DataFrame:
             for name, figures in prices(runs, "fedavg", ("worst", "mean")).items():
                 rows += [(data, name, seed, *figure) for figure in figures.items()]
     values = pd.DataFrame(rows, columns=COLUMNS)
-    print_figures(values.dropna())
-    print("Seconds and joules are those of the seeds that reach the target\n")
+    print_figures(values)
     axes = {"xlabel": "simulated s", "ylabel": "utility of the worst-off agent"}
     draw_by_data(study, trials, "price", lambda t: _course(t).set_index("time_s")["worst"], **axes)
     return values

@@ -15,6 +15,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from simfl.pictures.overview import COLOURS
+from simfl.pictures.study_overview import draw_setting_means
 from simfl.study.comparisons import paired_differences
 from simfl.study.loaded import load_study
 from simfl.study.means import point_means
@@ -51,7 +52,7 @@ table.to_csv(folder / "fairness_notions.csv")
 # %%
 for name in notions:
     found = paired_differences(runs, name, "variant", "fedavg", ["variant"])
-    shown = found[["variant", "seeds", "pairs", "difference", "ci_low", "ci_high"]]
+    shown = found[["variant", "seeds", "pairs", "difference", "ci_low", "ci_high", "verdict"]]
     print(f"\n{name} against fedavg:\n{shown.round(4).to_string(index=False, na_rep='-')}")
 
 # %%
@@ -69,14 +70,7 @@ panels = grid.ravel()
 for axes in panels[len(notions) :]:
     axes.set_axis_off()
 for axes, (name, label) in zip(panels, notions.items(), strict=False):
-    axes.errorbar(
-        means[name],
-        range(len(means)),
-        xerr=means[f"{name}_ci"].fillna(0.0),
-        fmt="o",
-        color=COLOURS[0],
-        capsize=3,
-    )
+    draw_setting_means(axes, means, name, COLOURS[0])
     axes.set_title(label.replace(": ", ":\n").replace(" (", "\n("), fontsize=10)
     axes.grid(alpha=0.3)
     axes.locator_params(axis="x", nbins=4)

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 from simfl.pictures.overview import COLOURS
 from simfl.study.comparisons import paired_differences
@@ -46,8 +47,9 @@ for name in (*FIGURES, "accuracy"):
 baseline = runs[BETA].iloc[0] if 0.5 not in runs[BETA].tolist() else 0.5
 for name in FIGURES:
     found = paired_differences(runs, name, BETA, baseline, factors)
-    shown = found[[BETA, "seeds", "pairs", "difference", "ci_low", "ci_high", "effect_size"]]
-    print(f"\n{name} against beta = {baseline:g}:\n{shown.round(4).to_string(index=False)}")
+    columns = ["difference", "ci_low", "ci_high", "effect_size", "verdict"]
+    shown = found[[BETA, "seeds", "pairs", *columns]].round(4)
+    print(f"\n{name} against beta = {baseline:g}:\n{shown.to_string(index=False, na_rep='-')}")
     effects = main_effects(runs, name, factors)
     spread = effects.groupby("factor")["effect"].agg(lambda own: own.max() - own.min())
     print(f"range of main effects: {spread.round(4).to_dict()}")
@@ -59,7 +61,7 @@ for axes, (name, label) in zip(panels, FIGURES.items(), strict=True):
         axes.errorbar(
             own[BETA] + 0.06 * index,
             own[name],
-            yerr=own[f"{name}_ci"].fillna(0.0),
+            yerr=np.array([own[name] - own[f"{name}_low"], own[f"{name}_high"] - own[name]]),
             marker="os^D"[index % 4],
             color=COLOURS[index],
             capsize=3,

@@ -8,6 +8,7 @@ docs/papers/fl_games.md says what is compared, and what came out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -38,6 +39,7 @@ from fl_games_methods import (
 from fl_games_pictures import draw_bars, draw_curves, draw_masks, draw_samples
 
 from paper import (
+    END,
     Exhibit,
     Paper,
     Scale,
@@ -56,7 +58,7 @@ from simfl.scenario import Scenario
 
 ROOT = Path(__file__).parents[1]
 ACCURACIES = ("train_accuracy", "test_accuracy")
-COSTS = ("reached", "rounds", "time_s", "energy_j", "bytes")
+COSTS = ("rounds", "time_s", "energy_j", "bytes")
 
 FIXED_ROWS = (
     *BASELINES,
@@ -94,13 +96,18 @@ def accuracies(run: LoadedRun) -> dict[str, float]:
 
 
 def of_a_game(run: LoadedRun) -> dict[str, float]:
-    """Accuracies, the threshold, what the equilibrium took, and the oscillation."""
-    costs = EquilibriumReached().compute(run)
+    """Accuracies, the threshold, what the equilibrium took, and the oscillation.
+
+    A game that was cut short would have taken more than it had at its end (`tables.in_cell`).
+    """
+    found = EquilibriumReached().compute(run)
     threshold = run.scenario["algorithm"].get("equilibrium", {}).get("threshold")
     return {
         **accuracies(run),
         **({} if threshold is None else {"threshold": threshold}),
-        **{key: costs[key] for key in COSTS if key in costs},
+        **({"reached": found["reached"]} if found else {}),
+        **{key: found[key] if found["reached"] else math.nan for key in COSTS if found},
+        **{f"{key}{END}": found[key] for key in COSTS if found},
         **Oscillation().compute(run),
     }
 
@@ -272,7 +279,8 @@ def _print_accuracies(study: Study, values: pd.DataFrame, table: str) -> None:
 def _print_costs(values: pd.DataFrame) -> None:
     """The thresholds; rounds, simulated seconds, joules and bytes to equilibrium in one table."""
     print_table(values, "threshold")
-    print_figures(values[values["figure"].isin(COSTS)], digits=1)
+    shown = ["reached", *COSTS, *(f"{cost}{END}" for cost in COSTS)]
+    print_figures(values[values["figure"].isin(shown)], digits=1)
 
 
 def _scale(name: str, seeds: int, data: tuple[str, ...], reduced: str) -> Scale:

@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from paper import Study, Trial, new_figure, plot_means, save_figure
+from paper import END, Study, Trial, new_figure, plot_means, save_figure
 from simfl.assembly import assemble
 from simfl.execution import federation_of
 from simfl.learning.datasets.base import DataMissing, Examples
 from simfl.measures.lime_masks import LimeMasks, share_on
 from simfl.pictures.overview import COLOURS
 from simfl.scenario import Scenario
+from simfl.study.targets import median_and_bound
 from simfl.yaml_source.error import ScenarioError
 
 SAMPLES = 10
@@ -110,14 +111,22 @@ def draw_curves(study: Study, trials: Sequence[Trial], name: str) -> None:
 
 
 def draw_bars(study: Study, values: pd.DataFrame, shown: Sequence[str], name: str) -> None:
-    """A panel per figure: its mean and standard deviation by name."""
+    """A panel per figure: its mean and standard deviation by name.
+
+    A hollow bar is the median over all seeds, or what that lies above, where some were cut short.
+    """
     if values.empty:
         return
     figure, axes = new_figure(len(shown))
     for axis, one in zip(axes, shown, strict=True):
         own = values[values["figure"] == one].groupby("name", sort=False)["value"]
         spread = own.agg(["mean", "std"])
-        axis.bar(spread.index, spread["mean"], yerr=spread["std"].fillna(0), color=COLOURS[0])
+        spread.loc[own.count() < own.size()] = np.nan
+        axis.bar(spread.index, spread["mean"], yerr=spread["std"], color=COLOURS[0])
+        ends = values[values["figure"] == f"{one}{END}"].groupby("name", sort=False)["value"]
+        for name in spread.index[spread["mean"].isna()].intersection(list(ends.groups)):
+            known = median_and_bound(*(table.get_group(name).to_numpy() for table in (own, ends)))
+            axis.bar(name, np.nansum(known), fill=False, edgecolor=COLOURS[0])
         axis.set(title=str(values["data"].iloc[0]), ylabel=one.replace("_", " "))
         axis.tick_params(axis="x", rotation=60)
     save_figure(figure, study.folder, name)

@@ -26,9 +26,18 @@ from paper.command import main
 from paper.experiments import Exhibit, Experiment, Paper, Scale, Trial
 from paper.pictures import draw_by_data, new_figure, plot_means, save_figure
 from paper.study import Study
-from paper.tables import cohens_d, final_accuracy, gather, mean_accuracy, print_figures, print_table
+from paper.tables import (
+    END,
+    cohens_d,
+    final_accuracy,
+    gather,
+    mean_accuracy,
+    print_figures,
+    print_table,
+)
 
 __all__ = [
+    "END",
     "Exhibit",
     "Experiment",
     "Paper",

@@ -21,9 +21,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from scipy import stats
+
+from simfl.study.means import mean_interval
 
 KINDS = ("hard", "directional", "soft")
+DIFFERENCE = "difference"
+"""The name of a figure that can have any value."""
 
 
 def read_claims(file: Path) -> list[dict[str, Any]]:
@@ -41,8 +44,9 @@ def check_claims(file: Path, exhibit: str, values: pd.DataFrame) -> pd.DataFrame
     """The verdict on every claim about `exhibit`, one row per claim and data set at hand.
 
     Columns: verdict (HOLDS, FAILS, UNDECIDED, NOTE, SKIPPED), claim, data, value (mean over the
-    seeds), low and high (95 % interval; the range of the seeds for a hard claim), margin, seeds,
-    statement. SKIPPED: none of the claim's data sets is at hand, or the exhibit has no such value.
+    seeds), low and high (95 % interval, of one seed none; the range of the seeds for a hard claim),
+    margin, seeds, statement. SKIPPED: none of the claim's data sets is at hand, or the exhibit has
+    no such value.
     """
     rows = []
     at_hand = [str(data) for data in pd.unique(values["data"])]
@@ -71,7 +75,7 @@ def _term(values: pd.DataFrame, term: str) -> pd.Series:
 
 
 def _judged(claim: Mapping[str, Any], data: str, measured: np.ndarray) -> dict[str, Any]:
-    low, high = _interval(claim["kind"], measured)
+    low, high = _interval(claim, measured)
     bounds = [("≥", claim.get("at_least")), ("≤", claim.get("at_most"))]
     return {
         "verdict": _verdict(claim, measured, low, high),
@@ -86,16 +90,17 @@ def _judged(claim: Mapping[str, Any], data: str, measured: np.ndarray) -> dict[s
     }
 
 
-def _interval(kind: str, measured: np.ndarray) -> tuple[float, float]:
-    """The range of the seeds for hard claims, else the 95 % interval of their mean."""
+def _interval(claim: Mapping[str, Any], measured: np.ndarray) -> tuple[float, float]:
+    """The range of the seeds for hard claims, else the 95 % interval of their mean.
+
+    One seed has no interval, and that of a figure (unlike a difference) stays where it can be.
+    """
     if not measured.size or np.isnan(measured).any():
         return float("nan"), float("nan")
-    if kind == "hard":
+    if claim["kind"] == "hard":
         return float(measured.min()), float(measured.max())
-    if measured.size == 1:
-        return -np.inf, np.inf
-    reach = stats.t.ppf(0.975, measured.size - 1) * stats.sem(measured)
-    return float(measured.mean() - reach), float(measured.mean() + reach)
+    figure = claim["metric"].partition("/")[0]
+    return mean_interval(measured, DIFFERENCE if " - " in claim["metric"] else figure)
 
 
 def _verdict(claim: Mapping[str, Any], measured: np.ndarray, low: float, high: float) -> str:

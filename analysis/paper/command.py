@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from paper.claims import check_claims
@@ -79,7 +80,7 @@ def _print_verdicts(checked: pd.DataFrame) -> None:
             "claim": checked["claim"] + ", " + checked["data"],
             "value": checked["value"].map(number),
             "interval": [
-                f"{number(low)} to {number(high)}"
+                "-" if np.isnan(low) else f"{number(low)} to {number(high)}"
                 for low, high in zip(checked["low"], checked["high"], strict=True)
             ],
             "claimed": checked["margin"],

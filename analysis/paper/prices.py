@@ -16,6 +16,8 @@ def prices(
     `courses` by name: a row per version, columns time_s and energy_j (both since the start) and
     one per target. Figures: T_s and T_j of target T, and seconds_to_T and joules_to_T relative to
     what the baseline itself spent, all NaN where a run never gets there; reached_T is 1 or 0.
+    FIGURE_end is what the run had spent at its end, in the same unit: one that never got there
+    would have needed more.
     """
     spent = {
         name: {
@@ -28,8 +30,10 @@ def prices(
     base = dict(spent[baseline])
     for figures in spent.values():
         for target in targets:
-            figures[f"seconds_to_{target}"] = figures[f"{target}_s"] / base[f"{target}_s"]
-            figures[f"joules_to_{target}"] = figures[f"{target}_j"] / base[f"{target}_j"]
+            for unit, name in (("s", "seconds"), ("j", "joules")):
+                for end in ("", "_end"):
+                    relative = figures[f"{target}_{unit}{end}"] / base[f"{target}_{unit}"]
+                    figures[f"{name}_to_{target}{end}"] = relative
             figures[f"reached_{target}"] = float(np.isfinite(figures[f"{target}_s"]))
     return spent
 
@@ -37,4 +41,10 @@ def prices(
 def _until(course: pd.DataFrame, target: str, value: float) -> dict[str, float]:
     there = course[course[target] >= value]
     first = there.iloc[0] if len(there) else {"time_s": np.nan, "energy_j": np.nan}
-    return {f"{target}_s": float(first["time_s"]), f"{target}_j": float(first["energy_j"])}
+    last = course.iloc[-1]
+    return {
+        f"{target}_s": float(first["time_s"]),
+        f"{target}_j": float(first["energy_j"]),
+        f"{target}_s_end": float(last["time_s"]),
+        f"{target}_j_end": float(last["energy_j"]),
+    }

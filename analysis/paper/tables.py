@@ -9,8 +9,12 @@ import pandas as pd
 
 from paper.experiments import Trial
 from simfl.runfolder import LoadedRun
+from simfl.study.targets import median_and_bound
+from simfl.study.words import in_words
 
 COLUMNS = ["data", "name", "seed", "figure", "value"]
+END = "_end"
+"""Behind the name of a figure "until": the same at the end of a run, where that never got there."""
 
 
 def final_accuracy(run: LoadedRun) -> float:
@@ -57,11 +61,10 @@ def print_table(
     ours = values[values["figure"] == figure]
     table = pd.DataFrame(index=pd.unique(ours["name"]))
     for data in pd.unique(ours["data"]):
-        there = ours[ours["data"] == data].groupby("name")["value"]
+        there = values[values["data"] == data].groupby("name")
+        named = set(ours.loc[ours["data"] == data, "name"])
         table[data] = [
-            mean_and_deviation(scale * there.get_group(name).to_numpy(), digits)
-            if name in there.groups
-            else "-"
+            in_cell(there.get_group(name), figure, digits, scale) if name in named else "-"
             for name in table.index
         ]
         if published:
@@ -73,10 +76,20 @@ def print_table(
 def print_figures(values: pd.DataFrame, digits: int = 4) -> None:
     """Print all figures of an exhibit, a table per data set: names down, figures across."""
     for data, own in values.groupby("data", sort=False):
-        table = own.groupby(["name", "figure"], sort=False)["value"].agg(
-            lambda cell: mean_and_deviation(cell.to_numpy(), digits)
+        rows = own.groupby("name", sort=False)
+        columns = [one for one in pd.unique(own["figure"]) if not one.endswith(END)]
+        table = pd.DataFrame(
+            {
+                figure: {
+                    name: in_cell(its, figure, digits)
+                    for name, its in rows
+                    if figure in set(its["figure"])
+                }
+                for figure in columns
+            },
+            index=pd.unique(own["name"]),
         )
-        print_markdown(str(data), table.unstack(fill_value="-"))  # a pivot sorts
+        print_markdown(str(data), table.fillna("-"))
 
 
 def print_markdown(corner: str, table: pd.DataFrame) -> None:
@@ -103,6 +116,22 @@ def cohens_d(one: Sequence[float], other: Sequence[float]) -> float:
     degrees = a.size + b.size - 2
     pooled = np.sqrt(((a.size - 1) * a.var(ddof=1) + (b.size - 1) * b.var(ddof=1)) / degrees)
     return float(abs(a.mean() - b.mean()) / pooled) if pooled else float("nan")
+
+
+def in_cell(own: pd.DataFrame, figure: str, digits: int, scale: float = 1.0) -> str:
+    """A figure of one name on one data set: mean and standard deviation over the seeds.
+
+    Where some seeds never got to what a figure is until (NaN), and FIGURE_end has what they had
+    spent by then: the median over all seeds or what it lies above, and how many got there.
+    """
+    values, ends = (
+        scale * own[own["figure"] == one].set_index("seed")["value"]
+        for one in (figure, f"{figure}{END}")
+    )
+    if ends.empty or values.notna().all():
+        return mean_and_deviation(values.to_numpy(), digits)
+    known = median_and_bound(values.to_numpy(), ends[values.index].to_numpy())
+    return f"{in_words(*known)} ({values.count()}/{values.size})"
 
 
 def mean_and_deviation(values: np.ndarray, digits: int) -> str:

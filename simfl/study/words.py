@@ -33,13 +33,14 @@ def with_interval(mean: float, half: float, ends: Bounds | None = None) -> str:
     """
     if math.isnan(half):
         return in_digits(mean)
-    if not 1e-6 < half < 1e6:
-        return f"{in_digits(mean)} ±{half:.2g}"
-    decimals = max(1 - math.floor(math.log10(half)), 0)
     low, high = ends or (mean - half, mean + half)
-    if low > mean - half or high < mean + half:
-        return f"{mean:.{decimals}f} ({low:.{decimals}f} to {high:.{decimals}f})"
-    return f"{mean:.{decimals}f} ±{half:.{decimals}f}"
+    whole = low == mean - half and high == mean + half
+    if not 1e-6 < half < 1e6:
+        return f"{mean:.4g} ±{half:.2g}" if whole else f"{mean:.4g} ({low:.4g} to {high:.4g})"
+    decimals = max(1 - math.floor(math.log10(half)), 0)
+    if whole:
+        return f"{mean:.{decimals}f} ±{half:.{decimals}f}"
+    return f"{mean:.{decimals}f} ({low:.{decimals}f} to {high:.{decimals}f})"
 
 
 def in_digits(value: Any) -> str:

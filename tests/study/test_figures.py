@@ -50,6 +50,15 @@ def test_an_interval_of_a_time_stays_above_zero() -> None:
     assert (low, high) == (0.0, pytest.approx(2 + 12.706205, rel=1e-6))
 
 
+def test_large_amounts_are_cut_too() -> None:
+    """Bytes by the million, of which none can be negative."""
+    runs = pd.DataFrame({"point": [0, 0], "bytes": [1e7, 3e7]})
+
+    (row,) = point_means(runs, [], ["bytes"]).to_dict("records")
+
+    assert in_cell(row, "bytes") == "2e+07 (0 to 1.471e+08)"
+
+
 def test_a_value_beyond_a_bound_says_that_it_is_none() -> None:
     """The accuracy of a regression is R^2, which may be negative."""
     low, high = mean_interval(np.array([-0.1, 0.9]), "accuracy")

@@ -71,8 +71,12 @@ def test_a_price_is_what_was_spent_until_the_baselines_end() -> None:
     assert found["base"] == {
         "worst_s": 30.0,
         "worst_j": 3.0,
+        "worst_s_end": 30.0,
+        "worst_j_end": 3.0,
         "seconds_to_worst": 1.0,
+        "seconds_to_worst_end": 1.0,
         "joules_to_worst": 1.0,
+        "joules_to_worst_end": 1.0,
         "reached_worst": 1.0,
     }
     assert found["slow"]["seconds_to_worst"] == pytest.approx(4 / 3)

@@ -114,3 +114,15 @@ def test_the_shipped_claims_are_well_formed(file: Path) -> None:
     assert len({one["id"] for one in claims}) == len(claims) > 0
     for one in claims:
         assert {"statement", "source", "figure", "metric"} <= set(one)
+
+
+def test_one_seed_has_no_interval(tmp_path: Path) -> None:
+    """Not from minus to plus infinity; a share's interval of several stays in [0, 1]."""
+    claim = {"kind": "directional", "metric": "accuracy/a", "at_least": 0.5}
+
+    one = verdict(tmp_path, values(a=[0.97]), **claim)
+    two = verdict(tmp_path, values(a=[0.97, 0.99]), **claim)
+
+    assert one[["low", "high"]].isna().all()
+    assert (one["verdict"], two["verdict"]) == ("UNDECIDED", "HOLDS")
+    assert two["high"] == 1.0

@@ -79,7 +79,8 @@ def test_one_seed_has_no_interval_on_a_page(tmp_path: Path) -> None:
     assert "higher" not in parsed.text
     figure = draw_study_overview(study)
     assert (figure.get_supxlabel(), figure.get_suptitle()) == ("", "tiny: one seed, no intervals")
-    ends = np.concatenate([line.get_xdata() for line in figure.axes[0].containers[0].lines[1]])
+    caps = figure.axes[0].containers[0].lines[1]
+    ends = np.concatenate([np.array(line.get_xdata(), dtype=float) for line in caps])
     assert np.isnan(ends).all()
 
 

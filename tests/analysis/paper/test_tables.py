@@ -1,0 +1,54 @@
+"""Cells of the papers' tables, of which some say how long something took."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+
+from paper.tables import COLUMNS, print_figures, print_table
+
+
+def values(**figures: list[float]) -> pd.DataFrame:
+    """One method on MNIST, one value per seed."""
+    return pd.DataFrame(
+        [
+            ("mnist", "game", seed, figure, value)
+            for figure, by_seed in figures.items()
+            for seed, value in enumerate(by_seed)
+        ],
+        columns=COLUMNS,
+    )
+
+
+def test_what_some_seeds_never_reached_has_no_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two of three: their median with the third behind them. One of three: a bound."""
+    missed = math.nan
+    table = values(
+        rounds=[24.0, 26.0, missed],
+        rounds_end=[24.0, 26.0, 30.0],
+        time_s=[2.0, missed, missed],
+        time_s_end=[2.0, 3.0, 3.0],
+        accuracy=[0.5, 0.6, 0.7],
+    )
+
+    print_figures(table, digits=1)
+    print_table(table, "time_s")
+
+    head, _, row, _, _, _, alone = capsys.readouterr().out.splitlines()[:7]
+    assert [cell.strip() for cell in head.split("|")[1:-1]] == [
+        "mnist",
+        "rounds",
+        "time_s",
+        "accuracy",
+    ]
+    assert "median 26 (2/3)" in row and "> 3 (1/3)" in row and "0.6 ± 0.1" in row
+    assert "> 3 (1/3)" in alone
+
+
+def test_what_all_seeds_reached_has_a_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    """As any figure."""
+    print_figures(values(rounds=[1.0, 3.0], rounds_end=[1.0, 3.0]), digits=1)
+
+    assert "2.0 ± 1.4" in capsys.readouterr().out
