@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -19,12 +19,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from simfl.assembly import assemble
+from simfl.contract import misbehaves
 from simfl.eventlog.segments import SEGMENTS, remove_segments
 from simfl.files import RunFolderError, replacing
 from simfl.journal import Journal, Snapshot
 from simfl.learning.allocation import return_freed_memory
 from simfl.learning.federation import Federation
 from simfl.outcome import figures, finish, leave
+from simfl.plugins import users_code
 from simfl.protocols.publication import Diverged
 from simfl.protocols.run import Run
 from simfl.protocols.values import Values
@@ -230,7 +232,7 @@ def _execute(
             partial_file.write_text(simulation.resolved.to_yaml(), encoding="utf-8")
         one = simulation.make_run(folder, journal, snapshot, check, checkpoints.due, find)
     except Exception as error:  # a user's part may raise anything
-        reason = f"{type(error).__name__}: {error}"
+        reason = users_code(error) or f"{type(error).__name__}: {error}"
         with suppress(OSError):
             write_manifest(folder, {**manifest, "status": "failed", "reason": reason})
         raise
@@ -284,12 +286,11 @@ def _execute(
         raise
     except ReplayDiffers:
         raise
-    except SystemExit as error:
-        reason = f"a part of the scenario called sys.exit({error.code!r})"
+    except (Exception, SystemExit) as error:  # a user's part may raise anything, or leave
+        reason = users_code(error) or f"{type(error).__name__}: {error}"
         break_off("failed", reason)
-        raise RunFailed(reason) from error
-    except Exception as error:  # a user's part may raise anything
-        break_off("failed", f"{type(error).__name__}: {error}")
+        if isinstance(error, SystemExit):  # whose exit code would be the run's
+            raise RunFailed(reason) from error
         raise
     if broken:
         raise RunFailed(f"the run broke its own laws: {broken}")
@@ -315,7 +316,10 @@ def simulate(simulation: Simulation, one: Run) -> str:
         simulation.edge if protocol.hierarchical else None,
         f"the paper's protocol is {algorithm.paper_protocol}" if departs else None,
     )
-    process = one.env.process(protocol.process(one))
+    steps: Any = protocol.process(one)
+    if not isinstance(steps, Generator):
+        raise misbehaves(protocol, "process", steps, "a generator")
+    process = one.env.process(steps)
     limit_s = simulation.scenario.stop.time_s
     with _rare_collections():
         one.clock.run(process, limit_s)

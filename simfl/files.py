@@ -18,11 +18,17 @@ class RunFolderError(ValueError):
 def replacing(path: Path, ending: str = ".partial") -> Iterator[Path]:
     """A file beside `path` to write to, which takes its place when the block ends.
 
-    `path` is the old file or the new one, never half. What fails leaves no half-written file: on
-    a full disk its room is needed for saying so. Raises `OSError` where the disk refuses.
+    `path` is the old file or the new one, never half. A link of its name is replaced; what is
+    neither a file nor a link (`/dev/stdout`, a pipe) is written to directly. What fails leaves no
+    half-written file: on a full disk its room is needed for saying so. Raises `OSError` where the
+    disk refuses.
     """
+    if path.exists() and not path.is_file():
+        yield path
+        return
     partial = path.with_suffix(ending)
     try:
+        partial.unlink(missing_ok=True)  # were it a link, what it leads to would be overwritten
         yield partial
         partial.replace(path)
     except Exception:

@@ -26,7 +26,9 @@ RESERVE_BYTES = 1 << 16
 _NAMES = re.compile(
     "manifest.(json|partial)|scenario.(yaml|partial)|journal.jsonl|snapshot.(pt|partial)"
     "|(events|rounds|clients|evaluations).(parquet|partial)|model.(safetensors|partial)"
-    f"|overview.png|report.html|trace.json(.gz)?|{LOCK}".replace(".", r"\.")
+    f"|(overview|report|trace)(.partial)?.(png|html|json)|trace.json(.partial)?.gz|{LOCK}".replace(
+        ".", r"\."
+    )
 )
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import simfl
 from simfl import execution, outcome
 from simfl.cli import app
-from simfl.execution import RunFailed
+from simfl.contract import PartMisbehaves
 from simfl.run_files import LOCK
 from simfl.runfolder import write_manifest
 from simfl.simulation import Options
@@ -145,8 +145,8 @@ def test_a_part_that_calls_exit_leaves_a_closed_run(tmp_path: Path) -> None:
     )
 
     assert done.exit_code == 1
-    assert done.output == "simfl: a part of the scenario called sys.exit(0)\n"
+    assert done.output == "simfl: Quitter.aggregate called sys.exit(0) (line 10 of its file)\n"
     manifest = simfl.load_run(tmp_path / "run").manifest
     assert manifest["status"] == "failed" and manifest["counts"]["versions"] == 2
-    with pytest.raises(RunFailed, match=r"sys\.exit"):
+    with pytest.raises(PartMisbehaves, match=r"sys\.exit"):
         simfl.run(scenario, tmp_path / "run", resume=True)

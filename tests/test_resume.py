@@ -11,7 +11,9 @@ import pytest
 from safetensors.torch import load_file
 
 import simfl
+from simfl.algorithms.base import ServerState
 from simfl.replay import ReplayDiffers
+from simfl.results import MemoryStore
 from simfl.run_files import FolderInUse
 from simfl.simulation import Options
 from tests.small import SEMI_ASYNCHRONOUS, largest_difference, small
@@ -220,5 +222,30 @@ def test_a_killed_process_is_resumed(tmp_path, moment):
             process.send_signal(signal.SIGKILL)
             process.wait()
     resumed = simfl.run(tmp_path / "scenario.yaml", tmp_path / "killed", resume=True)
+
+    assert_same(simfl.run(scenario, tmp_path / "whole"), resumed)
+
+
+class Interrupting(MemoryStore):
+    """Ctrl-C comes while the third server state is being kept."""
+
+    states = 0
+
+    def put(self, key, value):
+        """Keep it, or not."""
+        self.states += isinstance(value, ServerState)
+        if self.states == 3:
+            raise KeyboardInterrupt
+        super().put(key, value)
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_an_interrupt_between_an_aggregation_and_its_state_loses_no_update(tmp_path, name):
+    """The updates of a version are let go of once its state is there, not before."""
+    scenario = SCENARIOS[name].with_overrides(["stop.versions=6"])
+    with pytest.raises(KeyboardInterrupt):
+        simfl.run(scenario, tmp_path / "cut", Options(store=Interrupting()))
+
+    resumed = simfl.run(scenario, tmp_path / "cut", resume=True)
 
     assert_same(simfl.run(scenario, tmp_path / "whole"), resumed)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from simfl.pictures.whole_file import whole_file
+from simfl.files import replacing
 from simfl.printable import printable
 from simfl.runfolder import LoadedRun
 
@@ -38,7 +38,7 @@ MOST_NAMED_EDGES = 8
 
 def save_overview(run: LoadedRun, path: Path) -> Path:
     """Write `draw_overview`'s figure as a PNG."""
-    with whole_file(path) as file, mpl.rc_context(STYLE):
+    with replacing(path, f".partial{path.suffix}") as file, mpl.rc_context(STYLE):
         draw_overview(run).savefig(file, format="png")
     return path
 

@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from simfl.files import replacing
 from simfl.pictures.overview import COLOURS, STYLE
-from simfl.pictures.whole_file import whole_file
 from simfl.printable import printable
 from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
@@ -25,7 +25,7 @@ MISSED = {"median": "D", "above": ">"}
 
 def save_study_overview(study: LoadedStudy, path: Path) -> Path:
     """Write `draw_study_overview`'s figure as a PNG."""
-    with whole_file(path) as file, mpl.rc_context(STYLE):
+    with replacing(path, f".partial{path.suffix}") as file, mpl.rc_context(STYLE):
         draw_study_overview(study).savefig(file, format="png", dpi=110)
     return path
 

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 import pandas as pd
 
-from simfl.pictures.whole_file import whole_file
+from simfl.files import replacing
 from simfl.runfolder import LoadedRun, RunFolderError
 
 Event = dict[str, Any]
@@ -60,7 +60,10 @@ def save_trace(run: LoadedRun, path: Path, levels: pd.DataFrame | None = None) -
     if run.events.empty:
         raise RunFolderError(f"{run.path}: the run kept no events; run it with log.level: full")
     make = gzip.open if path.suffix == ".gz" else open
-    with whole_file(path) as target, make(target, "wt", encoding="utf-8") as file:
+    with (
+        replacing(path, f".partial{path.suffix}") as target,
+        make(target, "wt", encoding="utf-8") as file,
+    ):
         _write(run, levels, file)
     return path
 

@@ -28,7 +28,8 @@ class StateStore(Protocol):
 class StateRef:
     """A server's state at some version: key and version are known, the value only if asked for.
 
-    `parents` are the states that it is made from, and `make` makes it once they are known. A
+    `parents` are the states that it is made from, and `make` makes it once they are known; after
+    that what it was made from may go (`release`), not before: a snapshot may be taken then. A
     `state` that is at hand already (from a snapshot) needs neither; nor does one in the `store`.
     """
 
@@ -40,6 +41,7 @@ class StateRef:
         parents: Sequence[StateRef] = (),
         state: ServerState | None = None,
         store: StateStore | None = None,
+        release: Callable[[], None] = lambda: None,
     ) -> None:
         self.key = key
         self.version = version
@@ -48,6 +50,7 @@ class StateRef:
         # What a known state was made from is let go of, and with it all older states.
         self._make: Callable[[], ServerState] | None = make if state is None else None
         self._parents: Sequence[StateRef] = parents if state is None else ()
+        self._release: Callable[[], None] | None = release if state is None else None
         self._common: Any = None
         self._listeners: list[Callable[[], None]] = []
 
@@ -93,11 +96,14 @@ class StateRef:
         state = replace(self._make(), version=self.version)
         if self._store is not None:
             self._store.put(self.key, state)
+        release = self._release
         self._settle(state)
+        if release is not None:
+            release()
 
     def _settle(self, state: ServerState) -> None:
         self._state = state
-        self._make, self._parents = None, ()
+        self._make, self._parents, self._release = None, (), None
         listeners, self._listeners = self._listeners, []
         for call in listeners:
             call()

@@ -231,13 +231,14 @@ class Values:
         def make() -> ServerState:
             state = ref.value()
             updates = self.sound([one.update(state) for one in arrived])
-            aggregated = self._aggregated(state, updates)
-            for one in arrived:
-                one.future.release()  # clients' chains hold futures; they need the memory alone
-            return aggregated
+            return self._aggregated(state, updates)
+
+        def release() -> None:
+            for one in arrived:  # clients' chains hold futures; they need the memory alone
+                one.future.release()
 
         key = make_key("aggregate", ref.key, lineage(arrived))
-        return self._ref(key, ref.version + 1, make, [ref])
+        return self._ref(key, ref.version + 1, make, [ref], release)
 
     def sound(self, updates: list[Update]) -> list[Update]:
         """The updates that the scenario lets the algorithm see."""
@@ -284,9 +285,10 @@ class Values:
         version: int,
         make: Callable[[], ServerState],
         parents: Sequence[StateRef],
+        release: Callable[[], None] = lambda: None,
     ) -> StateRef:
         held = self._snapshot.states.get(key)
-        ref = StateRef(key, version, make, parents, held, self._store)
+        ref = StateRef(key, version, make, parents, held, self._store, release)
         self._refs.add(ref)
         return ref
 

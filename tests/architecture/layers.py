@@ -57,7 +57,7 @@ ROOMS = {
     "measures": _room("eventlog runfolder learning", "numpy scipy pandas sklearn lime"),
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
-        "measures eventlog runfolder printable study.loaded study.studyfile study.means "
+        "files measures eventlog runfolder printable study.loaded study.studyfile study.means "
         "study.pareto study.comparisons study.effects study.figures study.words",
         "numpy pandas matplotlib plotly",
     ),

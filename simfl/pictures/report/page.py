@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from simfl.files import replacing
 from simfl.pictures.overview import COLOURS
-from simfl.pictures.whole_file import whole_file
 
 FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
@@ -131,7 +131,7 @@ class Page:
             f"<body><h1>{html.escape(self.title)}</h1>{''.join(self._body)}"
             f"<script>{SCRIPT}</script></body></html>\n"
         )
-        with whole_file(path) as file:
+        with replacing(path, f".partial{path.suffix}") as file:
             file.write_text(page, encoding="utf-8", errors="backslashreplace")
         return path
 
