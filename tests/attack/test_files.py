@@ -53,6 +53,9 @@ CASE_S = 60
 
 Rng = np.random.Generator
 
+BOARD = shipped_folder() / "jetson_nano.yaml"
+SHIPPED = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
+
 EXTREMES: tuple[Any, ...] = (
     *(0, -1, 1, 0.5, 10**6, 10**9, 10**12, 2**31, 2**63 - 1, -(2**63)),
     *(1e-300, 1e300, 1.7e308, -1e300, float("nan"), float("inf"), float("-inf")),
@@ -222,23 +225,17 @@ MESSAGES = "2020-01-02 01:00:00\twifi\n2020-01-02 01:00:10\tscreen_lock\n"
 TIMER = {"isSuccess": True, "trace_start": 10, "trace_end": 400, "ready_time": [[20, 30]]}
 THERE = {"active": [10, 30], "inactive": [20, 50], "finish_time": 100}
 ABLE = {"computation": 162.0, "communication": 5648.0}
-STUDY = {"scenario": "base.yaml", "points": {"grid": {"seed": [1, 2]}}, "seeds": [1, 2]}
+STUDY = {"scenario": "quickstart.yaml", "points": {"grid": {"seed": [1, 2]}}, "seeds": [1, 2]}
 
 
-def write_study(file: Path) -> None:
-    """A study beside its scenario."""
-    file.with_name("base.yaml").write_text(yaml.safe_dump(SMALL))
-    file.write_text(yaml.safe_dump(STUDY))
+def read_study(file: Path) -> object:
+    """The study of a shipped scenario."""
+    return Study.from_yaml(file, {"quickstart.yaml": SHIPPED})
 
 
 def pickled(content: object, protocol: int) -> Callable[[Path], None]:
     """A writer of a pickle."""
     return lambda file: file.write_bytes(pickle.dumps(content, protocol)) and None
-
-
-def write_device(file: Path) -> None:
-    """A shipped board as one's own profile."""
-    file.write_bytes((shipped_folder() / "jetson_nano.yaml").read_bytes())
 
 
 def write_packed(file: Path) -> None:
@@ -273,10 +270,13 @@ KINDS = (
     trace_kind("fedscale-behaviour", ".pkl", pickled({1: THERE, 2: THERE}, 2)),
     trace_kind("fedscale-capacity", ".pkl", pickled({1: ABLE, 2: ABLE}, 4)),
     Kind(
-        "board.yaml", write_device, lambda f: Catalogue([f.parent]).device(f.stem), CatalogueError
+        "board.yaml",
+        text(BOARD.read_text()),
+        lambda f: Catalogue([f.parent]).device(f.stem),
+        CatalogueError,
     ),
     Kind("small.yaml", text(yaml.safe_dump(SMALL)), Scenario.from_yaml, ScenarioError),
-    Kind("study.yaml", write_study, Study.from_yaml, ScenarioError),
+    Kind("study.yaml", text(yaml.safe_dump(STUDY)), read_study, ScenarioError),
 )
 
 
