@@ -124,9 +124,9 @@ def draw_bars(study: Study, values: pd.DataFrame, shown: Sequence[str], name: st
         spread.loc[own.count() < own.size()] = np.nan
         axis.bar(spread.index, spread["mean"], yerr=spread["std"], color=COLOURS[0])
         ends = values[values["figure"] == f"{one}{END}"].groupby("name", sort=False)["value"]
-        for name in spread.index[spread["mean"].isna()].intersection(list(ends.groups)):
-            known = median_and_bound(*(table.get_group(name).to_numpy() for table in (own, ends)))
-            axis.bar(name, np.nansum(known), fill=False, edgecolor=COLOURS[0])
+        for method in spread.index[spread["mean"].isna()].intersection(list(ends.groups)):
+            known = median_and_bound(*(by.get_group(method).to_numpy() for by in (own, ends)))
+            axis.bar(method, np.nansum(known), fill=False, edgecolor=COLOURS[0])
         axis.set(title=str(values["data"].iloc[0]), ylabel=one.replace("_", " "))
         axis.tick_params(axis="x", rotation=60)
     save_figure(figure, study.folder, name)
