@@ -24,11 +24,10 @@ RESERVE_BYTES = 1 << 16
 """Size of the lock's file: room that a full disk still has for saying why a run ended."""
 
 _NAMES = re.compile(
-    "manifest.(json|partial)|scenario.(yaml|partial)|journal.jsonl|snapshot.(pt|partial)"
-    "|(events|rounds|clients|evaluations).(parquet|partial)|model.(safetensors|partial)"
-    f"|(overview|report|trace)(.partial)?.(png|html|json)|trace.json(.partial)?.gz|{LOCK}".replace(
-        ".", r"\."
-    )
+    r"(manifest|scenario|snapshot|model|events|rounds|clients|evaluations)\.partial"
+    r"|manifest\.json|scenario\.yaml|journal\.jsonl|snapshot\.pt|model\.safetensors|run\.lock"
+    r"|(events|rounds|clients|evaluations)\.parquet"
+    r"|(overview|report|trace)(\.partial)?\.(png|html|json)|trace\.json(\.partial)?\.gz"
 )
 
 

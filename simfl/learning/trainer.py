@@ -224,9 +224,7 @@ class Trainer(ABC):
 
     def _train_with_company(self, wanted: Future) -> None:
         first = self._task(wanted)
-        if (
-            not wanted.unfulfilled
-        ):  # making its brief read another future, which trained this one along
+        if not wanted.unfulfilled:  # making its brief read another, which trained this one along
             return
         tasks = {wanted: first}
         for future in self._company():
