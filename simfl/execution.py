@@ -124,7 +124,9 @@ def _resumed(simulation: Simulation, folder: Path) -> LoadedRun:
     check_resumable(folder, earlier, simulation)
     if earlier["status"] != "completed":
         _go_on(simulation, folder, earlier)
-    return load_run(folder)
+    run = load_run(folder)
+    run.check()
+    return run
 
 
 def find_contributions(prelude: Simulation, folder: Path | None = None) -> Mapping[str, Any]:

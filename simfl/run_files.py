@@ -24,7 +24,8 @@ RESERVE_BYTES = 1 << 16
 """Size of the lock's file: room that a full disk still has for saying why a run ended."""
 
 _NAMES = re.compile(
-    r"(manifest|scenario|snapshot|model|events|rounds|clients|evaluations)\.partial"
+    SEGMENT_NAME.pattern
+    + r"|(manifest|scenario|snapshot|model|events|rounds|clients|evaluations)\.partial"
     r"|manifest\.json|scenario\.yaml|journal\.jsonl|snapshot\.pt|model\.safetensors|run\.lock"
     r"|(events|rounds|clients|evaluations)\.parquet"
     r"|(overview|report|trace)(\.partial)?\.(png|html|json)|trace\.json(\.partial)?\.gz"
@@ -90,9 +91,12 @@ def check_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
             read_manifest(folder)
         except RunFolderError as error:
             raise FolderInUse(f"{error}; choose another --out") from error
-        links = [path for path in written_paths(folder) if path.is_symlink()]
-        if links:
-            raise FolderInUse(f"{links[0]}: a symbolic link where simfl writes a file; remove it")
+        for path in written_paths(folder):
+            if path.is_symlink():
+                raise FolderInUse(f"{path}: a symbolic link where simfl writes; remove it")
+            if path.is_dir() == bool(_NAMES.fullmatch(path.name)):
+                kind, wanted = ("folder", "file") if path.is_dir() else ("file", "folder")
+                raise FolderInUse(f"{path}: a {kind} where simfl writes a {wanted}; remove it")
     except FolderInUse:
         raise
     except (OSError, ValueError) as error:
@@ -116,14 +120,11 @@ def written_paths(folder: Path) -> list[Path]:
     found = []
     for path in sorted(folder.iterdir()):
         is_folder = path.is_dir() and not path.is_symlink()
-        if path.name in (SEGMENTS, BEFORE):
-            inner = sorted(path.iterdir()) if is_folder else []
-            found += [one for one in inner if SEGMENT_NAME.fullmatch(one.name)]
-            found += [path] if is_folder or path.is_symlink() else []
-        elif path.name == STANDALONE:
-            found += written_paths(path) if is_folder else []
-            found += [path] if is_folder or path.is_symlink() else []
-        elif not is_folder and _NAMES.fullmatch(path.name):
+        if path.name in (SEGMENTS, BEFORE) and is_folder:
+            found += [one for one in sorted(path.iterdir()) if SEGMENT_NAME.fullmatch(one.name)]
+        elif path.name == STANDALONE and is_folder:
+            found += written_paths(path)
+        if path.name in (SEGMENTS, BEFORE, STANDALONE) or _NAMES.fullmatch(path.name):
             found.append(path)
     return found
 

@@ -163,6 +163,12 @@ class LoadedRun:
             )
         return path
 
+    def check(self) -> None:
+        """Raises `RunFolderError` unless all files that the manifest names are there, unchanged."""
+        files = self.manifest.get("files")
+        for name in files if isinstance(files, dict) else ():
+            self.file(name)
+
     @cached_property
     def scenario(self) -> dict[str, Any]:
         """What was run, with every default: scenario.yaml as plain values.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,20 @@ def test_a_changed_bit_of_a_snapshot_costs_training_not_truth(
 
     assert_same(whole, resumed)
     assert "its bytes are not those that were written" in resumed.manifest["warnings"][0]
+
+
+@pytest.mark.parametrize("name", ["clients.parquet", "model.safetensors", "scenario.yaml"])
+@pytest.mark.parametrize("damage", ["changed", "gone"])
+def test_a_completed_run_is_whole_or_refused(
+    whole: LoadedRun, tmp_path: Path, name: str, damage: str
+) -> None:
+    """Whoever resumes it is told what is damaged, and does not go on with half of it."""
+    shutil.copytree(whole.path, tmp_path / "run")
+    path = tmp_path / "run" / name
+    flip(path, 0.5) if damage == "changed" else path.unlink()
+
+    with pytest.raises(RunFolderError, match=f"{name}: (damaged, or of another|not there)"):
+        simfl.run(SCENARIO, tmp_path / "run", resume=True)
 
 
 def changed_value(line: bytes) -> bytes:

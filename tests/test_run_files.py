@@ -118,6 +118,20 @@ def test_a_planted_link_is_not_followed(tmp_path: Path, name: str) -> None:
     assert everything(tmp_path) == before
 
 
+@pytest.mark.parametrize("name", ["clients.parquet", "events"])
+def test_what_is_in_the_way_is_told_before_anything_is_written(tmp_path: Path, name: str) -> None:
+    """A folder of the user's where a table goes, a file where the segments go."""
+    simfl.run(scenario(), tmp_path / "run")
+    place = tmp_path / "run" / name
+    place.unlink(missing_ok=True)
+    place.write_text("mine") if name == "events" else place.mkdir()
+    before = everything(tmp_path)
+
+    with pytest.raises(FolderInUse, match=f"{name}: a .* where simfl writes a .*; remove it"):
+        simfl.run(scenario(), tmp_path / "run", overwrite=True)
+    assert everything(tmp_path) == before
+
+
 @pytest.mark.parametrize("flags", [{}, {"overwrite": True}, {"resume": True}], ids=str)
 def test_the_second_comer_is_refused_while_a_run_goes_on(
     tmp_path: Path, flags: dict[str, bool]

@@ -165,7 +165,7 @@ def overwrite(references: References, _state: str, _name: str) -> Result:
     if result.exit_code == 0:
         assert_equal_ends(references.folders["completed"], Path("run"))
     else:
-        assert contents(Path("run")) == before
+        assert contents(Path("run")) == before, (result.output, result.exception)
     return result
 
 
