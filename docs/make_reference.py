@@ -49,7 +49,15 @@ are at most 1e10 (317 years), hertz lie between 1e-3 and 1e15, decibels are at m
 time ends at 1e11 s.
 
 Any key can be overridden on the command line, by its dotted path: `--set stop.versions=5`.
-`simfl validate FILE --resolved` prints a scenario with every default filled in.
+`simfl validate FILE --resolved` prints a scenario with every default filled in that something
+reads.
+
+Whether anything reads a key depends on the others: `synchronous` sends nothing over
+`population.backhaul`, and asks no `decisions.scheduling`. A key that the file holds and nothing
+reads is warned about (`simfl validate FILE` prints its line and the reason); the run is made as if
+it were not there, and its own `scenario.yaml` is without it. Where `--set` or a study names such a
+key, it is refused. Parts of your own are taken to read whatever they can, unless they
+[say what they read](plugins.md#what-a-part-reads).
 """
 
 PARTS = {

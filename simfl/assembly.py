@@ -52,6 +52,7 @@ from simfl.system.catalogue import Catalogue
 from simfl.system.sound_world import sound_world
 from simfl.system.world import World
 from simfl.trials import check_answers, check_costs
+from simfl.unread import dotted, held, refuse_named, unread_keys
 from simfl.yaml_source import KeyPath, Source, blame
 
 IntArray = NDArray[np.int64]
@@ -59,8 +60,13 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """A scenario whose parts are built and whose machines are there, without any data."""
+    """A scenario whose parts are built and whose machines are there, without any data.
 
+    `scenario` is without the keys that nothing reads, `unread` says which those are and why.
+    """
+
+    scenario: Scenario
+    unread: Mapping[Keys, str]
     resolved: Scenario
     parts: Mapping[Keys, Any]
     streams: Streams
@@ -76,6 +82,20 @@ def outlined(scenario: Scenario) -> Outline:
     """What can be built of a scenario without reading data; raises `ScenarioError`."""
     streams = Streams(scenario.seed)
     parts, complete = _parts(scenario)
+    world = _checked_world(scenario, parts, streams)
+    unread = unread_keys(scenario, parts, world)
+    idle = held(scenario, unread)
+    if idle:
+        # The run is made as if they were not there: what is left says all about it.
+        scenario = scenario.without(idle)
+        parts, complete = _parts(scenario)
+        world = _checked_world(scenario, parts, streams)
+    resolved = scenario.with_parts(complete, leave_out=unread)
+    return Outline(scenario, unread, resolved, parts, streams, world)
+
+
+def _checked_world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> World:
+    """The machines, of parts that fit together."""
     algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
     check_pair(scenario, algorithm, protocol)
     check_selection(scenario, parts[("decisions", "selection")], protocol)
@@ -83,7 +103,7 @@ def outlined(scenario: Scenario) -> Outline:
     world = _world(scenario, parts, streams)
     with blame(scenario.where("algorithm"), algorithm):
         algorithm.check_clients(world.num_clients)
-    return Outline(scenario.with_parts(complete), parts, streams, world)
+    return world
 
 
 def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
@@ -94,6 +114,8 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     check_workers(options.workers, options.trainer, device)
     torch.set_num_threads(1)  # bits depend on the thread count; one thread is also the fastest
     outline = outlined(scenario)
+    refuse_named(scenario, outline.unread)
+    unread, scenario = held(scenario, outline.unread), outline.scenario
     parts, streams, world = outline.parts, outline.streams, outline.world
     algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
     selection = parts[("decisions", "selection")]
@@ -139,6 +161,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         association=association,
         platform=platform,
         root=root_key(outline.resolved, algorithm, parts[("model",)], data_digest, platform),
+        unread_keys=dotted(unread),
     )
     if not contributions_needed(scenario, algorithm, simulation.measures):
         return simulation

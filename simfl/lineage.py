@@ -55,7 +55,7 @@ def root_key(
         sorted(data.items(), key=str),
         sorted(content["model"].items(), key=str),
         repr(algorithm),
-        content["algorithm"]["non_finite"],
+        content["algorithm"].get("non_finite"),
         [_source_of(part) for part in (algorithm, model)],
         shards_digest,
     )

@@ -93,9 +93,11 @@ def digest(resolved: Scenario, world: World) -> str:
 class Simulation:
     """A scenario made ready to run: every part built, the data dealt, nothing trained yet.
 
-    `resolved` is the scenario with every default filled in; `edge` each client's edge server,
-    `association` how it was chosen, for the log; `root` the key under every learned value.
-    `prelude` is the run in which clients train alone, if what they contribute has to be found out.
+    `resolved` is the scenario with every default filled in that something reads; `edge` each
+    client's edge server, `association` how it was chosen, for the log; `root` the key under every
+    learned value. `unread_keys` are those keys of the scenario that nothing reads, dotted, each
+    with the reason: the run is made without them. `prelude` is the run in which clients train
+    alone, if what they contribute has to be found out.
     """
 
     scenario: Scenario
@@ -111,6 +113,7 @@ class Simulation:
     association: Mapping[str, Any]
     platform: Mapping[str, Any]
     root: str
+    unread_keys: tuple[tuple[str, str], ...] = ()
     prelude: Simulation | None = None
 
     @property

@@ -106,6 +106,11 @@ class Algorithm:
         """Whether it divides by shares of right answers: a regression's R^2 may be negative."""
         return False
 
+    @property
+    def idle_keys(self) -> dict[str, str]:
+        """Own keys (dotted) that nothing reads beside the others, each with the reason."""
+        return {f"local.{key}": reason for key, reason in self.local.idle_keys.items()}
+
     def check_clients(self, count: int) -> None:
         """Raises ValueError, naming the field, where the settings do not fit so many clients."""
 

@@ -108,6 +108,20 @@ class FLGames(Algorithm):
         if self.fast and self.representation == "fixed":
             raise ValueError("fast: there is no representation to move; accepted: false")
 
+    @property
+    def idle_keys(self) -> dict[str, str]:
+        """What is about a representation, or a history, that this variant has not."""
+        idle = {"local.keep_optimizer": "players keep their optimizers' states in any case"}
+        if self.representation == "fixed":
+            reason = "the representation is fixed"
+            own = ("representation_layers", "representation_rate", "representation_optimizer")
+            idle |= dict.fromkeys(own, reason)
+        if not self.smooth:
+            idle |= dict.fromkeys(("buffer", "buffer_norm"), "smooth is false")
+        if self.equilibrium.threshold is None:
+            idle["equilibrium.warm_start"] = "without a threshold nothing ends the game"
+        return idle
+
     # --- who plays, and what
 
     def check_network(self, network: Network) -> None:

@@ -17,3 +17,19 @@ class NoLearning(Algorithm):
 
     name: ClassVar[str] = "none"
     learns: ClassVar[bool] = False
+
+    @property
+    def idle_keys(self) -> dict[str, str]:
+        """All of `local` that is not about how much work there is."""
+        keys = [
+            "learning_rate",
+            "learning_rate_decay",
+            "optimizer",
+            "momentum",
+            "weight_decay",
+            "keep_optimizer",
+        ]
+        idle = {f"local.{key}": "nothing is trained" for key in keys}
+        if self.local.counts_steps():
+            return idle
+        return {**idle, "local.batch_size": "work is counted in passes over the data"}

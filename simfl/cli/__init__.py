@@ -118,7 +118,7 @@ def validate(
     overrides: Overrides = None,
     seed: Seed = None,
     resolved: Annotated[
-        bool, typer.Option("--resolved", help="Print it with every default filled in.")
+        bool, typer.Option("--resolved", help="Print it with the defaults filled in.")
     ] = False,
     data_root: DataRoot = None,
 ) -> None:
@@ -130,6 +130,10 @@ def validate(
 
         loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
         simulation = assemble(loaded, Options(data_root=data_root, device="cpu"))
+        for key, reason in simulation.unread_keys:
+            steps = [int(step) if step.isdecimal() else step for step in key.split(".")]
+            told = loaded.where(*steps).error("", "", f"nothing reads it: {reason}")
+            say(f"warning: {told}", err=resolved)
         if resolved:
             typer.echo(simulation.resolved.to_yaml(), nl=False)
         else:

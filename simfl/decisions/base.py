@@ -20,9 +20,11 @@ class Selection(ABC):
 
     `needs_losses` asks that clients report, with their upload, the mean loss on their data of the
     model that they received (`ClientView.last_loss`): a by-product of training that costs nothing.
+    `looks_at` names the columns of the view that it reads, beside the clients; None: it may be any.
     """
 
     needs_losses: ClassVar[bool] = False
+    looks_at: ClassVar[frozenset[str] | None] = None
 
     def initial(self) -> Any:
         """Memory before the first decision."""
@@ -50,7 +52,12 @@ class QueryingSelection(Selection):
 
 
 class Association(ABC):
-    """Assigns every client to an edge server, before training."""
+    """Assigns every client to an edge server, before training.
+
+    `looks_at_places` says that it reads positions.
+    """
+
+    looks_at_places: ClassVar[bool] = True
 
     @abstractmethod
     def decide(
@@ -108,7 +115,14 @@ class Estimator(ABC):
 
 
 class Allocation(ABC):
-    """Sets the CPU frequency of each client for its turn."""
+    """Sets the CPU frequency of each client for its turn.
+
+    `looks_at` names the columns of the view that it reads (None: it may be any); with `full_speed`
+    nobody ever computes below the highest frequency.
+    """
+
+    looks_at: ClassVar[frozenset[str] | None] = None
+    full_speed: ClassVar[bool] = False
 
     @abstractmethod
     def decide(self, view: ClientView, rng: np.random.Generator) -> FloatArray:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from simfl.decisions.views import AssociationView, FloatArray, IntArray
 @dataclass(frozen=True)
 class ClusteredAssociation(Association):
     """Base of associations by clusters of label distributions."""
+
+    looks_at_places: ClassVar[bool] = False
 
     mode: Literal["as_coalitions", "sampled"] = "as_coalitions"
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ Preference = Callable[[int], int]
 @dataclass(frozen=True)
 class CoalitionGame(Association):
     """Base of the rules by which clients choose their coalition themselves."""
+
+    looks_at_places: ClassVar[bool] = False
 
     proposals_per_client: Annotated[
         int, ">= 1", "switches looked at, at most, as a multiple of the clients (L / N)"

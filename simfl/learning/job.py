@@ -50,6 +50,13 @@ class LocalTraining:
         if self.optimizer == "adam" and self.momentum:
             raise ValueError("momentum belongs to sgd; adam has its own")
 
+    @property
+    def idle_keys(self) -> dict[str, str]:
+        """Keys of these settings that nothing reads beside the others, each with the reason."""
+        if self.optimizer == "sgd" and not self.momentum:
+            return {"keep_optimizer": "sgd without momentum has no state to keep"}
+        return {}
+
     def at(self, version: int) -> LocalTraining:
         """These settings with the learning rate decayed to server version `version`."""
         if self.learning_rate_decay == 1.0:

@@ -86,7 +86,7 @@ def efficiency_gap(run: LoadedRun) -> EfficiencyGap | None:
         concurrency=int(there.sum()) - int(some) + 1,
         normaliser_s=float(normaliser_s.mean()),
     )
-    beta = run.scenario["decisions"]["scheduling"].get("beta", 0.0)
+    beta = run.scenario["decisions"].get("scheduling", {}).get("beta", 0.0)
     return EfficiencyGap(
         float((1.0 - chosen_s / normaliser_s).mean()), best, 1.0 / beta if beta else float("inf")
     )

@@ -17,7 +17,8 @@ class Protocol(ABC):
 
     It holds keyed handles and never a tensor. `hierarchical` says whether clients belong to edge
     servers that aggregate for the cloud; `overlapping` whether a server selects clients while
-    others that it has selected are under way.
+    others that it has selected are under way. `asks` says which rules it goes by; a key of the
+    scenario that belongs to others is told to the user as one that nothing reads.
     """
 
     name: ClassVar[str]
@@ -25,10 +26,29 @@ class Protocol(ABC):
     overlapping: ClassVar[bool] = False
 
     @property
+    def idle_keys(self) -> dict[str, str]:
+        """Own keys (dotted) that nothing reads beside the others, each with the reason."""
+        patience = getattr(self, "patience", None)
+        if not isinstance(patience, Patience) or patience.leaves_behind:
+            return {}
+        return {"patience.late": "without deadline_s and over_selection nobody is late"}
+
+    @property
     def takes_stale_updates(self) -> bool:
         """Whether clients' updates may be aggregated some versions after their download."""
         patience = getattr(self, "patience", None)
         return isinstance(patience, Patience) and patience.late == "carry_over"
+
+    @property
+    def may_ask(self) -> frozenset[str]:
+        """Of the decisions association, scheduling and staleness, those that its tiers allow."""
+        tiers = {"association", "scheduling"} if self.hierarchical else set[str]()
+        return frozenset({*tiers, "staleness"})
+
+    @property
+    def asks(self) -> frozenset[str]:
+        """Of those, the ones whose rules it ever asks: all."""
+        return self.may_ask
 
     @property
     def most_updates(self) -> int | None:

@@ -36,6 +36,12 @@ class Hierarchical(Protocol):
         default_factory=Patience
     )
 
+    @property
+    def asks(self) -> frozenset[str]:
+        """Association, and staleness where late updates are carried over."""
+        idle = {"scheduling"} if self.takes_stale_updates else {"scheduling", "staleness"}
+        return self.may_ask - idle
+
     def process(self, run: Run) -> Process:
         """Dispatch all edge servers, wait for all, average, publish; again."""
         cloud, round_number = run.begin("cloud"), 0

@@ -37,6 +37,11 @@ class Patience:
         Literal["drop", "carry_over"], "what becomes of updates that come after the close"
     ] = "drop"
 
+    @property
+    def leaves_behind(self) -> bool:
+        """Whether a round may close before all of its clients have reported."""
+        return self.deadline_s is not None or self.over_selection > 1.0
+
     def wanted(self, selected: int) -> int:
         """How many of so many clients are waited for."""
         # Not one client more for a rounding error.

@@ -24,6 +24,11 @@ class Synchronous(Protocol):
         default_factory=Patience
     )
 
+    @property
+    def asks(self) -> frozenset[str]:
+        """Staleness, where late updates are carried over."""
+        return self.may_ask if self.takes_stale_updates else frozenset()
+
     def process(self, run: Run) -> Process:
         """Select, train, wait, aggregate, send on, publish; again."""
         ref, round_number = run.begin("cloud"), 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -31,7 +31,7 @@ from simfl.scenario.sections import (
 )
 from simfl.validation import validate
 from simfl.validation.keys import canonical
-from simfl.yaml_source import KeyPath, Source, read_source
+from simfl.yaml_source import KeyPath, Source, read_source, remove
 from simfl.yaml_source.text import Key, dump
 
 Keys = tuple[Key, ...]
@@ -54,6 +54,7 @@ class Scenario(Section):
     log: Log = Field(default_factory=Log)
 
     _source: Source = PrivateAttr()
+    _left_out: Collection[Keys] = PrivateAttr(default=())
 
     @classmethod
     def from_yaml(
@@ -88,6 +89,14 @@ class Scenario(Section):
     def with_overrides(self, overrides: Sequence[str]) -> Scenario:
         """This scenario after `KEY=VALUE` overrides, as `--set` gives them."""
         return self.from_source(self._source.with_overrides(overrides))
+
+    def holds(self, keys: Keys) -> bool:
+        """Whether the content that it was made of has the key: not a default filled in."""
+        return self._source.holds(keys)
+
+    def without(self, paths: Collection[Keys]) -> Scenario:
+        """This scenario with the keys at these paths at their defaults."""
+        return self.from_source(self._source.without(paths))
 
     @property
     def base_dir(self) -> Path:
@@ -129,8 +138,13 @@ class Scenario(Section):
         files = [plugin_file(name, self.base_dir) for name in named]
         return [file for file in files if file is not None]
 
-    def with_parts(self, parts: Mapping[Keys, Mapping[str, Any]]) -> Scenario:
-        """This scenario with the keys of its parts replaced: their defaults filled in, say."""
+    def with_parts(
+        self, parts: Mapping[Keys, Mapping[str, Any]], leave_out: Collection[Keys] = ()
+    ) -> Scenario:
+        """This scenario with the keys of its parts replaced: their defaults filled in, say.
+
+        Nothing of what stands at the paths of `leave_out` is written, or counts for the digest.
+        """
         content = self.as_mapping()
         for (*above, last), keys in parts.items():
             section: Any = content
@@ -140,11 +154,15 @@ class Scenario(Section):
         source = Source(
             self._source.file, self.base_dir, content, self._source.lines, self._source.origins
         )
-        return self.from_source(source)
+        resolved = self.from_source(source.without(leave_out))
+        resolved._left_out = leave_out
+        return resolved
 
     def as_mapping(self) -> dict[str, Any]:
         """The whole content as plain values, defaults of the frame included."""
-        return self.model_dump(mode="json")
+        content = self.model_dump(mode="json")
+        remove(content, self._left_out)
+        return content
 
     def to_yaml(self) -> str:
         """The whole content as YAML; it reads back, from any folder, to the same scenario."""

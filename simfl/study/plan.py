@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from simfl.assembly import outlined
-from simfl.scenario import Scenario
+from simfl.scenario import Keys, Scenario
 from simfl.study.design import settings
 from simfl.study.studyfile import Study, short_names
+from simfl.unread import reason_of
+from simfl.yaml_source.error import ScenarioError
 
 DIGITS = 16
 """Of a run's digest in the name of its folder: 64 bits, ample for any study."""
@@ -54,9 +57,11 @@ def points(study: Study) -> list[Point]:
 
     Neighbours have different seeds: what runs side by side would share no training anyway, and what
     runs later finds what was trained for its seed. Raises ScenarioError for the first point that is
-    no valid scenario, naming the study's file and line where it says so.
+    no valid scenario, naming the study's file and line where it says so, and for a key that the
+    study sets and nothing reads in any of the points that have it so. Where some do not read it,
+    they are without it.
     """
-    found = []
+    found, named = [], _Named()
     for number, setting in enumerate(settings(study)):
         for place, seed in enumerate(study.seeds):
             values = {**setting.values, "seed": (seed, study.origin("seeds", place))}
@@ -64,9 +69,38 @@ def points(study: Study) -> list[Point]:
             for key, (value, origin) in values.items():
                 source = source.with_value(key, value, origin)
             scenario = Scenario.from_source(source)
-            digest = outlined(scenario).digest
-            found.append(Point(number, seed, setting.factors, scenario, digest))
+            outline = outlined(scenario)
+            scenario = scenario.without(named.unread_in(scenario, outline.unread))
+            found.append(Point(number, seed, setting.factors, scenario, outline.digest))
+    named.check()
     return found
+
+
+class _Named:
+    """The keys that a study sets, and whether some point reads them."""
+
+    def __init__(self) -> None:
+        self._read: set[tuple[Keys, str]] = set()
+        self._unread: dict[tuple[Keys, str], ScenarioError] = {}
+
+    def unread_in(self, scenario: Scenario, unread: Mapping[Keys, str]) -> list[Keys]:
+        """Those that nothing reads in this point."""
+        idle = []
+        for keys, origin in scenario.where().source.origins.items():
+            reason = reason_of(keys, unread)
+            if reason is None:
+                self._read.add((keys, origin))
+                continue
+            idle.append(keys)
+            message = f"nothing reads it, in any point that sets it so: {reason}"
+            self._unread[keys, origin] = scenario.where(*keys).error("", "", message)
+        return idle
+
+    def check(self) -> None:
+        """Raises ScenarioError for the first one that no point reads."""
+        for named, error in self._unread.items():
+            if named not in self._read:
+                raise error
 
 
 def shard(whole: list[Point], index: int, count: int) -> list[Point]:

@@ -60,6 +60,11 @@ class Processor(ABC):
         flops = TRAINING_FLOPS_PER_FORWARD * forward_flops * np.asarray(examples, dtype=float)
         return self.flops_cycles(flops)
 
+    @property
+    def counts_bits(self) -> bool:
+        """Whether `cycles` may go by the stored size of an example."""
+        return type(self).cycles is not Processor.cycles
+
     def power_law(self) -> tuple[float, float] | None:
         """(kappa, static power) of a busy core that draws static + kappa f^3 watts at clock f.
 
@@ -195,6 +200,11 @@ class Cpu(Processor):
         if example_bits is None:
             raise MissingCost("example_bits of the data")
         return self.cycles_per_bit * example_bits * np.asarray(examples, dtype=float)
+
+    @property
+    def counts_bits(self) -> bool:
+        """Where there are cycles per bit."""
+        return self.cycles_per_bit is not None
 
     def power_law(self) -> tuple[float, float] | None:
         """As configured; the least-squares fit to a measured table."""

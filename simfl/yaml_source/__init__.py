@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -77,6 +77,27 @@ class Source:
         origins = {**self.origins, (*path, index): origin}
         return replace(self, content=content, origins=origins)
 
+    def holds(self, keys: tuple[Key, ...]) -> bool:
+        """Whether the content has a value at `keys`."""
+        section: Any = self.content
+        for key in keys:
+            is_key = isinstance(section, dict) and key in section
+            is_index = isinstance(section, list) and isinstance(key, int) and key < len(section)
+            if not (is_key or is_index):
+                return False
+            section = section[key]
+        return True
+
+    def without(self, paths: Collection[tuple[Key, ...]]) -> Source:
+        """This content without the keys at these paths, as far as it has them."""
+        content = copy.deepcopy(self.content)
+        remove(content, paths)
+        gone = [
+            named for named in self.origins if any(named[: len(path)] == path for path in paths)
+        ]
+        origins = {keys: origin for keys, origin in self.origins.items() if keys not in gone}
+        return replace(self, content=content, origins=origins)
+
     @staticmethod
     def _index(section: dict[str, Any] | list[Any], step: str, key: str, origin: str) -> Key:
         if isinstance(section, dict):
@@ -105,6 +126,19 @@ class KeyPath:
 
     def __str__(self) -> str:
         return ".".join(str(key) for key in self.keys)
+
+
+def remove(content: dict[str, Any], paths: Iterable[tuple[Key, ...]]) -> None:
+    """Remove the keys at these paths from nested sections, as far as they are there."""
+    for *above, last in paths:
+        section: Any = content
+        for step in above:
+            if isinstance(section, list) and isinstance(step, int) and step < len(section):
+                section = section[step]
+            else:
+                section = section.get(step) if isinstance(section, dict) else None
+        if isinstance(section, dict):
+            section.pop(last, None)
 
 
 @contextmanager

@@ -83,9 +83,10 @@ ROOMS = {
     ),
     "prelude": _room(f"algorithms.base measures {_FRAME}"),
     "trials": _room(f"system learning decisions algorithms protocols {_FRAME}", "numpy"),
+    "unread": _room(f"system algorithms protocols registry {_FRAME}"),
     "simulation": _room(f"{_BELOW_ASSEMBLY} dealing", "torch numpy"),
     "assembly": _room(
-        f"{_BELOW_ASSEMBLY} plain simulation checks dealing lineage prelude trials",
+        f"{_BELOW_ASSEMBLY} plain simulation checks dealing lineage prelude trials unread",
         "torch numpy simpy",
     ),
     "battery_levels": _room("assembly eventlog runfolder scenario system.battery", "numpy pandas"),
@@ -100,7 +101,7 @@ ROOMS = {
     ),
     "study": _room(
         "execution assembly eventlog run_files runfolder measures simulation results registry "
-        f"protocols.publication {_FRAME}",
+        f"unread protocols.publication {_FRAME}",
         "pandas scipy ray numpy pydantic filelock",
     ),
     "exports": _room("runfolder protocols.publication", "torch mlflow"),

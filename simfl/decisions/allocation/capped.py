@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from simfl.decisions.views import ClientView, FloatArray
 @dataclass(frozen=True)
 class Capped(Allocation):
     """The highest frequency of each device that is no higher than `frequency_hz`."""
+
+    looks_at: ClassVar[frozenset[str] | None] = frozenset({"frequency_max_hz"})
 
     frequency_hz: Annotated[float, "> 0", "no client computes faster than this"]
 

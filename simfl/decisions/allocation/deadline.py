@@ -19,7 +19,7 @@ Choices
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,10 @@ from simfl.decisions.views import ClientView, FloatArray
 @dataclass(frozen=True)
 class Deadline(Allocation):
     """The slowest frequency of each client that still meets the estimated time of the round."""
+
+    looks_at: ClassVar[frozenset[str] | None] = frozenset(
+        {"cycles", "frequency_max_hz", "frequency_min_hz", "transfer_s"}
+    )
 
     deadline_s: Annotated[
         float | None, "> 0", "of a whole dispatch; null: what the slowest client takes"

@@ -39,6 +39,9 @@ class FedCure(Allocation):
     """The frequency that weighs the delay against the cost of speed, by the estimated latency."""
 
     name: ClassVar[str] = "fedcure"
+    looks_at: ClassVar[frozenset[str] | None] = frozenset(
+        {"cycles", "edge_latency_s", "frequency_max_hz", "frequency_min_hz"}
+    )
 
     alpha: Annotated[float, "> 0", "what delay counts"] = 1.0
     gamma: Annotated[float, "> 0", "what the cost of speed counts, per GHz^s"] = 0.25

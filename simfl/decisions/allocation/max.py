@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from simfl.decisions.views import ClientView, FloatArray
 @dataclass(frozen=True)
 class Max(Allocation):
     """The highest frequency of each device."""
+
+    looks_at: ClassVar[frozenset[str] | None] = frozenset({"frequency_max_hz"})
+    full_speed: ClassVar[bool] = True
 
     def decide(self, view: ClientView, rng: np.random.Generator) -> FloatArray:
         """`view.frequency_max_hz`."""

@@ -17,6 +17,7 @@ Limits
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,10 @@ from simfl.decisions.views import ClientView, FloatArray
 @dataclass(frozen=True)
 class MinEnergy(Allocation):
     """Each client at its own cheapest frequency, static power counted (race to idle)."""
+
+    looks_at: ClassVar[frozenset[str] | None] = frozenset(
+        {"frequency_max_hz", "frequency_min_hz", "kappa", "power_static_w"}
+    )
 
     def decide(self, view: ClientView, rng: np.random.Generator) -> FloatArray:
         """f*, within the client's range."""

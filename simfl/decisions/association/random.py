@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from simfl.decisions.views import AssociationView, IntArray
 @dataclass(frozen=True)
 class Random(Association):
     """A random permutation of the clients dealt out in turn: sizes differ by one at most."""
+
+    looks_at_places: ClassVar[bool] = False
 
     def decide(
         self, view: AssociationView, rng: np.random.Generator

@@ -21,7 +21,7 @@ Departures
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from simfl.decisions.views import AssociationView, FloatArray
 @dataclass(frozen=True)
 class ReputationHedonic(CoalitionGame):
     """Each client in turn joins the coalition of highest own utility (stand-in for RH)."""
+
+    looks_at_places: ClassVar[bool] = True
 
     distance_weight: Annotated[float, ">= 0", "utility lost per mean distance (c)"] = 0.01
     reputation_min: Annotated[float, "> 0", "<= 1", "lowest reputation of a head"] = 0.5

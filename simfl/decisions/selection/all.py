@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from simfl.decisions.views import ClientView, IntArray
 @dataclass(frozen=True)
 class All(Selection):
     """Full participation: every client that may play, in every round."""
+
+    looks_at: ClassVar[frozenset[str] | None] = frozenset()
 
     def decide(
         self, memory: Any, view: ClientView, rng: np.random.Generator

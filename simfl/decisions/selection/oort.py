@@ -50,6 +50,9 @@ class Oort(CountedSelection):
     """Clients of high loss and short turns, and some that were never tried."""
 
     needs_losses: ClassVar[bool] = True
+    looks_at: ClassVar[frozenset[str] | None] = frozenset(
+        {"estimated_duration_s", "last_loss", "num_examples"}
+    )
 
     penalty: Annotated[float, ">= 0", "exponent on slowness (alpha)"] = 2.0
     exploration: Annotated[float, ">= 0", "<= 1", "share of untried clients at first"] = 0.9

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,8 @@ class Asked:
 @dataclass(frozen=True)
 class PowerOfChoice(CountedSelection, QueryingSelection):
     """Of d candidates, drawn by data size, the m of the highest loss of the current model."""
+
+    looks_at: ClassVar[frozenset[str] | None] = frozenset({"last_loss", "num_examples"})
 
     factor: Annotated[float, ">= 1", "candidates asked per client chosen (d / m)"] = 2.0
 

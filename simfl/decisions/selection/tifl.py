@@ -44,6 +44,7 @@ class TiFL(CountedSelection):
 
     name: ClassVar[str] = "tifl"
     needs_losses: ClassVar[bool] = True
+    looks_at: ClassVar[frozenset[str] | None] = frozenset({"estimated_duration_s", "last_loss"})
 
     tiers: Annotated[int, ">= 1", "classes of speed"] = 5
     interval: Annotated[int, ">= 1", "rounds from one ranking of the tiers to the next"] = 10

@@ -25,7 +25,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ TOLERANCE = 1e-12
 @dataclass(frozen=True)
 class VirtualQueue(CountedSelection):
     """The clients that are owed most, for as short a round as possible (RBCS-F)."""
+
+    looks_at: ClassVar[frozenset[str] | None] = frozenset({"estimated_duration_s"})
 
     participation: Annotated[
         float | None, ">= 0", "<= 1", "least share of rounds of every client; null: half its part"

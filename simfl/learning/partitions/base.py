@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,12 @@ TotalRows = Annotated[int, ">= 1", "rows of all clients together"]
 
 
 class Partition(ABC):
-    """A rule that deals the training rows to the clients; its fields are its settings."""
+    """A rule that deals the training rows to the clients; its fields are its settings.
+
+    `looks_at_edges` says that it reads clients' edge servers.
+    """
+
+    looks_at_edges: ClassVar[bool] = True
 
     @abstractmethod
     def split(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ class ClassImbalance(Partition):
     Source: CLA of FedSAC (arXiv 2405.18291), after the published code of CGSV (Xu et al., NeurIPS
     2021); 5 clients have 1, 3, 5, 7 and 10 of 10 classes.
     """
+
+    looks_at_edges: ClassVar[bool] = False
 
     total: TotalRows = 20000
 

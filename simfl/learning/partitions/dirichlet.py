@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class Dirichlet(Partition):
     Source: Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks",
     ICML 2019; repeated draws as in Li et al., "Federated Learning on Non-IID Data Silos", 2021.
     """
+
+    looks_at_edges: ClassVar[bool] = False
 
     alpha: Annotated[float, "> 0", "concentration: small is more uneven"] = 0.5
     min_examples: Annotated[int, ">= 1", "fewest examples of a client"] = 10

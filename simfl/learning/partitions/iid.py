@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from simfl.learning.partitions.base import Partition, require_enough, sorted_row
 class Iid(Partition):
     """Every client gets the same number of random rows (or one more); the only rule that also
     fits a regression without owners."""
+
+    looks_at_edges: ClassVar[bool] = False
 
     def split(
         self,

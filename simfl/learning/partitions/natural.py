@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ class Natural(Partition):
     Where there are more owners than clients, a random choice of owners takes part. Labels play
     no role, so that it fits a regression too.
     """
+
+    looks_at_edges: ClassVar[bool] = False
 
     def split(
         self,

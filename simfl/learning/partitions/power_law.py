@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ class PowerLaw(Partition):
     Source: POW of FedSAC (arXiv 2405.18291), after the published code of CGSV (Xu et al., NeurIPS
     2021); 10 clients with 20,000 rows have 236, 628, 1020, ... 3373, 3760.
     """
+
+    looks_at_edges: ClassVar[bool] = False
 
     total: TotalRows = 20000
     exponent: Annotated[float, "> 0", "a of the law"] = 1.65911332899

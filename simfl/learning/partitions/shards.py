@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ class Shards(Partition):
     Source: McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized
     Data", AISTATS 2017, section 3 (2 shards per client).
     """
+
+    looks_at_edges: ClassVar[bool] = False
 
     shards_per_client: Annotated[int, ">= 1", "pieces per client"] = 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from simfl.system.availability.base import Availability, IntArray
 @dataclass(frozen=True)
 class Always(Availability):
     """Every client at every moment."""
+
+    leaves: ClassVar[bool] = False
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
         """All of them."""

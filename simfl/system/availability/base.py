@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,11 @@ class Availability(ABC):
 
     Vectorised over clients and without state: what it says of a client at a time depends on
     neither who asks nor how often. Randomness comes from `streams`. What is computed on the way may
-    be kept, as long as forgetting it would change no answer.
+    be kept, as long as forgetting it would change no answer. `leaves` says that clients may go
+    away.
     """
+
+    leaves: ClassVar[bool] = True
 
     @abstractmethod
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,13 @@ class Population(ABC):
     `profiles` are folders with device and link files of one's own, relative to the scenario; they
     win over the shipped catalogue.
     """
+
+    tier_keys: ClassVar[tuple[str, ...]] = (
+        "edge_server",
+        "faults.edge_servers",
+        "faults.cloud_link",
+    )
+    """Keys about edge servers and their links to the cloud, which a flat protocol has not."""
 
     clients: Annotated[int, ">= 1", "number of clients"]
     edges: Annotated[int, ">= 1", "number of edge servers"] = 1

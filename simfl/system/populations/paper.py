@@ -8,7 +8,7 @@ static nor idle power, so both are zero unless given.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,12 @@ from simfl.system.world import World
 @dataclass(frozen=True, kw_only=True)
 class Paper(Population):
     """Single-core devices with E = kappa W f^2; (low, high) ranges are uniform over clients."""
+
+    tier_keys: ClassVar[tuple[str, ...]] = (
+        *Population.tier_keys,
+        "backhaul_bps",
+        "backhaul_j_per_byte",
+    )
 
     cycles_per_example: Annotated[
         tuple[float, float], "cycles of one example's training step, low and high"
@@ -59,6 +65,14 @@ class Paper(Population):
                 raise ValueError(f"{key}: found [{low:g}, {high:g}], accepted: 0 < low <= high")
         if self.frequency_min_hz > self.frequency_max_hz[0]:
             raise ValueError("frequency_min_hz: above the lowest frequency_max_hz")
+
+    @property
+    def idle_keys(self) -> dict[str, str]:
+        """Own keys that nothing reads beside the others, each with the reason."""
+        idle = {"memory_bytes": "no memory fills up"}
+        if self.cycles_per_bit is not None:
+            idle["cycles_per_example"] = "cycles_per_bit stands instead"
+        return idle
 
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
         """The world: the shared device and link hold the ranges' means, columns the draws."""

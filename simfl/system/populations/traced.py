@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class Traced(Population):
     A trace's seconds per example hold at the device's highest clock and whatever the model, as
     FedScale's do. A client's downlink departs from the trace's mean by the factor of its uplink.
     """
+
+    tier_keys: ClassVar[tuple[str, ...]] = (*Population.tier_keys, "backhaul")
 
     compute_trace: Annotated[Path, "Parquet file with seconds_per_example"]
     rate_trace: Annotated[Path | None, "Parquet file with uplink_bps and downlink_bps"] = None

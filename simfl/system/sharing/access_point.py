@@ -19,6 +19,7 @@ class ThroughputFair(Sharing):
     """
 
     half_duplex: ClassVar[bool] = True
+    weighs: ClassVar[bool] = False
 
     def rates_bps(self, flows: Flows) -> FloatArray:
         """The same rate for all."""
@@ -30,6 +31,7 @@ class AirtimeFair(Sharing):
     """Everybody sends equally long: r / K."""
 
     half_duplex: ClassVar[bool] = True
+    weighs: ClassVar[bool] = False
 
     def rates_bps(self, flows: Flows) -> FloatArray:
         """A K-th of the sender's own rate."""

@@ -14,6 +14,7 @@ class Dedicated(Sharing):
     """Everybody sends at its own rate, whoever else does."""
 
     contended: ClassVar[bool] = False
+    weighs: ClassVar[bool] = False
 
     def rates_bps(self, flows: Flows) -> FloatArray:
         """The sender's own rate."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from simfl.system.sharing.base import Flows, Sharing
 @dataclass(frozen=True)
 class Fifo(Sharing):
     """The first `channels` in the queue send, each at its own rate; the others wait."""
+
+    weighs: ClassVar[bool] = False
 
     channels: Annotated[int, ">= 1", "how many send at the same time"] = 1
 

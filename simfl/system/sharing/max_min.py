@@ -75,6 +75,7 @@ class MaxMin(Sharing):
     """Access points with a common link behind them, max-min fair: who is slow leaves the rest."""
 
     spans_points: ClassVar[bool] = True
+    weighs: ClassVar[bool] = False
 
     access_bps: Annotated[float, "> 0", "of each access point"]
     backhaul_bps: Annotated[float, "> 0", "of the link behind all of them"]

@@ -25,6 +25,8 @@ class _Ofdma(Sharing):
 class OfdmaEqual(_Ofdma):
     """Each of K gets a K-th of the band, recomputed whenever one comes or goes."""
 
+    weighs: ClassVar[bool] = False
+
     def rates_bps(self, flows: Flows) -> FloatArray:
         """The rate in a K-th of the band."""
         return flows.rate_at(np.full(len(flows), 1.0 / len(flows)))

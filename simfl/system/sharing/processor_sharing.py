@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from simfl.system.sharing.base import Flows, Sharing
 @dataclass(frozen=True)
 class ProcessorSharing(Sharing):
     """Each of K gets capacity / K, at most its own rate; what it leaves is lost (see `max_min`)."""
+
+    weighs: ClassVar[bool] = False
 
     capacity_bps: Annotated[float, "> 0", "of all transfers together"]
 
