@@ -49,6 +49,7 @@ from simfl.scenario import Keys, Scenario
 from simfl.simulation import TRAINERS, Options, Simulation, digest
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
+from simfl.system.provenance import profiles_behind
 from simfl.system.sound_world import sound_world
 from simfl.system.world import World
 from simfl.trials import check_answers, check_costs
@@ -251,6 +252,13 @@ def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> W
         catalogue = Catalogue((), scenario.base_dir, resolve)
         built = population.build(streams, catalogue)
         world = sound_world(population, built, population.clients, population.edges)
+        electricity = population.electricity(streams, catalogue)
+        profiles = profiles_behind(
+            population.own_catalogue(catalogue),
+            replace(world, electricity=electricity),
+            getattr(population, "backhaul", None),
+            hierarchical=parts[("protocol",)].hierarchical,
+        )
         return replace(
             world,
             message_loss=population.message_loss,
@@ -258,7 +266,8 @@ def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> W
             downlink_codec=parts[("population", "downlink_codec")],
             access_sharing=parts[("population", "access_sharing")],
             backhaul_sharing=parts[("population", "backhaul_sharing")],
-            electricity=population.electricity(streams, catalogue),
+            electricity=electricity,
+            profiles=profiles,
         )
 
 

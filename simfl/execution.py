@@ -25,6 +25,8 @@ from simfl.files import RunFolderError, replacing
 from simfl.journal import Journal, Snapshot
 from simfl.learning.allocation import return_freed_memory
 from simfl.learning.federation import Federation
+from simfl.notices import Notice, notice
+from simfl.oddities import foreseen, found
 from simfl.outcome import figures, finish, leave
 from simfl.plugins import users_code
 from simfl.protocols.publication import Diverged
@@ -219,7 +221,7 @@ def _execute(
     journal: Journal,
     snapshot: Snapshot | None = None,
     check: Callable[[Table, int], None] | None = None,
-    warnings: Sequence[str] = (),
+    warnings: Sequence[Notice] = (),
 ) -> None:
     """Simulate into a folder that has its `manifest`, which says at every moment how far it is.
 
@@ -227,6 +229,7 @@ def _execute(
     what was found wrong with what it had left.
     """
     began = time.perf_counter()
+    noticed, known_before = list(warnings), foreseen(simulation)
     checkpoints = Checkpoints(folder, simulation.options.snapshot_seconds, snapshot)
     find = partial(find_contributions, folder=folder / STANDALONE)
     try:
@@ -242,7 +245,8 @@ def _execute(
     def close(status: str, reason: str | None) -> None:
         manifest.update(status=status, reason=reason)
         manifest.update(figures(one))
-        manifest["warnings"] = [*warnings, *one.warnings, *_damage(folder, journal)]
+        notices = [*noticed, *one.warnings, *_damage(folder, journal), *known_before]
+        manifest["warnings"] = [each.as_dict() for each in notices]
         manifest["wall_s"] = round(time.perf_counter() - began, 3)
         manifest["files"] = described_files(folder)
         write_manifest(folder, manifest)
@@ -270,6 +274,7 @@ def _execute(
         reason = simulate(simulation, one)
         return_freed_memory()  # the log's tables take their turn
         finish(simulation, one, folder)
+        noticed += found(simulation, one)
         measure(reason)
         broken = "; ".join(one.accounts.violations)
         close("failed" if broken else "completed", broken or reason)
@@ -298,16 +303,18 @@ def _execute(
         raise RunFailed(f"the run broke its own laws: {broken}")
 
 
-def _damage(folder: Path, journal: Journal) -> list[str]:
+def _damage(folder: Path, journal: Journal) -> list[Notice]:
     """What was found not to be what had been written, for the manifest."""
-    found = []
+    notices = []
     if journal.damaged:
         lines = f"{journal.damaged} damaged lines"
-        found.append(f"{folder / JOURNAL}: {lines}; what they said was found out again")
+        message = f"{folder / JOURNAL}: {lines}; what they said was found out again"
+        notices.append(notice("damaged_journal", message, journal.damaged))
     damaged = getattr(journal.shared, "damaged", 0)
     if damaged:
-        found.append(f"shared results: {damaged} damaged entries, not used")
-    return found
+        message = f"shared results: {damaged} damaged entries, not used"
+        notices.append(notice("damaged_store", message, damaged))
+    return notices
 
 
 def simulate(simulation: Simulation, one: Run) -> str:

@@ -150,7 +150,6 @@ def figures(one: Run) -> dict[str, Any]:
         "wall_by_phase_s": {name: round(s, 3) for name, s in one.values.wall_s().items()},
         "contributions": values.contributions.known if values and values.contributions else None,
         "fingerprint": one.log.fingerprint,
-        "warnings": one.warnings,
         "invariants": one.laws,
         "violations": accounts.violations,
     }

@@ -13,6 +13,7 @@ import pyarrow as pa
 from simfl.eventlog.kinds import CLIENT_STATES, KINDS, SCHEMA, STATES
 from simfl.eventlog.segments import count_rows, read_parquet, write_parquet
 from simfl.files import RunFolderError, digest_of, replacing
+from simfl.notices import Notice, read_notice
 from simfl.plain import to_json
 from simfl.replay import longest_log
 from simfl.yaml_source import read_source
@@ -176,6 +177,17 @@ class LoadedRun:
         Raises `RunFolderError` where the file is not there, `ScenarioError` where it is no YAML.
         """
         return read_source(self.file("scenario.yaml")).content
+
+    @cached_property
+    def warnings(self) -> list[Notice]:
+        """What is odd about the run, none where nothing is (docs/warnings.md).
+
+        Raises `RunFolderError` where the manifest's list is none of simfl's.
+        """
+        try:
+            return [read_notice(one) for one in self.manifest["warnings"]]
+        except (KeyError, TypeError) as error:
+            raise RunFolderError(f"{self.path / MANIFEST}: damaged: warnings: {error}") from None
 
     @cached_property
     def events(self) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import torch
 
 from simfl.files import replacing
 from simfl.journal import Snapshot
+from simfl.notices import Notice, notice
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
 from simfl.serialization import loaded, saved
@@ -23,7 +24,7 @@ def write_snapshot(snapshot: Snapshot, folder: Path) -> None:
         partial.write_bytes(saved(snapshot, SNAPSHOT))
 
 
-def read_snapshot(folder: Path, device: torch.device) -> tuple[Snapshot, list[str]]:
+def read_snapshot(folder: Path, device: torch.device) -> tuple[Snapshot, list[Notice]]:
     """The folder's snapshot with its tensors on `device`, and what there is to warn of.
 
     Empty where there is none, or none that can be read (it is damaged, or an algorithm keeps
@@ -36,7 +37,8 @@ def read_snapshot(folder: Path, device: torch.device) -> tuple[Snapshot, list[st
         snapshot = loaded(path.read_bytes(), SNAPSHOT, device)
     except pickle.UnpicklingError as error:
         reason = str(error).partition("\n")[0]
-        return Snapshot(), [f"{path}: not used ({reason}); what it held was trained again"]
+        message = f"{path}: not used ({reason}); what it held was trained again"
+        return Snapshot(), [notice("damaged_snapshot", message)]
     assert isinstance(snapshot, Snapshot)
     return snapshot, []
 

@@ -50,7 +50,7 @@ def test_a_changed_bit_of_a_snapshot_costs_training_not_truth(
     resumed = simfl.run(SCENARIO, tmp_path / "cut", resume=True)
 
     assert_same(whole, resumed)
-    assert "its bytes are not those that were written" in resumed.manifest["warnings"][0]
+    assert "its bytes are not those that were written" in resumed.warnings[0].message
 
 
 @pytest.mark.parametrize("name", ["clients.parquet", "model.safetensors", "scenario.yaml"])
@@ -98,7 +98,7 @@ def test_a_damaged_line_of_the_journal_is_found_out_again(
     resumed = simfl.run(SCENARIO, tmp_path / "cut", resume=True)
 
     assert_same(whole, resumed)
-    assert "journal.jsonl: 1 damaged lines" in resumed.manifest["warnings"][0]
+    assert "journal.jsonl: 1 damaged lines" in resumed.warnings[0].message
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 0.8, 1.0])
@@ -120,7 +120,8 @@ def test_a_damaged_store_gives_what_no_store_gives(
 
     assert_same(whole, again)
     assert again.manifest["counts"]["jobs_trained"] > 0
-    assert "damaged entries, not used" in again.manifest["warnings"][-1]
+    (found,) = (one for one in again.warnings if one.kind == "damaged_store")
+    assert "damaged entries, not used" in found.message
 
 
 def test_a_damaged_entry_is_replaced(tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_a_damaged_entry_is_replaced(tmp_path: Path) -> None:
     third = simfl.run(SCENARIO, tmp_path / "third", Options(store=FolderStore(folder)))
 
     assert third.manifest["counts"]["jobs_trained"] == 0
-    assert third.manifest["warnings"] == []
+    assert [one.kind for one in third.warnings] == ["unverified_figures"]
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 4000], ids=["empty", "cut", "other"])

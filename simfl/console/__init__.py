@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from simfl.console.live import LiveDisplay
+from simfl.console.warned import print_warnings
 from simfl.printable import printable
 from simfl.runfolder import LoadedRun
 from simfl.scenario import Scenario
@@ -103,6 +104,7 @@ def print_summary(run: LoadedRun, figure: Path) -> None:
     console.print(_edges(run))
     if manifest.get("measures"):
         console.print(_measures(manifest["measures"]))
+    print_warnings(console, run.warnings)
     console.print(f"run folder: {run.path}", highlight=False, soft_wrap=True)
     console.print(f"figure:     {figure}", highlight=False, soft_wrap=True)
 

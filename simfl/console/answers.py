@@ -10,12 +10,14 @@ from typing import Any, Literal
 import pandas as pd
 from rich.table import Table
 
+from simfl.console.warned import print_kinds
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import first_order_indices, main_effects, not_computed, reached_by_all
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
 from simfl.study.studyfile import Study, as_text, level, short_names
+from simfl.study.warned import warning_kinds
 from simfl.study.words import (
     Row,
     in_cell,
@@ -66,6 +68,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     absent = [name for name in (*asked.metrics, *asked.pareto) if name not in runs]
     if absent:
         console.print(f"no run has the figure {', '.join(dict.fromkeys(absent))}")
+    print_kinds(console, warning_kinds(runs), len(runs))
 
 
 def _table(

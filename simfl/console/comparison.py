@@ -33,9 +33,11 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
         settings.add_row(key, *texts)
     console.print(settings if different else "the scenarios are the same")
     figures = _table("figures, and differences to the first run", names)
-    for figure in dict.fromkeys(name for one in rows for name in one):
-        values = [of_run(one, figure) for one in rows]
-        figures.add_row(figure, shown(values[0]), *(beside(values[0], one) for one in values[1:]))
+    # Which warnings there are says more than how many.
+    for figure in dict.fromkeys(name for one in rows for name in one if name != "warnings"):
+        first, *others = (of_run(one, figure) for one in rows)
+        name = "warnings" if figure == "warning_kinds" else figure
+        figures.add_row(name, shown(first), *(beside(first, one) for one in others))
     console.print(figures)
 
 
@@ -85,6 +87,6 @@ def _is_number(value: Any) -> bool:
 
 def shown(value: Any) -> str:
     """A value in four digits; a dash where there is none."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

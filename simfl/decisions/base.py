@@ -30,6 +30,13 @@ class Selection(ABC):
         """Memory before the first decision."""
         return None
 
+    def enough(self, players: int) -> int:
+        """How many clients must be there so that a round lacks none: of so many players, one.
+
+        A round with fewer is starved, of which the manifest warns.
+        """
+        return 1
+
     @abstractmethod
     def decide(
         self, memory: Any, view: ClientView, rng: np.random.Generator

@@ -22,6 +22,10 @@ class CountedSelection(Selection):
         if (self.count is None) == (self.share is None):
             raise ValueError("count or share: give exactly one of them")
 
+    def enough(self, players: int) -> int:
+        """The `count`, as far as there are so many; a share of those present is always there."""
+        return min(players, self.count or 1)
+
     def wanted(self, players: int) -> int:
         """At least one, at most all of the `players`."""
         return min(players, self.count or max(1, round((self.share or 0.0) * players)))

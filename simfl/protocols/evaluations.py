@@ -5,7 +5,7 @@ What is served may depend on what clients have trained so far, so their last job
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,13 @@ def evaluation_of(values: Values, ref: StateRef, now_s: float) -> dict[str, Any]
         return mean_scores(values.evaluator, list(_served(values, ref, jobs).values()), of_each)
 
     return dict(values.know(("evaluate", ref.key, *([chain] if personal else [])), make))
+
+
+def loss_at_start(values: Values, clients: Sequence[int]) -> float:
+    """Loss on the test set of what the first of `clients` would be served before any training."""
+    ref = values.begin(clients, "cloud")
+    (served,) = _served(values, ref, {clients[0]: None}).values()
+    return values.evaluator.loss(served, "test")
 
 
 def served_at_clients(values: Values, ref: StateRef, now_s: float) -> list[list[float]]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.decisions.feasibility import attainable_share
+from simfl.notices import Notice, notice
 from simfl.protocols.details import known
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
@@ -82,7 +83,7 @@ def expectations(
 
 def attainability(
     owed_share: FloatArray, latency_s: FloatArray, concurrency: int
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[dict[str, Any], list[Notice]]:
     """Whether edge servers of these latencies can get the participation that they are owed.
 
     Details for the log, and a warning where some cannot.
@@ -95,8 +96,9 @@ def attainability(
         "attainable_share": known(attainable),
         "latency_s": known(latency_s),
     }
-    warning = (
+    message = (
         f"edge servers {short.tolist()} may not get the participation that they are owed:"
         f" {concurrency} in flight are too many, or they are too slow"
     )
+    warning = notice("unattainable_participation", message, short.size)
     return detail, [warning] if short.size else []

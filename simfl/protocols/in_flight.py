@@ -60,7 +60,7 @@ class InFlight:
         run = self._run
         while True:
             idle = np.flatnonzero(~self._busy)
-            chosen = yield from run.select(self.ref, idle, self._dispatches)
+            chosen = yield from run.select(self.ref, idle, self._dispatches, one=True)
             # What the selection saw may have changed while it waited for a client to come.
             still_idle = chosen[~self._busy[chosen]]
             if not still_idle.size:

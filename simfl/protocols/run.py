@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from simfl.accounts import Accounts
 from simfl.eventlog import EventLog
 from simfl.eventlog.kinds import Actors
+from simfl.notices import Notice
 from simfl.protocols.aggregation import Aggregation
 from simfl.protocols.clock import Clock
 from simfl.protocols.deciders import Deciders
@@ -75,7 +76,7 @@ class Run:
         self._association = association
         self.observations = Observations(world, num_examples, edge, deciders.estimator, presence)
         self._num_examples = num_examples
-        self.warnings: list[str] = []
+        self._unattainable: list[Notice] = []
         self.all_clients: IntArray = np.arange(world.num_clients)
         self.edges: Sequence[int] = [int(index) for index in np.unique(edge)]
         self._members = {index: np.flatnonzero(edge == index) for index in self.edges}
@@ -124,6 +125,17 @@ class Run:
         """Seconds, joules and bytes so far."""
         return self.log.accounts
 
+    @property
+    def warnings(self) -> list[Notice]:
+        """What the servers have noticed so far."""
+        return [*self._unattainable, *self._selecting.warnings]
+
+    @property
+    def owed(self) -> tuple[NDArray[np.float64], IntArray]:
+        """What share of its picks the scheduling rule owes each edge server, and those picks."""
+        owed = self._deciders.scheduling.owed_share(self.observations.data_share)
+        return owed, np.array(self._scheduler.picked, dtype=np.int64)
+
     def members(self, edge: int) -> IntArray:
         """The clients of an edge server."""
         return self._members[edge]
@@ -155,7 +167,7 @@ class Run:
         owed = self._deciders.scheduling.owed_share(self.observations.data_share)
         if concurrency is not None and owed.any():
             detail, warning = attainability(owed, expected.latency_s[:-1], concurrency)
-            self.warnings += warning
+            self._unattainable += warning
             unattainable = float(len(detail["unattainable"]))
             self._servers.note(None, "feasibility", detail, value=unattainable)
 
@@ -166,14 +178,18 @@ class Run:
         round_number: int,
         edge: int | None = None,
         wait_s: float | None = None,
+        *,
+        one: bool = False,
     ) -> Generator[simpy.Event, Any, IntArray]:
         """Which of `clients` take part in this round; waits until one of them is available.
 
         After `wait_s` it gives up: nobody takes part. A selection that asks clients first waits for
-        their answers; who answered is still there. Raises `Stalled` where it gave up and no client
-        of anybody's will ever come.
+        their answers; who answered is still there. `one` says that the caller dispatches but one of
+        the chosen. Raises `Stalled` where it gave up and no client of anybody's will ever come.
         """
-        chosen, detail = yield from self._selecting.choose(ref, clients, round_number, edge, wait_s)
+        chosen, detail = yield from self._selecting.choose(
+            ref, clients, round_number, edge, wait_s, one=one
+        )
         about = {"version": ref.version, "round": round_number, "value": float(chosen.size)}
         self._servers.note(edge, "select", detail, **about)
         return chosen

@@ -19,7 +19,7 @@ from simfl.streams import Streams
 
 
 class Scheduler:
-    """Drives the scheduling rule, with its memory."""
+    """Drives the scheduling rule, with its memory; `picked` are its decisions so far."""
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class Scheduler:
         self._observations = observations
         self._streams = streams
         self._clock = clock
+        self.picked: list[int] = []
         with at_work(scheduling, "initial"):
             self._memory = scheduling.initial()
 
@@ -52,6 +53,7 @@ class Scheduler:
         if isinstance(edge, bool) or edge not in candidates:
             raise PartMisbehaves(f"{name_of(rule)} picked edge server {edge}, not idle")
         edge = int(edge)
+        self.picked.append(edge)
         posterior = self._observations.posterior()
         self._servers.note(
             None,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from simfl.contract import at_work
 from simfl.decisions.base import QueryingSelection, Selection
+from simfl.notices import Notice, notice
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.departures import Departures
@@ -27,6 +28,9 @@ IntArray = NDArray[np.int64]
 
 MOST_GIVEN_UP = 30_000
 """Rounds in a row to which nobody comes: a night of ten edge servers that wait for 15 s each."""
+
+MOST_LISTED = 50
+"""Clients that the log lists of a choice of which one is dispatched."""
 
 
 class Selecting:
@@ -58,6 +62,18 @@ class Selecting:
         # Per tier: how often in a row nobody was there when somebody was to come, and when last.
         self._in_vain: dict[int, tuple[int, float]] = {}
         self._given_up = 0
+        self._rounds = 0
+        self._starved = 0
+        self._first_starved_s: float | None = None
+
+    @property
+    def warnings(self) -> list[Notice]:
+        """Of rounds to which fewer clients could come than they were to have."""
+        if not self._starved:
+            return []
+        message = f"{self._starved} of {self._rounds} rounds found fewer clients than they were to"
+        message += " have: too few were present"
+        return [notice("starved_rounds", message, self._starved, self._first_starved_s)]
 
     def choose(
         self,
@@ -66,14 +82,19 @@ class Selecting:
         round_number: int,
         edge: int | None,
         wait_s: float | None,
+        *,
+        one: bool,
     ) -> Generator[simpy.Event, Any, tuple[IntArray, dict[str, Any]]]:
         """Which of `clients` take part, and what the log says of the choice.
 
-        Nobody, if none of them comes within `wait_s` (None: for ever). Raises `Stalled` where no
-        client of anybody's will ever come.
+        Nobody, if none of them comes within `wait_s` (None: for ever). With `one`, one of them will
+        be dispatched. Raises `Stalled` where no client of anybody's will ever come.
         """
         tier, selection = -1 if edge is None else edge, self._selection
-        players = yield from self._available(self._values.players(ref, clients), edge, wait_s)
+        candidates = self._values.players(ref, clients)
+        players = yield from self._available(candidates, edge, wait_s)
+        if not one:
+            self._count_round(players.size < selection.enough(candidates.size))
         if not players.size:
             return players, {"eligible": 0, "selected": []}
         with at_work(selection, "initial"):
@@ -91,8 +112,17 @@ class Selecting:
         with at_work(selection, "decide"):
             self._memory[tier], decision = selection.decide(memory, view, rng)
         chosen = numbers_among(players, view.clients, decision, selection)
-        detail = {"eligible": int(players.size), "selected": chosen[:50].tolist(), **asked}
+        listed = chosen[:MOST_LISTED] if one else chosen
+        detail = {"eligible": int(players.size), "selected": listed.tolist(), **asked}
+        if listed.size < chosen.size:
+            detail["left_out"] = int(chosen.size - listed.size)
         return chosen, detail
+
+    def _count_round(self, starved: bool) -> None:
+        self._rounds += 1
+        if starved and not self._starved:
+            self._first_starved_s = self._clock.now_s
+        self._starved += starved
 
     def _available(
         self, players: IntArray, edge: int | None, wait_s: float | None

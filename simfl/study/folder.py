@@ -115,7 +115,7 @@ class StudyFolder:
             table = pd.DataFrame(rows)
         else:
             names = ("study", "point", "seed", "digest", "folder", *factors, "status", "reason")
-            table = pd.DataFrame(columns=[*names, *FIGURES, *targets])
+            table = pd.DataFrame(columns=[*names, *FIGURES, "warning_kinds", *targets])
         for column in factors:
             if table[column].map(type).nunique() > 1:
                 table[column] = _one_type(table[column])

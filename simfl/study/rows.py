@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simfl.runfolder import LoadedRun
+from simfl.study.warned import SEPARATOR, kinds_of
 
 ENDED = ("completed", "diverged")
 """How a run may have ended so that running it again would bring nothing new."""
@@ -14,6 +15,8 @@ ENDED = ("completed", "diverged")
 
 def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[str, Any]:
     """The figures of `figures.FIGURES`, of the targets, and of the run's measures.
+
+    And `warning_kinds`, of which `warnings` is the number.
 
     `targets`: column name -> (column of the rounds table, accuracy or loss, target). A figure of a
     measure is called `measure.figure`. A target that the run missed is NaN: it would have taken
@@ -25,6 +28,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
     squares = float((turns**2).sum())
     between_s = rounds["time_s"].diff().dropna()
     at_clients = run.clients.get("global_accuracy")
+    kinds = kinds_of(run, targets)
     row: dict[str, Any] = {
         "status": manifest["status"],
         "reason": manifest["reason"],
@@ -42,6 +46,8 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         "wall_s": manifest["wall_s"],
         "jobs_trained": counts["jobs_trained"],
         "jobs_reused": counts["jobs_reused"],
+        "warnings": len(kinds),
+        "warning_kinds": SEPARATOR.join(kinds),
     }
     for name, (column, figure, target) in targets.items():
         row[name] = _first(run, column, figure, target)

@@ -70,7 +70,7 @@ class Catalogue:
     """Profiles by name, from one's own folders first, then from the shipped catalogue.
 
     `folders` are relative to `base`, a scenario's folder. `resolve` builds processors and links
-    that a file names by import path.
+    that a file names by import path. A file is read once, for all catalogues made of this one.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class Catalogue:
     ) -> None:
         self._base = Path(base)
         self._resolve = resolve
+        self._known: dict[Path, Profile] = {}
         self._folders = [self._base / folder for folder in folders]
         for folder in self._folders:
             if not folder.is_dir():
@@ -89,11 +90,17 @@ class Catalogue:
     def with_folders(self, folders: Sequence[str | Path]) -> Catalogue:
         """This catalogue with `folders` searched before its own."""
         absolute = [folder.absolute() for folder in self._folders]
-        return Catalogue([*folders, *absolute], self._base, self._resolve)
+        wider = Catalogue([*folders, *absolute], self._base, self._resolve)
+        wider._known = self._known
+        return wider
 
     def list_profiles(self, kind: Kind) -> list[str]:
         """Names of all profiles of a kind, sorted."""
         return sorted(name for name in self._files() if self._read(name).kind == kind)
+
+    def holds(self, kind: Kind, name: str) -> bool:
+        """Whether there is a profile of that kind and name."""
+        return name in self._files() and self._read(name).kind == kind
 
     def profile(self, kind: Kind, name: str) -> Profile:
         """The profile `name` as it stands in its file, not yet checked field by field."""
@@ -180,6 +187,11 @@ class Catalogue:
 
     def _read(self, name: str) -> Profile:
         path = self._files()[name]
+        if path not in self._known:
+            self._known[path] = self._profile(name, path)
+        return self._known[path]
+
+    def _profile(self, name: str, path: Path) -> Profile:
         try:
             text = path.read_text(encoding="utf-8-sig")
             content = yaml.load(text, Loader=_Loader)

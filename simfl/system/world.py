@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +32,9 @@ from simfl.system.sharing.base import Sharing
 from simfl.system.sharing.dedicated import Dedicated
 from simfl.system.turn_plan import TurnPlan
 
+if TYPE_CHECKING:
+    from simfl.system.catalogue import Profile
+
 __all__ = ["TurnPlan", "World"]
 
 _OF_MESSENGERS = [field.name for field in fields(Messenger) if field.name != "backhaul_link"]
@@ -52,7 +55,7 @@ class World:
     None where nobody has said it. `access_sharing` says how the clients of an access point share a
     medium, `medium_index` (None: `link_index`) which of them have the same, `band_share` who gets
     how much of a band, `backhaul_sharing` how edge servers share the backhaul. `electricity` is
-    that of the clients and, last, of the servers.
+    that of the clients and, last, of the servers. `profiles` are the files behind the machines.
     """
 
     streams: Streams
@@ -87,6 +90,7 @@ class World:
     backhaul_sharing: Sharing = field(default_factory=Dedicated)
     medium_index: IntArray | None = None
     band_share: FloatArray | None = None
+    profiles: Sequence[Profile] = ()
 
     def __post_init__(self) -> None:
         if self.backhaul.needs_places:

@@ -38,6 +38,8 @@ _BELOW_ASSEMBLY = (
 _READERS = _room(f"limits {_FRAME}", "pydantic pydantic_core typing_extensions yaml")
 
 ROOMS = {
+    # What a run warns of: for who notices it, and for who reads it back.
+    "notices": _room(),
     # How large numbers may be: for who reads them, and for whose clock must bear them.
     "limits": _room(),
     "system": _room("amounts contract limits", "simpy numpy"),
@@ -49,7 +51,7 @@ ROOMS = {
     ),
     "protocols": _room(
         "limits system learning decisions algorithms.base algorithms.asked accounts eventlog"
-        " eventrows journal amounts contract plain",
+        " eventrows journal amounts contract notices plain",
         "simpy numpy",
     ),
     # What was split off the log's own file may be used where the log may: its books (accounts) by
@@ -58,7 +60,7 @@ ROOMS = {
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
         "files measures eventlog runfolder printable study.loaded study.studyfile study.means "
-        "study.pareto study.comparisons study.effects study.figures study.words",
+        "study.pareto study.comparisons study.effects study.figures study.warned study.words",
         "numpy pandas matplotlib plotly",
     ),
     "files": _room(),
@@ -72,7 +74,7 @@ ROOMS = {
     "streams": _room("", "numpy"),
     **dict.fromkeys(_FRAME.split(), _READERS),
     "registry": _room(_FRAME, "pydantic"),
-    "runfolder": _room("eventlog files plain replay yaml_source", "pyarrow pandas"),
+    "runfolder": _room("eventlog files notices plain replay yaml_source", "pyarrow pandas"),
     "run_files": _room("eventlog files replay runfolder", "filelock"),
     # Parts of assembly, each in its own file: the data as dealt, what learned values depend on,
     # what must fit together.
@@ -93,15 +95,17 @@ ROOMS = {
     "replay": _room("eventlog", "pyarrow"),
     "serialization": _room("algorithms.base learning journal", "torch numpy"),
     "results": _room("files serialization", "torch"),
-    "snapshots": _room("files serialization journal protocols", "torch"),
+    "snapshots": _room("files serialization journal notices protocols", "torch"),
+    "oddities": _room("system protocols measures notices simulation", "numpy"),
     "outcome": _room(f"{_BELOW_ASSEMBLY} files simulation", "numpy pyarrow safetensors"),
     "execution": _room(
-        f"{_BELOW_ASSEMBLY} assembly simulation files outcome replay run_files snapshots",
+        f"{_BELOW_ASSEMBLY} assembly simulation files notices oddities outcome replay run_files"
+        " snapshots",
         "torch numpy pandas pyarrow safetensors",
     ),
     "study": _room(
-        "execution assembly eventlog run_files runfolder measures simulation results registry "
-        f"unread protocols.publication {_FRAME}",
+        "execution assembly eventlog notices run_files runfolder measures simulation results"
+        f" registry unread protocols.publication {_FRAME}",
         "pandas scipy ray numpy pydantic filelock",
     ),
     "exports": _room("runfolder protocols.publication", "torch mlflow"),
@@ -109,7 +113,7 @@ ROOMS = {
     "printable": _room(),
     "terminal": _room("printable", "rich"),
     "console": _room(
-        "runfolder scenario study protocols.publication printable terminal", "rich pandas"
+        "notices runfolder scenario study protocols.publication printable terminal", "rich pandas"
     ),
     "listing": _room(
         "registry system.catalogue system.traces eventlog suggestion terminal", "rich"

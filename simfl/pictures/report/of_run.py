@@ -10,7 +10,7 @@ import pandas as pd
 from simfl.pictures.overview import MOST_NAMED_EDGES, STATE_COLOURS
 from simfl.pictures.report import charts
 from simfl.pictures.report.fairness import fairness
-from simfl.pictures.report.page import Page
+from simfl.pictures.report.page import Page, shown
 from simfl.pictures.report.timeline import timeline
 from simfl.runfolder import LoadedRun, RunFolderError
 
@@ -32,6 +32,7 @@ def report_run(run: LoadedRun, path: Path) -> Path:
         status = run.manifest.get("status")
         raise RunFolderError(f"{run.path}: a report is of a run that has ended; status: {status}")
     page = Page(f"{run.manifest['name']}, seed {run.manifest['seed']}")
+    _warnings(page, run)
     _what_ran(page, run)
     _outcome(page, run)
     _participation(page, run)
@@ -46,6 +47,25 @@ def report_run(run: LoadedRun, path: Path) -> Path:
     return page.save(path)
 
 
+def _warnings(page: Page, run: LoadedRun) -> None:
+    if not run.warnings:
+        return
+    page.heading("Warnings")
+    page.table(
+        ("kind", "what", "how often", "first at (s)", "what to do"),
+        [
+            (
+                one.kind.replace("_", " "),
+                one.message,
+                str(one.count),
+                shown(one.first_s),
+                one.advice,
+            )
+            for one in run.warnings
+        ],
+    )
+
+
 def _what_ran(page: Page, run: LoadedRun) -> None:
     page.heading("What ran")
     page.table(("", ""), what_ran(run))
@@ -53,7 +73,7 @@ def _what_ran(page: Page, run: LoadedRun) -> None:
 
 
 def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
-    """How the run ended, what it was made of, and what went wrong in it."""
+    """How the run ended, what it was made of, and what befell it."""
     manifest, scenario = run.manifest, run.scenario
     scored = run.rounds.dropna(subset="accuracy")
     rows: list[tuple[str, str]] = [
@@ -70,7 +90,6 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
     ]
     if len(scored):
         rows.insert(5, ("last test accuracy", f"{scored['accuracy'].iloc[-1]:.4f}"))
-    rows += [("warning", str(warning)) for warning in manifest["warnings"]]
     mishaps = run.events["kind"].value_counts()
     rows += [(what, str(mishaps[kind])) for kind, what in MISHAPS.items() if mishaps.get(kind, 0)]
     departures = run.details("departure")
@@ -85,12 +104,12 @@ def _outcome(page: Page, run: LoadedRun) -> None:
     units = {"accuracy": "test accuracy (share)", "loss": "test loss (1)"}
     figures = {name: label for name, label in figures.items() if rounds[name].notna().any()}
     for name, label in (figures or {"version": "global version"}).items():
-        shown, unit = rounds.dropna(subset=name), units.get(name, "version (count)")
+        scored, unit = rounds.dropna(subset=name), units.get(name, "version (count)")
         page.charts(
             *(
                 (
                     f"{label} against {what}",
-                    charts.lines({label: (_list(shown[column]), _list(shown[name]))}, axis, unit),
+                    charts.lines({label: (_list(scored[column]), _list(scored[name]))}, axis, unit),
                 )
                 for column, what, axis in (
                     ("time_s", "time", "simulated time (s)"),

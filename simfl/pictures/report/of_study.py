@@ -15,6 +15,7 @@ from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names
 from simfl.study.pareto import pareto_front, unranked
 from simfl.study.studyfile import as_text, level, short_names
+from simfl.study.warned import warning_kinds
 from simfl.study.words import Row, in_cell, of_run, race, reached, reached_columns
 
 LONG_NAME = 32
@@ -30,6 +31,7 @@ def report_study(study: LoadedStudy, path: Path) -> Path:
         raise RunFolderError(f"{study.path}: no run of this study has completed yet")
     page = Page(f"Study {study.content['name']}")
     metrics = [name for name in study.questions.metrics if name in study.completed]
+    _warnings(page, study)
     _what_ran(page, study)
     _outcome(page, study, metrics)
     _comparisons(page, study, metrics)
@@ -43,6 +45,20 @@ def report_study(study: LoadedStudy, path: Path) -> Path:
     )
     page.data("runs", {str(name): study.table[name].tolist() for name in study.table})
     return page.save(path)
+
+
+def _warnings(page: Page, study: LoadedStudy) -> None:
+    found = warning_kinds(study.table)
+    if not found:
+        return
+    page.heading("Warnings")
+    page.table(
+        ("kind", "runs", "what to do"),
+        [
+            (kind.replace("_", " "), f"{count} of {len(study.table)}", advice)
+            for kind, count, advice in found
+        ],
+    )
 
 
 def _what_ran(page: Page, study: LoadedStudy) -> None:

@@ -22,6 +22,7 @@ from tests.small import SEMI_ASYNCHRONOUS, small
 from tests.study.studies import run_here, session
 
 SECTIONS = [
+    "Warnings",
     "What ran",
     "Outcome",
     "Who participated",
@@ -84,6 +85,7 @@ def test_a_runs_report_stands_alone(run: LoadedRun, tmp_path: Path) -> None:
     assert parsed.outward() == []
     assert "a <b> & c, seed 3" in parsed.text
     assert parsed.data("manifest")["fingerprint"] == run.manifest["fingerprint"]
+    assert run.warnings and all(one.advice in parsed.text for one in run.warnings)
     rounds = parsed.data("rounds")
     assert rounds["version"] == run.rounds["version"].tolist()
     assert rounds["accuracy"] == pytest.approx(run.rounds["accuracy"].tolist(), rel=1e-5)
@@ -140,6 +142,7 @@ def test_a_studys_report_stands_alone(study: LoadedStudy, tmp_path: Path) -> Non
     parsed = Parsed(report_study(study, tmp_path / "report.html"))
 
     assert parsed.headings == [
+        "Warnings",
         "What ran",
         "Outcome",
         "Paired comparisons",

@@ -1,0 +1,28 @@
+"""Warnings in the terminal: of one run with what to do, of many runs by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.padding import Padding
+from rich.text import Text
+
+from simfl.notices import Notice
+from simfl.printable import printable
+from simfl.terminal import Terminal
+
+
+def print_warnings(console: Terminal, notices: Iterable[Notice]) -> None:
+    """What was found odd, each with what to do about it; nothing where nothing was."""
+    for one in notices:
+        first = "" if one.first_s is None else f" (first at {one.first_s:.4g} s)"
+        console.print(Text(printable(f"warning: {one.message}{first}"), style="yellow"))
+        console.print(Padding(Text(printable(one.advice)), (0, 0, 0, 9)))
+
+
+def print_kinds(console: Terminal, kinds: Iterable[tuple[str, int, str]], runs: int) -> None:
+    """Of many runs: each kind of warning, how many of the `runs` have it, and what to do."""
+    for kind, count, advice in kinds:
+        words = kind.replace("_", " ")
+        console.print(Text(f"warning: {words}: {count} of {runs} runs", style="yellow"))
+        console.print(Padding(Text(advice), (0, 0, 0, 9)))

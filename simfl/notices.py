@@ -1,0 +1,73 @@
+"""What a run warns of: one record per kind, with what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+ADVICE = {
+    "unverified_figures": (
+        "`simfl list devices -v` (links, servers) names them; measured ones go into profiles of"
+        " one's own (population.profiles). Differences between runs on the same machines are"
+        " sounder than absolute seconds and joules"
+    ),
+    "starved_rounds": (
+        "fewer clients are present than rounds want: more clients, a smaller count, or an"
+        " availability under which more of them come"
+    ),
+    "loss_above_start": (
+        "training makes the model worse: a smaller algorithm.local.learning_rate or fewer epochs,"
+        " unless the test set is meant to differ from what clients hold"
+    ),
+    "constant_accuracy": (
+        "the model does not learn: look at the learning rate, the data and the model"
+    ),
+    "never_took_part": (
+        "clients.parquet says who (participations 0): look at the selection and scheduling rules,"
+        " at availability, deadlines and faults; what the model knows, it knows from the others"
+    ),
+    "saturated_queues": (
+        "edge servers get less participation than the scheduling rule owes them: fewer in flight"
+        " (protocol.concurrency), or a smaller share owed (decisions.scheduling)"
+    ),
+    "unattainable_participation": (
+        "fewer in flight (protocol.concurrency), or a smaller share owed (decisions.scheduling)"
+    ),
+    "target_in_last_version": (
+        "one evaluation may be luck: more versions say whether the target is held"
+    ),
+    "damaged_journal": "nothing is wrong with the results; look after the disk",
+    "damaged_snapshot": "nothing is wrong with the results; look after the disk",
+    "damaged_store": "nothing is wrong with the results; look after the disk",
+}
+"""Every kind of warning, and what to do about it. The rules stand in docs/warnings.md."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something odd that was found `count` times, first at `first_s` (None: it has no moment)."""
+
+    kind: str
+    count: int
+    first_s: float | None
+    message: str
+    advice: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it stands in a manifest."""
+        return asdict(self)
+
+
+def notice(kind: str, message: str, count: int = 1, first_s: float | None = None) -> Notice:
+    """A warning of one of the kinds of `ADVICE`."""
+    return Notice(kind, count, first_s, message, ADVICE[kind])
+
+
+def read_notice(content: Any) -> Notice:
+    """A warning as it stands in a manifest; TypeError for anything else."""
+    found = Notice(**content)
+    if not all(isinstance(text, str) for text in (found.kind, found.message, found.advice)):
+        raise TypeError("kind, message and advice are text")
+    if type(found.count) is not int or type(found.first_s) not in (int, float, type(None)):
+        raise TypeError("count is a whole number, first_s a number or null")
+    return found

@@ -1,0 +1,47 @@
+"""Whose figures a world is made of, and how many of them are estimates: the profiles behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simfl.system.catalogue import Catalogue, Kind, Profile
+from simfl.system.world import World
+
+
+def profiles_behind(
+    catalogue: Catalogue, world: World, backhaul: str | None, *, hierarchical: bool
+) -> tuple[Profile, ...]:
+    """The profiles of the machines that take part, each once.
+
+    Those of devices and links that some client has, of the cloud and of the electricity; of the
+    edge servers and the `backhaul` only in a `hierarchical` run. A machine without a profile of its
+    name, as those of `paper`, is left out.
+    """
+    devices = [world.devices[index].name for index in np.unique(world.device_index)]
+    links = [world.link_names[index] for index in np.unique(world.link_index)]
+    regions = world.electricity.regions if world.electricity else []
+    names: list[tuple[Kind, str]] = [
+        *(("device", name.partition(".")[0]) for name in devices),  # "jetson_tx2.MaxQ": a mode
+        *(("link", name) for name in links),
+        *(("region", region.name) for region in regions),
+        ("server", world.cloud_server.name),
+    ]
+    if hierarchical:
+        names.append(("server", world.edge_server.name))
+    if hierarchical and backhaul is not None:
+        names.append(("link", backhaul))
+    return tuple(
+        catalogue.profile(kind, name)
+        for kind, name in dict.fromkeys(names)
+        if catalogue.holds(kind, name)
+    )
+
+
+def unverified_figures(profiles: Sequence[Profile]) -> dict[str, tuple[int, int]]:
+    """By profile: how many of its figures nobody has verified, and how many it has."""
+    return {
+        one.name: (len(set(one.unverified) & set(one.figures())), len(one.figures()))
+        for one in profiles
+    }

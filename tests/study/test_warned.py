@@ -1,0 +1,95 @@
+"""Warnings in a study's table, below its answers and at the head of its page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import simfl
+from simfl.console import answers
+from simfl.pictures.report import page
+from simfl.pictures.report.of_study import report_study
+from simfl.study.loaded import LoadedStudy, load_study
+from simfl.study.rows import row
+from simfl.study.studyfile import Questions
+from simfl.study.warned import warning_kinds
+from tests.pictures.report.pages import Parsed
+from tests.small import small
+from tests.study.studies import run_here, session
+
+KINDS = ["unverified_figures", "target_in_last_version", "unverified_figures"]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> LoadedStudy:
+    """Four runs of the tiny study."""
+    one = session(tmp_path_factory.mktemp("study"))
+    run_here(one)
+    one.collect()
+    return load_study(one.folder.path)
+
+
+def test_every_row_counts_and_names_its_warnings(study: LoadedStudy) -> None:
+    """The runs' own, and none of a target that the first version meets."""
+    for one in study.table.to_dict("records"):
+        kinds = [found.kind for found in simfl.load_run(study.path / one["folder"]).warnings]
+        assert one["warnings"] == len(one["warning_kinds"].split(", ")) == len(kinds)
+        assert one["warning_kinds"] == ", ".join(kinds)
+
+
+def test_answers_end_with_a_line_per_kind(
+    study: LoadedStudy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With how many runs have it."""
+    from simfl.study.studyfile import Study
+
+    answers.print_answers(Study.model_validate(study.content), study)
+
+    runs = len(study.table)
+    assert f"warning: unverified figures: {runs} of {runs} runs" in capsys.readouterr().out
+
+
+def test_a_page_begins_with_the_warnings(
+    study: LoadedStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before what ran."""
+    monkeypatch.setattr(page, "plotly_script", lambda: "/* charts */")
+
+    text = Parsed(report_study(study, tmp_path / "report.html")).text
+
+    runs = len(study.table)
+    assert text.index(f"{runs} of {runs}") < text.index("What ran")
+
+
+def test_kinds_are_counted_by_run() -> None:
+    """A run with two kinds counts for both; one without warnings for none."""
+    table = pd.DataFrame({"warning_kinds": [", ".join(KINDS[:2]), KINDS[2], ""]})
+
+    counts = [(kind, runs) for kind, runs, _ in warning_kinds(table)]
+
+    assert counts == [("unverified_figures", 2), ("target_in_last_version", 1)]
+
+
+@pytest.mark.parametrize(
+    ("stop", "reached_at", "warned"),
+    [
+        ({"versions": 5}, -1, True),
+        ({"versions": 5}, -2, False),
+        ({"versions": 5, "accuracy": 1.0}, -1, False),
+        ({"versions": 1}, -1, False),
+    ],
+)
+def test_a_target_that_only_the_last_version_meets(
+    stop: dict[str, Any], reached_at: int, warned: bool, tmp_path: Path
+) -> None:
+    """Not one met before, not one at which the run was to stop, and not the only evaluation."""
+    run = simfl.run(small(stop=stop, seed=5), tmp_path / "run")
+    accuracy = [0.1 * place for place in range(len(run.rounds))]
+    run.rounds["accuracy"] = accuracy
+
+    targets = Questions(targets={"accuracy": [accuracy[reached_at]]}).target_columns()
+
+    assert ("target_in_last_version" in row(run, targets)["warning_kinds"]) == warned

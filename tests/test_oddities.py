@@ -1,0 +1,200 @@
+"""What runs warn of: each kind where it is odd, and nothing where nothing is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import simfl
+from simfl.console import print_summary
+from simfl.listing import shipped_scenarios
+from simfl.notices import ADVICE, Notice
+from simfl.runfolder import LoadedRun, RunFolderError
+from tests.measures.runs import known_latencies
+from tests.small import SEMI_ASYNCHRONOUS, small
+
+ROOT = Path(__file__).parents[1]
+FIRST_THREE = """
+from simfl.decisions.base import Selection
+
+class FirstThree(Selection):
+    def decide(self, memory, view, rng):
+        return memory, view.clients[:3]
+"""
+
+
+def of_kind(run: LoadedRun, kind: str) -> list[Notice]:
+    """The run's warnings of one kind."""
+    return [one for one in run.warnings if one.kind == kind]
+
+
+@pytest.fixture(scope="module")
+def thrown(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
+    """A run whose learning rate throws the model away, and yet completes."""
+    scenario = small(algorithm={"local": {"learning_rate": 1000.0}}, stop={"versions": 6})
+    return simfl.run(scenario, tmp_path_factory.mktemp("thrown") / "run")
+
+
+def test_the_quick_start_warns_of_unverified_figures_alone(tmp_path: Path) -> None:
+    """And says of which profile most figures are estimates."""
+    run = simfl.run(shipped_scenarios()["quickstart"], tmp_path / "run")
+
+    (one,) = run.warnings
+    assert one.kind == "unverified_figures"
+    assert one.message.endswith("most of wifi5_ac (9 of 12)")
+    assert one.first_s is None
+
+
+def test_only_machines_that_take_part_count(tmp_path: Path) -> None:
+    """A flat run has neither edge servers nor a backhaul, whose figures are all estimates."""
+    flat = simfl.run(small(stop={"versions": 1}), tmp_path / "flat")
+    tiers = simfl.run(small(stop={"versions": 1}, protocol=SEMI_ASYNCHRONOUS), tmp_path / "tiers")
+
+    counts = [of_kind(run, "unverified_figures")[0].count for run in (flat, tiers)]
+    assert counts[1] - counts[0] == 9 + 9  # edge_xeon_d, wan_edge_cloud
+
+
+def test_a_loss_above_its_start_is_warned_of(thrown: LoadedRun) -> None:
+    """With both figures, the first moment, and what to do."""
+    (one,) = of_kind(thrown, "loss_above_start")
+
+    rounds = thrown.rounds
+    assert thrown.manifest["status"] == "completed"
+    assert f"{rounds['loss'].iloc[-1]:.4g}, that of the untrained model 2.3" in one.message
+    assert one.count == (rounds["loss"] > 2.5).sum()
+    assert one.first_s == rounds["time_s"][rounds["loss"] > 2.5].iloc[0]
+    assert "learning_rate" in one.advice
+
+
+def test_an_accuracy_that_never_changes_is_warned_of(tmp_path: Path) -> None:
+    """From five evaluations on."""
+    still = {"local": {"learning_rate": 1e-12}}
+    five = simfl.run(small(algorithm=still, stop={"versions": 5}), tmp_path / "five")
+    four = simfl.run(small(algorithm=still, stop={"versions": 4}), tmp_path / "four")
+
+    (one,) = of_kind(five, "constant_accuracy")
+    assert one.count == 5
+    assert one.first_s == five.rounds["time_s"][0]
+    assert not of_kind(four, "constant_accuracy")
+
+
+def test_rounds_that_found_too_few_clients_are_warned_of(tmp_path: Path) -> None:
+    """As many as the log has rounds with fewer eligible clients than the count."""
+    run = simfl.run(
+        small(
+            population={"availability": {"name": "periodic", "period_s": 0.2, "share": 0.5}},
+            decisions={"selection": {"name": "random", "count": 4}},
+            algorithm={"name": "none", "local": {"steps": 1, "batch_size": 16}},
+            stop={"versions": 30},
+        ),
+        tmp_path / "run",
+    )
+
+    selects = run.details("select")
+    starved = selects[selects["eligible"] < 4]
+    (one,) = of_kind(run, "starved_rounds")
+    assert 0 < len(starved) < len(selects)
+    assert one.count == len(starved)
+    assert one.first_s == starved["time_s"].iloc[0]
+
+
+@pytest.mark.parametrize("selection", ["all", {"name": "random", "share": 0.5}])
+def test_who_wants_those_present_is_never_starved(selection: object, tmp_path: Path) -> None:
+    """All of them, or a share of them, are always there."""
+    run = simfl.run(
+        small(
+            population={"availability": {"name": "periodic", "period_s": 0.2, "share": 0.5}},
+            decisions={"selection": selection},
+            algorithm={"name": "none", "local": {"steps": 1, "batch_size": 16}},
+            stop={"versions": 10},
+        ),
+        tmp_path / "run",
+    )
+
+    assert not of_kind(run, "starved_rounds")
+
+
+def test_clients_in_flight_starve_no_round(tmp_path: Path) -> None:
+    """A free slot takes one client, whatever the selection's count is."""
+    run = simfl.run(
+        small(
+            protocol={"name": "asynchronous", "concurrency": 7},
+            decisions={"selection": {"name": "random", "count": 4}},
+            stop={"versions": 5},
+        ),
+        tmp_path / "run",
+    )
+
+    assert not of_kind(run, "starved_rounds")
+
+
+@pytest.mark.parametrize(("versions", "warned"), [(20, True), (18, False)])
+def test_clients_that_never_took_part_are_warned_of(
+    versions: int, warned: bool, tmp_path: Path
+) -> None:
+    """Five of eight, after 60 turns; after 54, chance might have left somebody out."""
+    (tmp_path / "first.py").write_text(FIRST_THREE)
+    run = simfl.run(
+        small(
+            decisions={"selection": f"{tmp_path / 'first.py'}:FirstThree"},
+            algorithm={"name": "none", "local": {"steps": 1, "batch_size": 16}},
+            stop={"versions": versions},
+        ),
+        tmp_path / "run",
+    )
+
+    found = of_kind(run, "never_took_part")
+    assert [one.message for one in found] == (
+        ["5 of 8 clients never took part, in 60 turns"] if warned else []
+    )
+
+
+@pytest.mark.parametrize(("participation", "saturated"), [(0.9, True), (0.25, False)])
+def test_queues_that_grow_to_the_end_are_warned_of(
+    participation: float, saturated: bool, tmp_path: Path
+) -> None:
+    """Where slow edge servers cannot get what they are owed; not where they can."""
+    scheduling = {"name": "fedcure", "participation": participation}
+    run = known_latencies(tmp_path / "run", scheduling, 80, concurrency=4)
+
+    assert bool(of_kind(run, "saturated_queues")) == saturated
+
+
+def test_a_summary_ends_with_what_to_do(
+    thrown: LoadedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each warning with its advice below it, wrapped."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    print_summary(thrown, thrown.path / "overview.png")
+
+    lines = capsys.readouterr().out.splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("warning:"))
+    said = " ".join(line.strip() for line in lines[first:])
+    for one in thrown.warnings:
+        assert f"warning: {one.message}" in said
+        assert one.advice in said
+    assert max(len(line) for line in lines[first:-2]) <= 80
+
+
+def test_every_kind_stands_on_the_page_of_warnings() -> None:
+    """With its rule."""
+    page = (ROOT / "docs" / "warnings.md").read_text(encoding="utf-8")
+
+    assert [kind for kind in ADVICE if f"`{kind}`" not in page] == []
+
+
+@pytest.mark.parametrize("damage", ["text", {"kind": "odd"}, {"count": "3"}, 7])
+def test_a_damaged_list_is_told_in_one_line(
+    thrown: LoadedRun, tmp_path: Path, damage: object
+) -> None:
+    """With the manifest's name."""
+    content = json.loads((thrown.path / "manifest.json").read_text())
+    whole = content["warnings"][0]
+    content["warnings"] = [{**whole, **damage} if damage == {"count": "3"} else damage]
+    (tmp_path / "manifest.json").write_text(json.dumps(content))
+
+    with pytest.raises(RunFolderError, match=r"manifest.json: damaged: warnings: "):
+        _ = LoadedRun(tmp_path).warnings
