@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from simfl.measures.virtual_queues import Queues, growth, rebuilt
 from simfl.notices import Notice, notice
 from simfl.protocols.evaluations import loss_at_start
 from simfl.protocols.run import Run
@@ -101,6 +100,8 @@ def _saturated_queues(simulation: Simulation, one: Run) -> Iterator[Notice]:
     owed, picked = one.owed
     if not picked.size or not owed.any():
         return
+    from simfl.measures.virtual_queues import Queues, growth, rebuilt  # pandas and scipy: heavy
+
     queues = Queues(rebuilt(owed, picked), owed, math.nan)
     grows = growth(queues)
     if grows.low > 0.0 and grows.of_owed > LEAST_GROWTH:
