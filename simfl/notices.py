@@ -11,6 +11,10 @@ ADVICE = {
         " one's own (population.profiles). Differences between runs on the same machines are"
         " sounder than absolute seconds and joules"
     ),
+    "unread_keys": (
+        "take them out of the scenario, or choose the parts that read them: the run is the same"
+        " with and without"
+    ),
     "starved_rounds": (
         "fewer clients are present than rounds want: more clients, a smaller count, or an"
         " availability under which more of them come"
@@ -64,7 +68,12 @@ def notice(kind: str, message: str, count: int = 1, first_s: float | None = None
 
 
 def read_notice(content: Any) -> Notice:
-    """A warning as it stands in a manifest; TypeError for anything else."""
+    """A warning as it stands in a manifest; TypeError for anything else.
+
+    Version one of simfl warned of one thing, in a sentence.
+    """
+    if isinstance(content, str):
+        return notice("unattainable_participation", content)
     found = Notice(**content)
     if not all(isinstance(text, str) for text in (found.kind, found.message, found.advice)):
         raise TypeError("kind, message and advice are text")

@@ -30,7 +30,7 @@ LEAST_GROWTH = 0.1
 
 def foreseen(simulation: Simulation) -> list[Notice]:
     """What can be said of a run before it begins."""
-    return _unverified(simulation)
+    return [*_unverified(simulation), *_unread(simulation)]
 
 
 def found(simulation: Simulation, one: Run) -> list[Notice]:
@@ -55,6 +55,16 @@ def _unverified(simulation: Simulation) -> list[Notice]:
     most, its = by_profile[worst]
     message = f"{estimates} of {total} figures of the hardware are estimates; most of {worst}"
     return [notice("unverified_figures", f"{message} ({most} of {its})", estimates)]
+
+
+def _unread(simulation: Simulation) -> list[Notice]:
+    """Keys of the scenario that change nothing."""
+    keys = simulation.unread_keys
+    if not keys:
+        return []
+    (first, reason), others = keys[0], len(keys) - 1
+    more = f"; so it is with {others} more (`simfl validate` names them)" if others else ""
+    return [notice("unread_keys", f"nothing reads {first}: {reason}{more}", len(keys))]
 
 
 def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:

@@ -186,7 +186,7 @@ def test_every_kind_stands_on_the_page_of_warnings() -> None:
     assert [kind for kind in ADVICE if f"`{kind}`" not in page] == []
 
 
-@pytest.mark.parametrize("damage", ["text", {"kind": "odd"}, {"count": "3"}, 7])
+@pytest.mark.parametrize("damage", [{"kind": "odd"}, {"count": "3"}, 7])
 def test_a_damaged_list_is_told_in_one_line(
     thrown: LoadedRun, tmp_path: Path, damage: object
 ) -> None:
@@ -196,5 +196,36 @@ def test_a_damaged_list_is_told_in_one_line(
     content["warnings"] = [{**whole, **damage} if damage == {"count": "3"} else damage]
     (tmp_path / "manifest.json").write_text(json.dumps(content))
 
-    with pytest.raises(RunFolderError, match=r"manifest.json: damaged: warnings: "):
+    with pytest.raises(RunFolderError, match=r"manifest\.json: damaged: warnings: "):
         _ = LoadedRun(tmp_path).warnings
+
+
+def test_keys_that_nothing_reads_are_warned_of(tmp_path: Path) -> None:
+    """With the first one's reason and how many there are; what the run leaves has none."""
+    scenario = small(
+        model="linear",
+        stop={"versions": 1},
+        population={"backhaul": "wan_edge_cloud"},
+        decisions={"scheduling": "greedy"},
+    )
+    run = simfl.run(scenario, tmp_path / "run")
+
+    (one,) = of_kind(run, "unread_keys")
+    assert one.count == 3  # the small scenario has edge servers, too
+    assert one.message.startswith(
+        "nothing reads decisions.scheduling: synchronous schedules no edge servers; so it is with 2"
+    )
+    again = simfl.run(tmp_path / "run" / "scenario.yaml", tmp_path / "again")
+    assert of_kind(again, "unread_keys") == []
+    assert again.manifest["fingerprint"] == run.manifest["fingerprint"]
+
+
+def test_a_warning_of_version_one_is_read(thrown: LoadedRun, tmp_path: Path) -> None:
+    """It was a sentence, and of one kind."""
+    manifest = {**thrown.manifest, "warnings": ["edge server 2 cannot get what it is owed"]}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+
+    (one,) = simfl.load_run(tmp_path).warnings
+
+    assert one.kind == "unattainable_participation"
+    assert one.message == "edge server 2 cannot get what it is owed"
