@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from simfl import registry
 from simfl.checks import (
     check_batches,
+    check_count,
     check_measures,
     check_model,
     check_needs,
@@ -147,6 +148,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     platform = {**numeric_platform(network), "trainer": options.trainer}
     edge, association = _associate(scenario, parts, world, shards, streams)
     check_updates(scenario, algorithm, protocol, selection, edge)
+    check_count(scenario, selection, protocol, edge)
     data_digest = shards.digest()
     simulation = Simulation(
         scenario=scenario,

@@ -127,6 +127,23 @@ def check_selection(scenario: Scenario, selection: Selection, protocol: Protocol
         )
 
 
+def check_count(
+    scenario: Scenario, selection: Selection, protocol: Protocol, edge: NDArray[np.int64]
+) -> None:
+    """Raises `ScenarioError` for a selection of more clients than any server has.
+
+    `edge` is each client's edge server.
+    """
+    if not isinstance(selection, CountedSelection) or selection.count is None:
+        return
+    most, whose = edge.size, "as many as there are clients"
+    if protocol.hierarchical:
+        most, whose = int(np.bincount(edge).max()), "as many clients as any edge server has"
+    if selection.count > most:
+        where = scenario.where("decisions", "selection", "count")
+        raise where.error(str(selection.count), f"at most {most}, {whose}")
+
+
 def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
     """Raises `ScenarioError` where validation data, classes or a model that fits are missing."""
     name = registry.part_name(type(algorithm))

@@ -318,6 +318,18 @@ BAD: list[Bad] = [
         "data.augmentation",
         "is for images",
     ),
+    Bad(
+        "count above the population",
+        {"decisions.selection.count": 5, "protocol": "synchronous"},
+        "decisions.selection.count",
+        "found 5, accepted: at most 4, as many as there are clients",
+    ),
+    Bad(
+        "count above edge servers' clients",
+        {"decisions.selection.count": 3},
+        "decisions.selection.count",
+        "found 3, accepted: at most 2, as many clients as any edge server has",
+    ),
     # models
     Bad(
         "cnn on a table",
@@ -474,6 +486,11 @@ BAD_OPTIONS: list[tuple[list[str], str, str]] = [
     (["--set", "seed.x=3"], "--set: seed.x: ", "accepted: a section"),
     (["--set", "population.groups.3.share=1"], "--set: population.groups.3.share: ", "0 to 0"),
     (["--set", "model=[1"], "--set: model: ", "not valid YAML"),
+    (
+        ["--set", "protocol=synchronous", "--set", "population.backhaul=lte_2021"],
+        "--set: population.backhaul: ",
+        "nothing reads it: synchronous has no edge servers",
+    ),
     (["--set", "seed"], "--set: ", "accepted: KEY=VALUE"),
     (["--set", "algorithm..mu=1"], "--set: ", "accepted: KEY=VALUE"),
     (["--seed", "-1"], "--seed: seed: ", "found -1"),

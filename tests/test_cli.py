@@ -113,6 +113,27 @@ def test_shipped_scenario_by_name() -> None:
     assert (result.exit_code, result.stdout) == (0, "quickstart: valid\n")
 
 
+def test_validate_warns_of_keys_that_nothing_reads(scenario: Path) -> None:
+    """One line each, with file, line, key and reason; the scenario is valid."""
+    content = {**TINY, "protocol": "synchronous", "decisions": {"scheduling": "greedy"}}
+    scenario.write_text(yaml.safe_dump(content, sort_keys=False))
+    lines = scenario.read_text().splitlines()
+    edges, scheduling = (lines.index(one) + 1 for one in ("  edges: 2", "  scheduling: greedy"))
+
+    plain = simfl_command("validate", scenario)
+    resolved = simfl_command("validate", scenario, "--resolved")
+
+    told = [
+        f"warning: tiny.yaml:{scheduling}: decisions.scheduling: nothing reads it: synchronous"
+        " schedules no edge servers",
+        f"warning: tiny.yaml:{edges}: population.edges: nothing reads it: synchronous has no edge"
+        " servers: clients send to the cloud",
+    ]
+    assert (plain.exit_code, plain.stdout.splitlines()) == (0, [*told, "tiny.yaml: valid"])
+    assert resolved.stderr.splitlines() == told
+    assert "scheduling" not in yaml.safe_load(resolved.stdout)["decisions"]
+
+
 def test_seed_and_set(scenario: Path) -> None:
     """Options win over the file, and the run folder's scenario says so."""
     quiet_run(scenario, "--out", "out", "--seed", "9", "--set", "stop.versions=1")
@@ -136,7 +157,7 @@ def test_resolved_scenario_reproduces_the_run(scenario: Path) -> None:
     assert content["algorithm"]["mu"] == 0.01
     assert content["algorithm"]["local"]["optimizer"] == "sgd"
     assert content["decisions"]["staleness"]["name"] == "exponential"
-    assert content["population"]["side_m"] == 1000.0
+    assert content["population"]["edge_server"] == "edge_xeon_d"
     events = [Path(one, "events.parquet").read_bytes() for one in ("first", "second", "third")]
     assert events[0] == events[1] == events[2]
     digests = {simfl.load_run(one).manifest["digest"] for one in ("first", "second", "third")}

@@ -118,8 +118,6 @@ class FLGames(Algorithm):
             idle |= dict.fromkeys(own, reason)
         if not self.smooth:
             idle |= dict.fromkeys(("buffer", "buffer_norm"), "smooth is false")
-        if self.equilibrium.threshold is None:
-            idle["equilibrium.warm_start"] = "without a threshold nothing ends the game"
         return idle
 
     # --- who plays, and what

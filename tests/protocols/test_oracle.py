@@ -83,8 +83,9 @@ def test_it_knows_at_which_clocks_clients_compute(tmp_path):
 
 
 def test_a_flat_server_is_told_too():
-    """Under a flat protocol: each client's turn, and the round of all."""
-    scenario = timing({}, 0.0, 2).with_overrides(["protocol=synchronous"])
+    """Under a flat protocol, where a rule goes by it: each client's turn, and the round of all."""
+    everybody = {"selection": {"name": "virtual_queue", "share": 1.0}}
+    scenario = timing(everybody, 0.0, 2).with_overrides(["protocol=synchronous"])
 
     run = simulated(scenario)[1]
 
@@ -96,7 +97,7 @@ def test_a_flat_server_is_told_too():
 def test_one_client_in_flight_is_any_client():
     """The latency of asynchronous dispatches is the mean over clients."""
     protocol = {"name": "asynchronous", "concurrency": 1}
-    scenario = timing({"selection": {"name": "random", "count": 1}}, 0.0, 30)
+    scenario = timing({"selection": {"name": "virtual_queue", "count": 1}}, 0.0, 30)
     run = simulated(scenario.with_overrides([f"protocol={protocol}"]))[1]
 
     view = run.observations.clients(np.arange(15), run.clock.now_s, 99, -1)

@@ -107,6 +107,30 @@ def test_points_are_known_by_what_they_simulate(tmp_path: Path) -> None:
     assert plain.label == "variant=plain, seed=1"
 
 
+def test_points_that_differ_in_an_unread_key_are_one_run(tmp_path: Path) -> None:
+    """Where only some points read a key that the study sets, the others are without it."""
+    tiers = {"name": "semi_asynchronous", "edge_rounds": 1, "concurrency": 1}
+    study = Study.from_yaml(
+        write_study(
+            tmp_path,
+            seeds=[1],
+            set={"population.backhaul": "lte_2021"},
+            points={
+                "variants": {"flat": {}, "tiers": {"protocol": tiers}},
+                "grid": {"decisions.scheduling": ["greedy", "random"]},
+            },
+        )
+    )
+
+    flat, again, greedy, random = points(study)
+
+    assert flat.digest == again.digest
+    assert len({flat.digest, greedy.digest, random.digest}) == 3
+    assert not flat.scenario.holds(("population", "backhaul"))
+    assert not flat.scenario.holds(("decisions", "scheduling"))
+    assert greedy.scenario.holds(("population", "backhaul"))
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 8, 9])
 def test_shards_divide_the_points(tmp_path: Path, count: int) -> None:
     """Each point in one share, shares equal but for one, neighbours of one seed together."""

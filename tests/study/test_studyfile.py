@@ -53,6 +53,25 @@ def error_of(folder: Path, text: str) -> str:
             "DIR/bad.yaml:7: points.sample.over.stop.versions: found a key that points.grid varies",
         ),
         (
+            "set: {population.backhaul: lte_2021}",
+            "DIR/bad.yaml:2: population.backhaul: nothing reads it, in any point that sets it so:"
+            " synchronous has no edge servers",
+        ),
+        (
+            "points:\n  grid:\n    decisions.scheduling: [greedy, random]",
+            "DIR/bad.yaml:4: decisions.scheduling: nothing reads it",
+        ),
+        (
+            "points:\n  variants:\n    plain: {protocol: hierarchical}\n"
+            "    other: {decisions.association: random}",
+            "DIR/bad.yaml:5: decisions.association: nothing reads it",
+        ),
+        (
+            "points:\n  sample:\n    method: sobol\n    size: 4\n"
+            "    over: {population.side_m: {low: 1, high: 4}}",
+            "DIR/bad.yaml:6: population.side_m: nothing reads it",
+        ),
+        (
             "questions: {metrics: [accuracies]}",
             "DIR/bad.yaml:2: questions.metrics.0: unknown figure 'accuracies', did you mean"
             " 'accuracy'?",
