@@ -25,7 +25,7 @@ _COLUMNS: dict[str, tuple[type, Any]] = {
     "bytes": (np.int64, 0),
     "lost_bytes": (np.int64, 0),
     "frequency_hz": (np.float64, np.nan),
-    "staleness": (np.int64, -1),
+    "staleness": (np.float64, -1.0),
     "value": (np.float64, np.nan),
     "detail": (object, None),
 }

@@ -19,6 +19,7 @@ from simfl.protocols.run import Run
 from simfl.protocols.values import Values
 from simfl.runfolder import write_table
 from simfl.simulation import Simulation
+from simfl.system.equipment import client_columns
 
 
 def leave(one: Run, folder: Path) -> None:
@@ -67,6 +68,7 @@ def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
         "edge": simulation.edge,
         "num_examples": shards.num_examples,
         "label_counts": list(shards.label_counts),
+        **client_columns(world, simulation.network.forward_flops),
         "participations": one.observations.participations,
     }
     kinds = list(KINDS)

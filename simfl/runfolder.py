@@ -37,7 +37,9 @@ TABLES: dict[str, pa.Schema] = {
             ("energy_j", pa.float64()),
             ("bytes", pa.int64()),
             ("participants", pa.int64()),
-            ("staleness", pa.int64()),
+            ("updates", pa.int64()),
+            ("staleness", pa.float64()),
+            ("staleness_max", pa.int64()),
         ]
     ),
     "evaluations": pa.schema(
@@ -208,8 +210,22 @@ class LoadedRun:
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
-        """One row per global version: time_s, accuracy, loss, energy_j, bytes, staleness, ..."""
+        """One row per global version: time_s, accuracy, loss, energy_j, bytes, staleness, ...
+
+        `staleness` is the mean over the `updates` (of clients, or of edge servers) that were
+        merged into the version, `staleness_max` that of the oldest.
+        """
         return self._table("rounds")
+
+    @property
+    def mean_staleness(self) -> float:
+        """Versions that the server moved on between an update's download and its merge.
+
+        The mean over all updates of the run; NaN without any.
+        """
+        updates = self.rounds["updates"]
+        total = int(updates.sum())
+        return float((self.rounds["staleness"] * updates).sum()) / total if total else float("nan")
 
     @cached_property
     def clients(self) -> pd.DataFrame:

@@ -13,15 +13,27 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "compute": ("a client trains, or answers a query", "", "cycles, dynamic_j, static_j, query"),
     "upload": ("a client's or edge server's message reaches its server", "", "active_j, query"),
     "network": ("energy spent inside the network between edge and cloud", "", ""),
-    "edge_aggregate": ("an edge server aggregates its clients' updates", "", "updates"),
-    "cloud_aggregate": ("the cloud aggregates, or merges an edge's model", "share", "updates"),
+    "edge_aggregate": (
+        "an edge server aggregates its clients' updates",
+        "mean share of the updates, where some are stale",
+        "updates, staleness_each (of each update, where they differ)",
+    ),
+    "cloud_aggregate": (
+        "the cloud aggregates, or merges an edge's model",
+        "mean share of the updates",
+        "updates, staleness_each (of each update, where they differ)",
+    ),
     "evaluate": ("a global version is evaluated; takes no simulated time", "accuracy", "loss"),
     "associate": (
         "clients are associated with edge servers",
         "",
         "edges, home_edges, js_home, js, switches, proposals, stable",
     ),
-    "select": ("clients are selected for a round", "number selected", "selected, eligible, asked"),
+    "select": (
+        "clients are selected for a round",
+        "number selected",
+        "selected, left_out (more, not listed, of which one is dispatched), eligible, asked",
+    ),
     "schedule": (
         "the cloud picks an edge server to dispatch",
         "edge picked",
@@ -83,7 +95,7 @@ UNITS = {
     "energy_j": "J, of the actor, its idle power included",
     "bytes": "bytes on the link, after the codec",
     "frequency_hz": "Hz, CPU frequency while computing",
-    "staleness": "versions that the server moved on since the download",
+    "staleness": "versions that the server moved on since the download: mean over merged updates",
     "value": "the number of this kind",
     "detail": "JSON, keys by kind",
 }
@@ -103,7 +115,7 @@ SCHEMA = pa.schema(
         ("energy_j", pa.float64()),
         ("bytes", pa.int64()),
         ("frequency_hz", pa.float64()),
-        ("staleness", pa.int64()),
+        ("staleness", pa.float64()),
         ("value", pa.float64()),
         ("detail", pa.string()),
     ]

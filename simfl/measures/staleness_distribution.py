@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from simfl.measures.base import Measure
@@ -15,19 +16,33 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Staleness:
-    """`versions[phi]` global versions were made of models that were phi versions old."""
+    """`updates[phi]` updates were phi versions old when they were merged."""
 
-    versions: IntArray
+    updates: IntArray
 
     @property
     def mean(self) -> float:
         """In versions."""
-        return float(np.average(np.arange(self.versions.size), weights=self.versions))
+        return float(np.average(np.arange(self.updates.size), weights=self.updates))
 
 
 def staleness_distribution(run: LoadedRun) -> Staleness:
-    """Over all global versions, the stalest update of each."""
-    return Staleness(np.bincount(run.rounds["staleness"]))
+    """Over all updates (of clients, or of edge servers) that the cloud merged, by the log.
+
+    None at all of a run that kept no events.
+    """
+    merged = run.details("cloud_aggregate")
+    if "updates" not in merged:
+        return Staleness(np.zeros(1, dtype=np.int64))
+    merged = merged.dropna(subset="updates")  # what the end of the run cut off
+    each = merged.get("staleness_each", pd.Series(index=merged.index, dtype=object))
+    found = np.zeros(int(run.rounds["staleness_max"].max()) + 1, dtype=np.int64)
+    for one, alike, updates in zip(each, merged["staleness"], merged["updates"], strict=True):
+        if isinstance(one, list):
+            np.add.at(found, one, 1)
+        else:
+            found[int(alike)] += int(updates)
+    return Staleness(found)
 
 
 @dataclass(frozen=True)
@@ -35,12 +50,15 @@ class StalenessDistribution(Measure):
     """How many versions the server moved on between a model's download and its arrival."""
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """mean, highest, and fresh_share of the versions that were made of current models."""
-        found = staleness_distribution(run)
-        if not found.versions.sum():
+        """mean over all updates, highest, and fresh_share of those made of the current model.
+
+        The share is NaN for a run that kept no events.
+        """
+        if run.rounds.empty:
             return {}
+        updates = staleness_distribution(run).updates
         return {
-            "mean": found.mean,
-            "highest": float(found.versions.size - 1),
-            "fresh_share": float(found.versions[0] / found.versions.sum()),
+            "mean": run.mean_staleness,
+            "highest": float(run.rounds["staleness_max"].max()),
+            "fresh_share": float(updates[0] / updates.sum()) if updates.sum() else float("nan"),
         }

@@ -47,19 +47,22 @@ class Aggregation:
         how much less the staleness rule gives it than a fresh one.
         """
         work = self._values.server_work(ref, delivered)
+        staleness = delivered.staleness(ref.version)
         shares: NDArray[np.float64] | None = None
-        about: dict[str, Any] = {}
-        if delivered.staleness(ref.version) > 0:
-            given = self._shares(ref.version - delivered.versions)
+        about: dict[str, Any] = {
+            "detail": _merged(staleness),
+            "staleness": float(staleness.mean()) if staleness.size else 0.0,
+        }
+        if staleness.any():
+            given = self._shares(staleness)
             fresh = float(self._shares(np.zeros(1, dtype=np.int64))[0])
             shares = np.minimum(given / fresh, 1.0) if fresh else given
-            about = {"staleness": delivered.staleness(ref.version), "value": float(shares.mean())}
+            about["value"] = float(shares.mean())
         yield from self._servers.work(
             edge,
             work,
             version=ref.version + 1,
             round=round_number,
-            detail={"updates": int(delivered.clients.size)},
             **about,
         )
         given_shares = None if shares is None else shares.tolist()
@@ -80,7 +83,7 @@ class Aggregation:
         With `rebase` changes are added to the current weights, each times its share; otherwise
         the clients' models are mixed in, with the mean of their shares.
         """
-        staleness = ref.version - delivered.versions
+        staleness = delivered.staleness(ref.version)
         shares = self._shares(staleness)
         work = self._values.server_work(ref, delivered)
         yield from self._servers.work(
@@ -88,9 +91,9 @@ class Aggregation:
             work,
             version=ref.version + 1,
             round=round_number,
-            staleness=int(staleness.max()),
+            staleness=float(staleness.mean()),
             value=float(shares.mean()),
-            detail={"updates": int(delivered.clients.size)},
+            detail=_merged(staleness),
         )
         self._note(ref, delivered, round_number, None, shares.tolist() if rebase else None)
         if not rebase:
@@ -158,6 +161,12 @@ class Aggregation:
 
     def _shares(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         return shares_of(self._staleness, staleness)
+
+
+def _merged(staleness: NDArray[np.int64]) -> dict[str, Any]:
+    """What the log says of updates of this staleness: each one's where they differ."""
+    differ = staleness.size and (staleness != staleness[0]).any()
+    return {"updates": staleness.size} | ({"staleness_each": staleness.tolist()} if differ else {})
 
 
 def shares_of(rule: Staleness, staleness: NDArray[np.int64]) -> NDArray[np.float64]:

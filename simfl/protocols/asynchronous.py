@@ -46,6 +46,6 @@ class Asynchronous(Protocol):
             ref = yield from run.aggregation.absorb(clients.ref, delivered, number, rebase=rebase)
             clients.ref = ref
             arrival.handled.succeed()
-            staleness = version - int(delivered.versions[0])
+            staleness = delivered.staleness(version)
             if run.publish(ref, number, 1, staleness=staleness):
                 return ref

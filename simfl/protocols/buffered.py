@@ -64,7 +64,7 @@ class Buffered(Protocol):
             )
             clients.ref = ref
             release(held)
-            staleness = version - int(delivered.versions.min())
+            staleness = delivered.staleness(version)
             if run.publish(ref, arrival.round_number, delivered.clients.size, staleness=staleness):
                 return ref
 

@@ -24,9 +24,9 @@ class Delivered:
     up_bytes: NDArray[np.int64]
     futures: Sequence[Future]
 
-    def staleness(self, version: int) -> int:
-        """How many versions the stalest update is behind `version`."""
-        return int((version - self.versions).max(initial=0))
+    def staleness(self, version: int) -> NDArray[np.int64]:
+        """How many versions each update is behind `version`."""
+        return version - self.versions
 
     def take(self, which: NDArray[np.bool_]) -> Delivered:
         """The updates of a mask."""

@@ -14,6 +14,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 import simpy
 
 from simfl.protocols.base import Protocol
@@ -65,5 +66,6 @@ class Hierarchical(Protocol):
                 cloud = yield from run.aggregation.merge_all(cloud, brought, round_number)
             round_number += 1
             participants = sum(report.participants for report in reports.values())
-            if brought and run.publish(cloud, round_number, participants, staleness=0):
+            fresh = np.zeros(len(brought), dtype=np.int64)
+            if brought and run.publish(cloud, round_number, participants, staleness=fresh):
                 return cloud

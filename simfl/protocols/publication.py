@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simfl.algorithms.base import Standing
 from simfl.protocols.clock import Stalled
 from simfl.protocols.state_ref import StateRef
@@ -72,7 +75,7 @@ class Publications:
         bytes_moved: int,
         round_number: int,
         participants: int,
-        staleness: int,
+        staleness: NDArray[np.int64],
         edge: int | None,
         standing: Standing | None = None,
         jobs: int = 0,
@@ -95,7 +98,9 @@ class Publications:
             "energy_j": energy_j,
             "bytes": bytes_moved,
             "participants": participants,
-            "staleness": staleness,
+            "updates": staleness.size,
+            "staleness": float(staleness.mean()) if staleness.size else 0.0,
+            "staleness_max": int(staleness.max(initial=0)),
         }
         self._same_moment = self._same_moment + 1 if row["latency_s"] == 0.0 else 0
         if self._same_moment >= MOST_VERSIONS_AT_ONCE:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from simfl.eventlog import EventLog
 from simfl.protocols.clock import Clock
 from simfl.protocols.departures import Departures
@@ -44,10 +47,14 @@ class Publisher:
         round_number: int,
         participants: int,
         *,
-        staleness: int,
+        staleness: ArrayLike,
         edge: int | None = None,
     ) -> bool:
-        """A new global version is out; whether the run ends with it."""
+        """A new global version is out; whether the run ends with it.
+
+        `staleness` is that of each update (of a client or an edge server) that was merged, one
+        number where it was one.
+        """
         now_s, evaluation, standing = self._clock.now_s, None, None
         if isinstance(self._values, Values):
             standing = standing_of(self._values, ref)
@@ -66,7 +73,7 @@ class Publisher:
             bytes_moved=accounts.bytes_moved(now_s),
             round_number=round_number,
             participants=participants,
-            staleness=staleness,
+            staleness=np.atleast_1d(np.asarray(staleness)),
             edge=edge,
             standing=standing,
             jobs=self._values.jobs_trained,

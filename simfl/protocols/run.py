@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from simfl.accounts import Accounts
 from simfl.eventlog import EventLog
@@ -263,7 +263,7 @@ class Run:
         round_number: int,
         participants: int,
         *,
-        staleness: int,
+        staleness: ArrayLike,
         edge: int | None = None,
     ) -> bool:
         """A new global version is out; whether the run ends with it (`Publisher.publish`)."""

@@ -40,7 +40,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         "energy_j": manifest["energy_j"],
         "bytes": manifest["bytes"],
         "latency_cv": float(between_s.std() / between_s.mean()) if len(between_s) > 1 else math.nan,
-        "staleness": float(rounds["staleness"].mean()) if len(rounds) else math.nan,
+        "staleness": run.mean_staleness,
         "jain_participation": turns.sum() ** 2 / (turns.size * squares) if squares else math.nan,
         "worst_client_accuracy": math.nan if at_clients is None else float(at_clients.min()),
         "wall_s": manifest["wall_s"],

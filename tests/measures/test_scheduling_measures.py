@@ -96,11 +96,11 @@ def test_staleness(cured):
     """With two in flight one other model arrives meanwhile: mean 1; all versions are counted."""
     found = staleness_distribution(cured)
 
-    assert found.versions.sum() == ROUNDS
+    assert found.updates.sum() == ROUNDS
     assert found.mean == pytest.approx(1.0, abs=0.02)
     assert found.mean == pytest.approx(cured.rounds["staleness"].mean())
     figures = StalenessDistribution().compute(cured)
-    assert figures["highest"] == cured.rounds["staleness"].max()
+    assert figures["highest"] == cured.rounds["staleness_max"].max()
     assert figures["fresh_share"] == (cured.rounds["staleness"] == 0).mean()
 
 

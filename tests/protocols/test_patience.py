@@ -138,7 +138,7 @@ def test_late_updates_are_carried_over_once_each(tmp_path):
     last_close_s = merged["start_s"].max()
     uploads = of("upload")
     assert sum(taken) == (uploads["time_s"] <= last_close_s).sum()
-    assert merged["staleness"].max() >= 1
+    assert merged["staleness"].max() > 0
     assert all(run.laws.values())
 
 
@@ -201,7 +201,7 @@ def test_edge_servers_keep_deadlines_too(tmp_path, protocol):
     of = events(tmp_path)
 
     assert len(of("late")) > 0
-    assert of("edge_aggregate")["staleness"].max() >= 1
+    assert of("edge_aggregate")["staleness"].max() > 0
     assert all(run.laws.values())
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from simfl.measures.staleness_distribution import staleness_distribution
 from simfl.pictures.overview import MOST_NAMED_EDGES, STATE_COLOURS
 from simfl.pictures.report import charts
 from simfl.pictures.report.fairness import fairness
@@ -145,26 +147,22 @@ def _staleness(page: Page, run: LoadedRun) -> None:
     if rounds.empty:
         page.text("No version has a staleness.", "note")
         return
-    counts = rounds["staleness"].astype(int).value_counts().sort_index()
-    page.charts(
-        (
-            "versions missed by what was merged",
-            charts.bars(
-                {"versions": (_texts(counts.index), _list(counts))},
-                "staleness (versions)",
-                "merges (count)",
-            ),
-        ),
+    over_time = {
+        "mean": (_list(rounds["time_s"]), _list(rounds["staleness"])),
+        "oldest": (_list(rounds["time_s"]), _list(rounds["staleness_max"])),
+    }
+    drawn = [
         (
             "over time",
-            charts.lines(
-                {"staleness": (_list(rounds["time_s"]), _list(rounds["staleness"]))},
-                "simulated time (s)",
-                "staleness (versions)",
-                steps=True,
-            ),
-        ),
-    )
+            charts.lines(over_time, "simulated time (s)", "staleness (versions)", steps=True),
+        )
+    ]
+    updates = staleness_distribution(run).updates
+    if updates.sum():
+        counts = {"updates": (_texts(np.arange(updates.size)), _list(updates))}
+        title = "versions missed by the updates that were merged"
+        drawn.insert(0, (title, charts.bars(counts, "staleness (versions)", "updates (count)")))
+    page.charts(*drawn)
 
 
 def _queues(page: Page, run: LoadedRun) -> None:

@@ -1,0 +1,177 @@
+"""Every second and joule follows from the run folder and docs/seconds_and_joules.md alone.
+
+Nothing of simfl computes here but the run itself: the formulas are written out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import simfl
+from simfl.runfolder import LoadedRun
+from simfl.system.catalogue import shipped_folder
+from tests.small import SEMI_ASYNCHRONOUS, small
+
+EPOCHS = 2
+CLOSE = {"rel": 1e-9, "abs": 1e-15}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
+    """Raspberry Pis on Wi-Fi and phones on LTE whose latencies do not vary, each another one."""
+    folder = tmp_path_factory.mktemp("run")
+    for name in ("wifi5_ac", "lte_2021"):
+        text = (shipped_folder() / f"{name}.yaml").read_text(encoding="utf-8")
+        lines = [line for line in text.splitlines() if "unverified" not in line]
+        still = "\n".join(line for line in lines if "  jitter_s:" not in line)
+        (folder / f"{name}_still.yaml").write_text(still)
+    scenario = small(
+        population={
+            "profiles": [str(folder)],
+            "groups": [
+                {"device": "rpi_4b", "link": "wifi5_ac_still", "share": 0.5},
+                {"device": "phone_high_sd865", "link": "lte_2021_still", "share": 0.5},
+            ],
+            "speed_spread": 0.4,
+            "rate_spread": 0.4,
+        },
+        decisions={"allocation": {"name": "capped", "frequency_hz": 1.5e9}},
+        algorithm={"local": {"epochs": EPOCHS}},
+        protocol=SEMI_ASYNCHRONOUS,
+        stop={"versions": 6},
+    )
+    return simfl.run(scenario, folder / "run")
+
+
+def rows_of(run: LoadedRun, kind: str) -> list[dict[str, Any]]:
+    """Clients' events of one kind with their details, and their clients' rows beside them."""
+    rows = run.details(kind).dropna(subset="client")
+    whole = rows[~run.events.loc[rows.index, "detail"].str.contains('"cut"', na=False)]
+    joined = whole.merge(run.clients, on="client", suffixes=("", "_of_client"))
+    found: list[dict[str, Any]] = joined.to_dict("records")
+    return found
+
+
+def radio_rests_s(run: LoadedRun, row: dict[str, Any]) -> float:
+    """Seconds from the end of the client's message before this row's begin; inf: the first."""
+    messages = run.events[run.events["kind"].isin(["download", "upload"])]
+    own = messages[(messages["client"] == row["client"]) & (messages["seq"] != row["seq"])]
+    before = own["time_s"][own["time_s"] <= row["start_s"] * (1 + 1e-12)]
+    return float(row["start_s"] - before.max()) if len(before) else np.inf
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "power", "slope"),
+    [
+        ("download", "downlink_bps", "power_receive_w", "slope_down_w_per_bps"),
+        ("upload", "uplink_bps", "power_transmit_w", "slope_up_w_per_bps"),
+    ],
+)
+def test_messages(run: LoadedRun, kind: str, rate: str, power: str, slope: str) -> None:
+    """Promotion, half a round trip and the bits; both of the latter at the radio's power."""
+    rows = rows_of(run, kind)
+
+    assert {row["link"] for row in rows} == {"wifi5_ac_still", "lte_2021_still"}
+    for row in rows:
+        link = run.manifest["hardware"]["links"][row["link"]]
+        assert row[rate] != link[rate]
+        asleep = radio_rests_s(run, row) > link["tail_s"]
+        promotion_s = link["promotion_s"] if asleep else 0.0
+        active_s = link["rtt_s"] / 2 + 8 * row["bytes"] / row[rate]
+        radio_w = link[power] + link[slope] * row[rate] - link["power_idle_w"]
+        wakes_w = link["power_promotion_w"] - link["power_idle_w"]
+        duration_s = promotion_s + active_s
+        active_j = radio_w * active_s + wakes_w * promotion_s
+        assert row["duration_s"] == pytest.approx(duration_s, **CLOSE)
+        assert row["active_j"] == pytest.approx(active_j, **CLOSE)
+        assert row["energy_j"] == pytest.approx(
+            active_j + row["power_idle_w"] * duration_s, **CLOSE
+        )
+
+
+def core_power_w(processor: dict[str, Any], frequency_hz: float) -> float:
+    """What a busy core draws beyond the device's idle power."""
+    if processor["power_table"] is not None:
+        return float(np.interp(frequency_hz, *np.array(processor["power_table"]).T))
+    dynamic_w = processor["kappa"] * frequency_hz ** processor["exponent"]
+    return float(processor["power_static_w"] + dynamic_w)
+
+
+def test_computations(run: LoadedRun) -> None:
+    """Cycles of all passes, divided by the client's speed; n cores; the radio's tail beside it."""
+    rows = rows_of(run, "compute")
+
+    assert {row["device"] for row in rows} == {"rpi_4b", "phone_high_sd865"}
+    assert len({row["speed_factor"] for row in rows}) == 8
+    for row in rows:
+        device = run.manifest["hardware"]["devices"][row["device"]]
+        processor, link = device["processor"], run.manifest["hardware"]["links"][row["link"]]
+        assert row["frequency_hz"] == {"rpi_4b": 1.5e9}.get(row["device"], 1.5168e9)
+        cycles = row["cycles_per_example"] * EPOCHS * row["num_examples"] / row["speed_factor"]
+        duration_s = cycles / (processor["cores"] * row["frequency_hz"])
+        core_s = cycles / row["frequency_hz"]
+        tail_s = min(duration_s, link["tail_s"])
+        active_j = core_power_w(processor, row["frequency_hz"]) * core_s
+        active_j += (link["power_tail_w"] - link["power_idle_w"]) * tail_s
+        assert row["cycles"] == pytest.approx(cycles, **CLOSE)
+        assert row["duration_s"] == pytest.approx(duration_s, **CLOSE)
+        assert row["energy_j"] == pytest.approx(
+            active_j + row["power_idle_w"] * duration_s, **CLOSE
+        )
+
+
+def test_work_of_a_float_rated_processor(run: LoadedRun) -> None:
+    """Cycles per example are three forward passes at the sustained rate, whatever the clock."""
+    flops = set()
+    for row in run.clients.to_dict("records"):
+        processor = run.manifest["hardware"]["devices"][row["device"]]["processor"]
+        flops_per_cycle = (
+            processor["efficiency"]
+            * processor["flops_per_s"]
+            / (processor["cores"] * processor["frequency_max_hz"])
+        )
+        flops.add(round(row["cycles_per_example"] * flops_per_cycle / row["work_factor"], 6))
+
+    (of_one,) = flops
+    assert of_one == pytest.approx(3 * 2 * (64 * 12 + 12 * 10), rel=0.05)  # biases and activations
+
+
+def test_waiting(run: LoadedRun) -> None:
+    """Idle power, and the radio's tail while it lasts."""
+    for kind, power in (("idle", "power_idle_w"), ("tail", "power_tail_w")):
+        for row in rows_of(run, kind):
+            link = run.manifest["hardware"]["links"][row["link"]]
+            beyond_w = link[power] - link["power_idle_w"]
+            drawn_w = row["power_idle_w"] + beyond_w
+            assert row["energy_j"] == pytest.approx(drawn_w * row["duration_s"], **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "server"), [("edge_aggregate", "edge_server"), ("cloud_aggregate", "cloud_server")]
+)
+def test_aggregations(run: LoadedRun, kind: str, server: str) -> None:
+    """Whatever takes longer, 2 K P operations or K + 1 models through memory, and the overhead."""
+    one = run.manifest["hardware"][server]
+    processor = one["processor"]
+    model_bytes = 4 * (64 * 12 + 12 + 12 * 10 + 10)
+    idle_w = one["power_idle_w"]
+    if server == "edge_server":
+        idle_w += run.manifest["hardware"]["backhaul"]["power_idle_w"]
+    rows: pd.DataFrame = run.details(kind).dropna(subset="updates")
+
+    assert len(rows) > 0
+    for row in rows.to_dict("records"):
+        flops = 2 * row["updates"] * model_bytes / 4
+        compute_s = flops / (processor["efficiency"] * processor["flops_per_s"])
+        memory_s = (row["updates"] + 1) * model_bytes / one["memory_bandwidth_bytes_per_s"]
+        duration_s = max(compute_s, memory_s) + one["overhead_s"]
+        busy_w = processor["power_active_w"] - processor["power_idle_w"]
+        radio_j = row.get("tail_j", 0.0)
+        assert row["duration_s"] == pytest.approx(duration_s, **CLOSE)
+        assert row["energy_j"] - np.nan_to_num(radio_j) == pytest.approx(
+            (idle_w + busy_w) * duration_s, **CLOSE
+        )
