@@ -196,7 +196,7 @@ class LoadedRun:
         """One row per event; columns and units in `simfl.eventlog.kinds.UNITS`."""
         if (self.path / "events.parquet").exists():
             path = self.file("events.parquet")
-            table = read_parquet(path, SCHEMA)
+            table = self._read(path, SCHEMA)
             if self.manifest["status"] != "running":
                 events = self.manifest["counts"]["events"]
                 if table.num_rows != events:
@@ -205,7 +205,7 @@ class LoadedRun:
                         " files are of several runs"
                     )
             return _frame(table)
-        parts = [read_parquet(path, SCHEMA) for path in longest_log(self.path)]
+        parts = [self._read(path, SCHEMA) for path in longest_log(self.path)]
         return _frame(pa.concat_tables(parts) if parts else SCHEMA.empty_table())
 
     @cached_property
@@ -242,9 +242,18 @@ class LoadedRun:
         """
         return self._table("evaluations")
 
+    def _read(self, path: Path, schema: pa.Schema | None) -> pa.Table:
+        try:
+            return read_parquet(path, schema)
+        except RunFolderError as error:
+            if "files" in self.manifest or self.manifest["status"] == "running":
+                raise
+            advice = "an earlier version's run is read with that version, or run anew (--overwrite)"
+            raise RunFolderError(f"{error}; {advice}") from None
+
     def _table(self, name: str) -> pd.DataFrame:
         path = self.file(f"{name}.parquet")
-        table = read_parquet(path, TABLES.get(name))
+        table = self._read(path, TABLES.get(name))
         missing = CLIENT_COLUMNS - set(table.column_names) if name == "clients" else ()
         if missing:
             raise RunFolderError(f"{path}: not a table of simfl's: it has no column {min(missing)}")

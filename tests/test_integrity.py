@@ -219,7 +219,7 @@ def test_a_table_without_its_columns_is_told(whole: LoadedRun, tmp_path: Path, n
     table = pq.read_table(whole.path / f"{name}.parquet").drop_columns("version")
     pq.write_table(table, tmp_path / f"{name}.parquet")
 
-    with pytest.raises(RunFolderError, match="not a table of simfl's: it has no column version"):
+    with pytest.raises(RunFolderError, match="it has no column version; an earlier version's run"):
         getattr(simfl.load_run(tmp_path), name)
 
 
