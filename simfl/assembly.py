@@ -187,19 +187,21 @@ def _with_contributions(simulation: Simulation, digest: str) -> Simulation:
 
 
 def _prelude(simulation: Simulation, digest: str) -> Simulation:
-    scenario = standalone_scenario(simulation.resolved, simulation.algorithm)
-    parts, complete = _parts(scenario)
-    resolved, world = scenario.with_parts(complete), simulation.world
-    algorithm, model, platform = parts[("algorithm",)], parts[("model",)], simulation.platform
+    outline = outlined(standalone_scenario(simulation.resolved, simulation.algorithm))
+    parts, resolved, platform = outline.parts, outline.resolved, simulation.platform
+    algorithm, model = parts[("algorithm",)], parts[("model",)]
+    world = replace(outline.world, example_bits=simulation.world.example_bits)
     return replace(
         simulation,
-        scenario=scenario,
+        scenario=outline.scenario,
         resolved=resolved,
         options=replace(simulation.options, facts=None, clock=None, watch=None),
         parts=parts,
+        world=world,
         edge=world.home_edge,
         association={},
         root=root_key(resolved, algorithm, model, digest, platform),
+        unread_keys=(),
     )
 
 

@@ -174,7 +174,7 @@ class LoadedRun:
 
     @cached_property
     def scenario(self) -> dict[str, Any]:
-        """What was run, with every default: scenario.yaml as plain values.
+        """What was run, with every default that something reads: scenario.yaml as plain values.
 
         Raises `RunFolderError` where the file is not there, `ScenarioError` where it is no YAML.
         """

@@ -265,3 +265,13 @@ def test_shipped_rules_look_at_what_they_say(rule: Any) -> None:
         memory, _ = rule.candidates(memory, view, rng)
     _, chosen = rule.decide(memory, view, rng)
     assert set(chosen) <= set(range(6))
+
+
+def test_the_run_in_which_clients_train_alone_is_without_them_too() -> None:
+    """It is synchronous, whatever the run itself is: its scenario says nothing of edge servers."""
+    learns = {"name": "fedavg", "local": {"epochs": 1}, "contributions": {"rounds": 1}}
+
+    prelude = assemble(small(algorithm=learns, **HIERARCHICAL)).prelude
+
+    assert prelude is not None
+    assert unread(Scenario.from_mapping(yaml.safe_load(prelude.resolved.to_yaml()))) == {}
