@@ -111,7 +111,7 @@ def test_absent_data_are_skipped_with_the_reason(scenario: Path, tmp_path: Path,
 
 def test_a_run_that_diverges_is_a_result(scenario: Path, tmp_path: Path) -> None:
     """Its accuracy is NaN, also when it is read again."""
-    wild = ("algorithm.local.learning_rate=1e30",)
+    wild = ("algorithm.local.learning_rate=1e30", "algorithm.local.weight_decay=1.0")
     for _ in range(2):
         (trial,) = study(tmp_path / "out", 1).run([Experiment("digits", "wild", scenario, wild)])
 
