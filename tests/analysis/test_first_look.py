@@ -21,7 +21,9 @@ SCRIPT = ROOT / "analysis" / "first_look.py"
 def make_run(folder: Path, *overrides: str) -> LoadedRun:
     """A tiny run of a shipped scenario."""
     path = ROOT / "scenarios" / "timing_only.yaml"
-    small = ["population.clients=8", "population.edges=2", "decisions.selection.count=3"]
+    small = ["population.clients=8", "decisions.selection.count=3"]
+    if "protocol=synchronous" not in overrides:
+        small.append("population.edges=2")
     return simfl.run(simfl.Scenario.from_yaml(path, [*small, *overrides]), folder)
 
 
