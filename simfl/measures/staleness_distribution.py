@@ -36,13 +36,10 @@ def staleness_distribution(run: LoadedRun) -> Staleness:
         return Staleness(np.zeros(1, dtype=np.int64))
     merged = merged.dropna(subset="updates")  # what the end of the run cut off
     each = merged.get("staleness_each", pd.Series(index=merged.index, dtype=object))
-    found = np.zeros(int(run.rounds["staleness_max"].max()) + 1, dtype=np.int64)
-    for one, alike, updates in zip(each, merged["staleness"], merged["updates"], strict=True):
-        if isinstance(one, list):
-            np.add.at(found, one, 1)
-        else:
-            found[int(alike)] += int(updates)
-    return Staleness(found)
+    alike = each.isna()
+    of_alike = merged["staleness"][alike].repeat(merged["updates"][alike].astype(int))
+    values = np.concatenate([of_alike, *each[~alike]]).astype(np.int64)
+    return Staleness(np.bincount(values, minlength=1))
 
 
 @dataclass(frozen=True)
