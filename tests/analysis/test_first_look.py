@@ -21,9 +21,7 @@ SCRIPT = ROOT / "analysis" / "first_look.py"
 def make_run(folder: Path, *overrides: str) -> LoadedRun:
     """A tiny run of a shipped scenario."""
     path = ROOT / "scenarios" / "timing_only.yaml"
-    small = ["population.clients=8", "decisions.selection.count=3"]
-    if "protocol=synchronous" not in overrides:
-        small.append("population.edges=2")
+    small = ["population.clients=8", "population.edges=2", "decisions.selection.count=3"]
     return simfl.run(simfl.Scenario.from_yaml(path, [*small, *overrides]), folder)
 
 
@@ -81,7 +79,9 @@ def test_the_joules_are_all_of_them(tmp_path: Path, look: Any) -> None:
 
 def test_a_run_without_clients_edges_is_understood(tmp_path: Path, look: Any) -> None:
     """Under a flat protocol a round is a round of the one server."""
-    make_run(tmp_path / "run", "stop={versions: 3}", "protocol=synchronous")
+    path = ROOT / "scenarios" / "timing_only.yaml"
+    flat = ["population.clients=10", "protocol=synchronous", "stop={versions: 3}"]
+    simfl.run(simfl.Scenario.from_yaml(path, flat), tmp_path / "run")
 
     assert len(look(tmp_path / "run")["rounds"]) == 3
 
