@@ -55,7 +55,6 @@ from simfl.runfolder import (
 from simfl.scenario import Scenario
 from simfl.simulation import Options, Simulation
 from simfl.snapshots import Checkpoints, read_snapshot
-from simfl.system.equipment import machine_figures
 
 Manifest = dict[str, Any]
 
@@ -209,9 +208,6 @@ def _new_manifest(simulation: Simulation) -> Manifest:
         "seed": simulation.scenario.seed,
         "versions": {"simfl": version("simfl"), "torch": torch.__version__},
         "numeric_platform": simulation.platform,
-        "hardware": machine_figures(
-            simulation.world, hierarchical=simulation.protocol.hierarchical
-        ),
         "not_stacked_because": simulation.network.not_stacked_because,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         **NOTHING_YET,

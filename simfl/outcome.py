@@ -13,13 +13,14 @@ from safetensors.torch import save_file
 from simfl.eventlog.kinds import CLIENT_STATES, KINDS, STATES
 from simfl.eventlog.segments import write_parquet
 from simfl.files import replacing
+from simfl.plain import to_json
 from simfl.protocols.evaluations import global_at_clients, served_at_clients
 from simfl.protocols.rewards import reward_scores
 from simfl.protocols.run import Run
 from simfl.protocols.values import Values
-from simfl.runfolder import write_table
+from simfl.runfolder import HARDWARE, write_table
 from simfl.simulation import Simulation
-from simfl.system.equipment import client_columns
+from simfl.system.equipment import client_columns, machine_figures
 
 
 def leave(one: Run, folder: Path) -> None:
@@ -49,11 +50,20 @@ def finish(simulation: Simulation, one: Run, folder: Path, *, model: bool = True
             columns |= _rewards(simulation, one)
     finally:
         write_parquet(pa.table(columns), folder / "clients.parquet")
+        _write_hardware(simulation, folder)
     ref = one.publications.latest
     if model and isinstance(one.values, Values) and ref is not None:
         weights = {name: tensor.contiguous() for name, tensor in ref.value().weights.items()}
         with replacing(folder / "model.safetensors") as partial:
             save_file(weights, partial)
+
+
+def _write_hardware(simulation: Simulation, folder: Path) -> None:
+    """The machines' figures, of those that take part."""
+    tiers = simulation.protocol.hierarchical
+    with replacing(folder / HARDWARE) as partial:
+        text = to_json(machine_figures(simulation.world, hierarchical=tiers), indent=2)
+        partial.write_text(text + "\n", encoding="utf-8")
 
 
 def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:

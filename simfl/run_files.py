@@ -25,8 +25,8 @@ RESERVE_BYTES = 1 << 16
 
 _NAMES = re.compile(
     SEGMENT_NAME.pattern
-    + r"|(manifest|scenario|snapshot|model|events|rounds|clients|evaluations)\.partial"
-    r"|manifest\.json|scenario\.yaml|journal\.jsonl|snapshot\.pt|model\.safetensors|run\.lock"
+    + r"|(manifest|hardware|scenario|snapshot|model|events|rounds|clients|evaluations)\.partial"
+    r"|(manifest|hardware)\.json|scenario\.yaml|journal\.jsonl|snapshot\.pt|model\.safetensors|run\.lock"
     r"|(events|rounds|clients|evaluations)\.parquet"
     r"|(overview|report|trace)(\.partial)?\.(png|html|json)|trace\.json(\.partial)?\.gz"
 )

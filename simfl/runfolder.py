@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoadedRun", "RunFolderError", "load_run"]
 
-MANIFEST = "manifest.json"
+MANIFEST, HARDWARE = "manifest.json", "hardware.json"
 TABLES: dict[str, pa.Schema] = {
     "rounds": pa.schema(
         [
@@ -133,7 +133,8 @@ def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
 def described_files(folder: Path) -> dict[str, dict[str, Any]]:
     """For the manifest: the digest of every file that an ended run is read from, rows of tables."""
     found: dict[str, dict[str, Any]] = {}
-    for name in ("scenario.yaml", "model.safetensors", *(f"{one}.parquet" for one in ALL_TABLES)):
+    tables = (f"{one}.parquet" for one in ALL_TABLES)
+    for name in ("scenario.yaml", HARDWARE, "model.safetensors", *tables):
         path = folder / name
         if path.exists():
             rows = {"rows": count_rows(path)} if path.suffix == ".parquet" else {}
@@ -179,6 +180,22 @@ class LoadedRun:
         Raises `RunFolderError` where the file is not there, `ScenarioError` where it is no YAML.
         """
         return read_source(self.file("scenario.yaml")).content
+
+    @cached_property
+    def hardware(self) -> dict[str, Any]:
+        """Figures of the machines that took part (docs/seconds_and_joules.md).
+
+        `devices` and `links` by name, `cloud_server`, `access_points_m` and, in runs with tiers,
+        `edge_server` and `backhaul`.
+        """
+        path = self.file(HARDWARE)
+        try:
+            content = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise RunFolderError(f"{path}: not readable as JSON ({error})") from None
+        if not isinstance(content, dict):
+            raise RunFolderError(f"{path}: not readable as a JSON object")
+        return content
 
     @cached_property
     def warnings(self) -> list[Notice]:

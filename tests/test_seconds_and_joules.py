@@ -77,7 +77,7 @@ def test_messages(run: LoadedRun, kind: str, rate: str, power: str, slope: str) 
 
     assert {row["link"] for row in rows} == {"wifi5_ac_still", "lte_2021_still"}
     for row in rows:
-        link = run.manifest["hardware"]["links"][row["link"]]
+        link = run.hardware["links"][row["link"]]
         assert row[rate] != link[rate]
         asleep = radio_rests_s(run, row) > link["tail_s"]
         promotion_s = link["promotion_s"] if asleep else 0.0
@@ -108,8 +108,8 @@ def test_computations(run: LoadedRun) -> None:
     assert {row["device"] for row in rows} == {"rpi_4b", "phone_high_sd865"}
     assert len({row["speed_factor"] for row in rows}) == 8
     for row in rows:
-        device = run.manifest["hardware"]["devices"][row["device"]]
-        processor, link = device["processor"], run.manifest["hardware"]["links"][row["link"]]
+        device = run.hardware["devices"][row["device"]]
+        processor, link = device["processor"], run.hardware["links"][row["link"]]
         assert row["frequency_hz"] == {"rpi_4b": 1.5e9}.get(row["device"], 1.5168e9)
         cycles = row["cycles_per_example"] * EPOCHS * row["num_examples"] / row["speed_factor"]
         duration_s = cycles / (processor["cores"] * row["frequency_hz"])
@@ -128,7 +128,7 @@ def test_work_of_a_float_rated_processor(run: LoadedRun) -> None:
     """Cycles per example are three forward passes at the sustained rate, whatever the clock."""
     flops = set()
     for row in run.clients.to_dict("records"):
-        processor = run.manifest["hardware"]["devices"][row["device"]]["processor"]
+        processor = run.hardware["devices"][row["device"]]["processor"]
         flops_per_cycle = (
             processor["efficiency"]
             * processor["flops_per_s"]
@@ -144,7 +144,7 @@ def test_waiting(run: LoadedRun) -> None:
     """Idle power, and the radio's tail while it lasts."""
     for kind, power in (("idle", "power_idle_w"), ("tail", "power_tail_w")):
         for row in rows_of(run, kind):
-            link = run.manifest["hardware"]["links"][row["link"]]
+            link = run.hardware["links"][row["link"]]
             beyond_w = link[power] - link["power_idle_w"]
             drawn_w = row["power_idle_w"] + beyond_w
             assert row["energy_j"] == pytest.approx(drawn_w * row["duration_s"], **CLOSE)
@@ -155,12 +155,12 @@ def test_waiting(run: LoadedRun) -> None:
 )
 def test_aggregations(run: LoadedRun, kind: str, server: str) -> None:
     """Whatever takes longer, 2 K P operations or K + 1 models through memory, and the overhead."""
-    one = run.manifest["hardware"][server]
+    one = run.hardware[server]
     processor = one["processor"]
     model_bytes = 4 * (64 * 12 + 12 + 12 * 10 + 10)
     idle_w = one["power_idle_w"]
     if server == "edge_server":
-        idle_w += run.manifest["hardware"]["backhaul"]["power_idle_w"]
+        idle_w += run.hardware["backhaul"]["power_idle_w"]
     rows: pd.DataFrame = run.details(kind).dropna(subset="updates")
 
     assert len(rows) > 0

@@ -37,7 +37,7 @@ def staleness_distribution(run: LoadedRun) -> Staleness:
     merged = merged.dropna(subset="updates")  # what the end of the run cut off
     each = merged.get("staleness_each", pd.Series(index=merged.index, dtype=object))
     alike = each.isna()
-    of_alike = merged["staleness"][alike].repeat(merged["updates"][alike].astype(int))
+    of_alike = np.repeat(merged["staleness"][alike], merged["updates"][alike].astype(int))
     values = np.concatenate([of_alike, *each[~alike]]).astype(np.int64)
     return Staleness(np.bincount(values, minlength=1))
 

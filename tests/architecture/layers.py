@@ -97,7 +97,7 @@ ROOMS = {
     "results": _room("files serialization", "torch"),
     "snapshots": _room("files serialization journal notices protocols", "torch"),
     "oddities": _room("system protocols measures notices simulation", "numpy"),
-    "outcome": _room(f"{_BELOW_ASSEMBLY} files simulation", "numpy pyarrow safetensors"),
+    "outcome": _room(f"{_BELOW_ASSEMBLY} files plain simulation", "numpy pyarrow safetensors"),
     "execution": _room(
         f"{_BELOW_ASSEMBLY} assembly simulation files notices oddities outcome replay run_files"
         " snapshots",

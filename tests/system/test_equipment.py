@@ -39,13 +39,13 @@ def test_places_and_batteries_stand_where_they_matter(tmp_path: Path) -> None:
     assert optional & set(phones.clients) == optional
     assert not optional & set(boards.clients)
     assert phones.clients["battery_j"].tolist() == [62650.0] * 8
-    assert np.shape(phones.manifest["hardware"]["access_points_m"]) == (2, 2)
+    assert np.shape(phones.hardware["access_points_m"]) == (2, 2)
 
 
 @pytest.mark.parametrize(("protocol", "tiers"), [("synchronous", False), (SEMI_ASYNCHRONOUS, True)])
 def test_tiers_stand_where_there_are_some(protocol: Any, tiers: bool, tmp_path: Path) -> None:
     """Edge servers and the backhaul; a processor and a link say what they are."""
-    hardware = timed(tmp_path / "run", BOARDS, protocol=protocol).manifest["hardware"]
+    hardware = timed(tmp_path / "run", BOARDS, protocol=protocol).hardware
 
     assert ({"edge_server", "backhaul"} <= set(hardware)) == tiers
     assert hardware["devices"]["rpi_4b"]["processor"]["part"] == "Cpu"
@@ -73,5 +73,5 @@ def test_what_a_users_own_part_holds_is_told_as_text(tmp_path: Path) -> None:
     groups = [{"device": "board", "link": "wifi5_ac", "count": 8}]
     run = timed(tmp_path / "run", groups, profiles=[str(tmp_path)])
 
-    assert run.manifest["hardware"]["devices"]["board"]["processor"]["table"] == "a table"
+    assert run.hardware["devices"]["board"]["processor"]["table"] == "a table"
     assert run.clients["cycles_per_example"].tolist() == [1e6] * 8
