@@ -94,7 +94,7 @@ def test_without_a_rival_it_is_a_link_of_ones_own(tmp_path, protocol, loss, chan
     tables = []
     for run in (booked, staged):
         # Media of access points make a flat run read how many edge servers there are, which wait.
-        waits = run.events["actor"].str.startswith("edge") & (run.events["energy_j"] == 0.0)
+        waits = (run.events["kind"] == "idle") & (run.events["energy_j"] == 0.0)
         rows = run.events[(run.events["kind"] != "network") & ~waits].copy()
         rows.loc[rows["detail"] == '{"cut": true}', "energy_j"] = np.nan
         tables.append(rows[columns].round(9).sort_values(order, ignore_index=True))

@@ -107,7 +107,7 @@ def same_rows(tmp_path, protocol, population, **changes):
         run = simfl.run(scenario(protocol, way, population, **changes), tmp_path / str(way))
         assert all(run.manifest["invariants"].values()), run.manifest["violations"]
         # Media of access points make a flat run read how many edge servers there are, which wait.
-        waits = run.events["actor"].str.startswith("edge") & (run.events["energy_j"] == 0.0)
+        waits = (run.events["kind"] == "idle") & (run.events["energy_j"] == 0.0)
         tables.append(run.events[~run.events["kind"].isin(["network", "select"]) & ~waits])
 
     numbers = ["start_s", "time_s", "energy_j", "bytes"]
