@@ -51,9 +51,12 @@ def segment_paths(segments: Path) -> list[Path]:
 
 
 def remove_segments(segments: Path) -> None:
-    """Remove a folder of segments, if it is there; what else lies in it stays, and the folder."""
+    """Remove a folder of segments, if it is there; what else lies in it stays, and the folder.
+
+    From the last one on: cut off at any moment, what is left is the beginning of a log.
+    """
     if segments.is_dir():
-        for path in segments.iterdir():
+        for path in sorted(segments.iterdir(), reverse=True):
             if SEGMENT_NAME.fullmatch(path.name):
                 path.unlink()
         with suppress(OSError):
