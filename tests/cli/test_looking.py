@@ -35,7 +35,8 @@ def test_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     energy_j = f"{first.manifest['energy_j']:.4g}"
     assert re.search(rf"energy_j +│ +{energy_j} │ +\S+ \(-\S+, -\S+%\)", result.stdout)
     assert "time_to_accuracy_0.1_s" in result.stdout
-    assert re.search(r"│ warnings +│ +unverified_figures │ +unverified_figures │", result.stdout)
+    kinds = "unverified_figures, unread_keys"
+    assert re.search(rf"│ warnings +│ +{kinds} │ +{kinds} │", result.stdout)
     assert result.stdout.count("warning") == 1
 
 
