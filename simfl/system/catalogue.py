@@ -16,7 +16,9 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -96,15 +98,15 @@ class Catalogue:
 
     def list_profiles(self, kind: Kind) -> list[str]:
         """Names of all profiles of a kind, sorted."""
-        return sorted(name for name in self._files() if self._read(name).kind == kind)
+        return sorted(name for name in self._files if self._read(name).kind == kind)
 
     def holds(self, kind: Kind, name: str) -> bool:
         """Whether there is a profile of that kind and name."""
-        return name in self._files() and self._read(name).kind == kind
+        return name in self._files and self._read(name).kind == kind
 
     def profile(self, kind: Kind, name: str) -> Profile:
         """The profile `name` as it stands in its file, not yet checked field by field."""
-        if name not in self._files():
+        if name not in self._files:
             raise CatalogueError(
                 f"unknown {kind} '{name}'{suggestion(name, self.list_profiles(kind))}"
             )
@@ -180,13 +182,14 @@ class Catalogue:
             raise CatalogueError(f"{where}.name: {values['name']} is not a {base.__name__}")
         return part
 
+    @cached_property
     def _files(self) -> dict[str, Path]:
         """File of each name; one's own folders win over the shipped catalogue."""
         folders = [shipped_folder(), *reversed(self._folders)]
         return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
     def _read(self, name: str) -> Profile:
-        path = self._files()[name]
+        path = self._files[name]
         if path not in self._known:
             self._known[path] = self._profile(name, path)
         return self._known[path]
@@ -194,7 +197,7 @@ class Catalogue:
     def _profile(self, name: str, path: Path) -> Profile:
         try:
             text = path.read_text(encoding="utf-8-sig")
-            content = yaml.load(text, Loader=_Loader)
+            content = deepcopy(_parsed(text))
         except OSError as error:
             raise CatalogueError(f"{path}: an unreadable file ({error.strerror})") from error
         except RecursionError:
@@ -218,6 +221,12 @@ class Catalogue:
             if field not in known:
                 raise CatalogueError(f"{path}: sources: no field {field}{suggestion(field, known)}")
         return profile
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Any:
+    """The content of a profile; parsed once, for a study reads the same ones for every point."""
+    return yaml.load(text, Loader=_Loader)
 
 
 def shipped_folder() -> Path:
