@@ -157,7 +157,7 @@ class Resting:
             start_s=since_s,
             time_s=until_s,
             duration_s=duration_s,
-            energy_j=self._idle_w[who] * duration_s + extra_j,
+            energy_j=np.maximum(self._idle_w[who] * duration_s + extra_j, 0.0),
             extra_j=extra_j,
             detail=detail,
         )

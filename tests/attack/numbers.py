@@ -180,7 +180,7 @@ def scenario(rng: random.Random) -> dict[str, Any]:
         "algorithm": {"name": "fedavg", "local": LOCAL} if trains else {"name": "none"},
         "protocol": rng.choice(PROTOCOLS),
         "decisions": {key: rng.choice(several) for key, several in DECISIONS.items()},
-        "stop": {"versions": 3, "time_s": 1e6},
+        "stop": {"versions": 3, "time_s": 1e5},
     }
 
 
