@@ -37,6 +37,11 @@ class Courses:
         self._number: IntArray = np.empty(0, dtype=np.int64)
         self._is_present: BoolArray = np.empty(0, dtype=bool)
         self._start_s, self._end_s, self._absent_mean_s = np.empty((3, 0))
+        # Where each was when it was last asked about a moment that lay behind it: a turn is
+        # planned far ahead, and then its client is asked about now again.
+        self._kept_number: IntArray = np.empty(0, dtype=np.int64)
+        self._kept_is_present: BoolArray = np.empty(0, dtype=bool)
+        self._kept_start_s, self._kept_end_s = np.empty((2, 0))
 
     def at(self, clients: IntArray, time_s: float) -> tuple[BoolArray, FloatArray]:
         """Whether each client is there at `time_s`, and when the sojourn that it is in ends.
@@ -46,7 +51,7 @@ class Courses:
         rows = self._rows(clients)
         passed = rows[self._start_s[rows] > time_s]
         if passed.size:
-            self._begin(passed)
+            self._go_back(passed, time_s)
         over = np.unique(rows[self._end_s[rows] <= time_s])
         for _ in range(MOST_CHANGES):
             if not over.size:
@@ -59,6 +64,8 @@ class Courses:
                 f" {MOST_CHANGES:,} times since it was last asked about, with sojourns of"
                 f" {self._present.mean_s:g} s and {self._absent_mean_s[over[0]]:g} s on average"
             )
+        if passed.size:
+            self._keep(passed)
         return self._is_present[rows], self._end_s[rows]
 
     def _rows(self, clients: IntArray) -> IntArray:
@@ -78,8 +85,29 @@ class Courses:
             self._start_s = np.concatenate([self._start_s, blank])
             self._end_s = np.concatenate([self._end_s, blank])
             self._absent_mean_s = np.concatenate([self._absent_mean_s, self._mean_absence_s(new)])
+            self._kept_number = np.concatenate([self._kept_number, blank.astype(np.int64)])
+            self._kept_is_present = np.concatenate([self._kept_is_present, blank.astype(bool)])
+            self._kept_start_s = np.concatenate([self._kept_start_s, blank])
+            self._kept_end_s = np.concatenate([self._kept_end_s, blank])
             self._begin(rows)
+            self._keep(rows)
         return self._row_of[clients]
+
+    def _keep(self, rows: IntArray) -> None:
+        """Come back to where these are now, if a moment behind them is asked about."""
+        self._kept_number[rows] = self._number[rows]
+        self._kept_is_present[rows] = self._is_present[rows]
+        self._kept_start_s[rows], self._kept_end_s[rows] = self._start_s[rows], self._end_s[rows]
+
+    def _go_back(self, rows: IntArray, time_s: float) -> None:
+        """To the sojourn that was kept, or to the first one where that is too late as well."""
+        late = self._kept_start_s[rows] > time_s
+        if late.any():
+            self._begin(rows[late])
+        rows = rows[~late]
+        self._number[rows] = self._kept_number[rows]
+        self._is_present[rows] = self._kept_is_present[rows]
+        self._start_s[rows], self._end_s[rows] = self._kept_start_s[rows], self._kept_end_s[rows]
 
     def _mean_absence_s(self, clients: IntArray) -> FloatArray:
         """As told, or so long that a client's own availability is what was drawn for it."""
