@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 
 from simfl.pictures.overview import COLOURS
-from simfl.runfolder import load_run
+from simfl.runs.runfolder import load_run
 from simfl.study.comparisons import paired_differences
 from simfl.study.loaded import load_study
 from simfl.study.means import point_means

@@ -31,13 +31,13 @@ from paper import (
 from paper.agents import DRAWS, Served, by_seed, fairness, serve
 from paper.prices import prices
 from paper.tables import COLUMNS, mean_and_deviation, print_markdown
-from simfl.execution import federation_of
 from simfl.measures.core.agents import Agents
 from simfl.measures.core.blocking import against
 from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.core.certificate import certificate
+from simfl.runs.execution import federation_of
+from simfl.scenario.yaml_source.source import read_source
 from simfl.streams import Streams
-from simfl.yaml_source import read_source
 
 ROOT = Path(__file__).parents[1]
 SCENARIOS = ROOT / "scenarios" / "papers" / "corefed"

@@ -18,10 +18,10 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import simfl
-from simfl.listing import shipped_scenarios
+from simfl.assembly.simulation import Options
+from simfl.cli.listing import shipped_scenarios
 from simfl.pictures.overview import STATE_COLOURS, legend_above
-from simfl.results import FolderStore
-from simfl.simulation import Options
+from simfl.provenance.results import FolderStore
 
 PARSER = argparse.ArgumentParser(description=__doc__)
 PARSER.add_argument("scenario", nargs="?", default="phones", help="a YAML file or a shipped name")

@@ -37,7 +37,7 @@ from simfl.measures.efficiency import efficiency_gap
 from simfl.measures.round_latency import coefficient_of_variation, round_latencies
 from simfl.measures.virtual_queues import growth, virtual_queues
 from simfl.pictures.overview import COLOURS
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 ROOT = Path(__file__).parents[1]
 SCENARIOS = ROOT / "scenarios" / "papers" / "fedcure"

@@ -31,7 +31,7 @@ from fedsac_pictures import draw_clients, draw_courses, draw_plane
 from paper import Exhibit, Experiment, Paper, Study, Trial, gather, main, print_table
 from paper.tables import COLUMNS, print_markdown
 from simfl.algorithms.positions import UnitPositions, message_bytes
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 MODEL_BYTES = {
     "fashion_mnist": 796_840,

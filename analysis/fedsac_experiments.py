@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from paper import Experiment, Scale, Study, gather
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 HERE = Path(__file__).parent
 SCENARIOS = HERE.parent / "scenarios" / "papers" / "fedsac"

@@ -53,8 +53,8 @@ from paper import (
 from simfl.measures.equilibrium_reached import EquilibriumReached
 from simfl.measures.oscillation import Oscillation
 from simfl.measures.spurious_reliance import SpuriousReliance
-from simfl.runfolder import LoadedRun
-from simfl.scenario import Scenario
+from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.scenario import Scenario
 
 ROOT = Path(__file__).parents[1]
 ACCURACIES = ("train_accuracy", "test_accuracy")

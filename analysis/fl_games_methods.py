@@ -8,9 +8,9 @@ from pathlib import Path
 
 from paper import Experiment, Study
 from simfl.algorithms.fl_games import FLGames
-from simfl.assembly import outlined
+from simfl.assembly.assemble import outlined
 from simfl.measures.equilibrium_reached import calibrated_threshold
-from simfl.scenario import Scenario
+from simfl.scenario.scenario import Scenario
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios" / "papers" / "fl_games"
 

@@ -9,14 +9,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from paper import END, Study, Trial, new_figure, plot_means, save_figure
-from simfl.assembly import assemble
-from simfl.execution import federation_of
+from simfl.assembly.assemble import assemble
 from simfl.learning.datasets.base import DataMissing, Examples
 from simfl.measures.lime_masks import LimeMasks, share_on
 from simfl.pictures.overview import COLOURS
-from simfl.scenario import Scenario
+from simfl.runs.execution import federation_of
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.targets import median_and_bound
-from simfl.yaml_source.error import ScenarioError
 
 SAMPLES = 10
 TEN_COLOURS = np.array(

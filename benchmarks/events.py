@@ -20,11 +20,11 @@ from pathlib import Path
 
 import simpy
 
-from simfl.assembly import assemble
-from simfl.execution import simulate
-from simfl.journal import Journal
-from simfl.scenario import Scenario
-from simfl.simulation import Simulation
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Simulation
+from simfl.provenance.journal import Journal
+from simfl.runs.execution import simulate
+from simfl.scenario.scenario import Scenario
 
 
 def scenario(clients: int, rounds: int, level: str) -> Scenario:

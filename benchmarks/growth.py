@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from simfl.assembly import assemble
-from simfl.execution import simulate
-from simfl.journal import Journal
-from simfl.results import FolderStore
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
+from simfl.provenance.journal import Journal
+from simfl.provenance.results import FolderStore
+from simfl.runs.execution import simulate
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.text import dump
 from simfl.study.session import StudySession
 from simfl.study.studyfile import Study
 from simfl.study.worker import work
-from simfl.yaml_source.text import dump
 
 DOUBLINGS = 4
 VALUES_PER_ENTRY = 1_000

@@ -23,14 +23,14 @@ from pathlib import Path
 
 from loops import lean
 
-from simfl.assembly import assemble
-from simfl.execution import simulate
-from simfl.journal import Journal
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.learning.models.base import as_module
 from simfl.learning.task import Task
 from simfl.protocols.values import Values
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.provenance.journal import Journal
+from simfl.runs.execution import simulate
+from simfl.scenario.scenario import Scenario
 
 WORK = {
     "digits logistic": ({"name": "digits", "partition": "iid"}, "linear", 0.40),

@@ -20,8 +20,8 @@ import time
 
 from events import timed_run, timed_simpy
 
-from simfl.assembly import assemble
-from simfl.scenario import Scenario
+from simfl.assembly.assemble import assemble
+from simfl.scenario.scenario import Scenario
 
 PARTICIPANTS = 10_000
 ROWS_PER_TURN = 4  # idle, download, compute, upload

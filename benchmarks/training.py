@@ -27,16 +27,16 @@ from simfl.algorithms.fedavg import FedAvg
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.datasets.base import Examples
 from simfl.learning.job import LocalJob, LocalTraining
+from simfl.learning.kernels.numpy_product import openblas
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.models.base import Model, as_module
 from simfl.learning.models.cnn import Cnn
 from simfl.learning.models.linear import Linear
 from simfl.learning.models.mlp import Mlp
 from simfl.learning.network import Network
-from simfl.learning.numpy_product import openblas
 from simfl.learning.objective import Objective
-from simfl.learning.parallel import ParallelTrainer
 from simfl.learning.trainer import Trainer
+from simfl.learning.workers.parallel import ParallelTrainer
 
 ALGORITHM = FedAvg(
     LocalTraining(epochs=loops.EPOCHS, batch_size=loops.BATCH, learning_rate=loops.RATE)

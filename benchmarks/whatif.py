@@ -15,11 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from simfl.execution import run
-from simfl.results import MemoryStore
-from simfl.runfolder import LoadedRun
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.assembly.simulation import Options
+from simfl.provenance.results import MemoryStore
+from simfl.runs.execution import run
+from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.scenario import Scenario
 
 DEVICES = ("rpi_4b", "rpi_5", "phone_high_sd865", "phone_mid_sd660", "jetson_nano")
 LINKS = ("wifi5_ac", "lte_2021", "ethernet_1g")

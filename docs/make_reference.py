@@ -16,9 +16,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from simfl import registry
-from simfl.accepted import accepted_at
-from simfl.scenario import Scenario
+from simfl.assembly import registry
+from simfl.scenario.accepted import accepted_at
+from simfl.scenario.scenario import Scenario
 from simfl.scenario.sections import (
     PART_SCHEMA,
     DataSection,

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from simfl import registry
+from simfl.assembly import registry
 
 ROOT = Path(__file__).parents[1]
 

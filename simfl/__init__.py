@@ -12,14 +12,18 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simfl.execution import run as run
-    from simfl.runfolder import load_run as load_run
-    from simfl.scenario import Scenario as Scenario
+    from simfl.runs.execution import run as run
+    from simfl.runs.runfolder import load_run as load_run
+    from simfl.scenario.scenario import Scenario as Scenario
 
 __version__ = "0.1.0"
 __all__ = ["Scenario", "load_run", "run"]
 
-_HOMES = {"Scenario": "simfl.scenario", "run": "simfl.execution", "load_run": "simfl.runfolder"}
+_HOMES = {
+    "Scenario": "simfl.scenario.scenario",
+    "run": "simfl.runs.execution",
+    "load_run": "simfl.runs.runfolder",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from simfl.assembly import assemble
-from simfl.execution import find_contributions, simulate
-from simfl.journal import Journal
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options, Simulation
 from simfl.protocols.run import Run
-from simfl.scenario import Scenario
-from simfl.simulation import Options, Simulation
+from simfl.provenance.journal import Journal
+from simfl.runs.execution import find_contributions, simulate
+from simfl.scenario.scenario import Scenario
 
 SMALL: dict[str, Any] = {
     "name": "small",

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from simfl import accounts
-from simfl.accounts import Messages
+from simfl.eventlog import accounts
+from simfl.eventlog.accounts import Messages
 
 
 def columns(*lists):

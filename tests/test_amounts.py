@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from simfl.amounts import amounts, distinct_of, number, one_or_each, whole_amounts
-from simfl.contract import PartMisbehaves
+from simfl.common.amounts import amounts, distinct_of, number, one_or_each, whole_amounts
+from simfl.common.contract import PartMisbehaves
 
 
 class Mine:

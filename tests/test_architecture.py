@@ -53,26 +53,46 @@ def test_the_package_keeps_the_rule(rule: Rule) -> None:
         ("simfl.decisions.views", "import torch.nn", "decisions imports torch"),
         ("simfl.decisions.views", "import simfl.learning.job", "imports simfl.learning.job"),
         ("simfl.algorithms.fedavg", "import simpy", "algorithms imports simpy"),
-        ("simfl.algorithms.fedavg", "from simfl import journal", "imports simfl.journal"),
+        ("simfl.algorithms.fedavg", "from simfl.provenance import journal", "provenance.journal"),
         ("simfl.protocols.base", "from simfl.algorithms.fedavg import FedAvg", ".fedavg.FedAvg"),
         ("simfl.protocols.base", "import simfl.algorithms.basement", "algorithms.basement"),
         ("simfl.protocols.base", "import torch", "protocols imports torch"),
-        ("simfl.registry", "import simfl.algorithms.base", "imports simfl.algorithms.base"),
-        ("simfl.runfolder", "from simfl.journal import Journal", "imports simfl.journal"),
-        ("simfl.runfolder", "import torch", "runfolder imports torch"),
-        ("simfl.scenario", "from simfl import assembly", "scenario imports simfl.assembly"),
-        ("simfl.scenario", "from simfl import run", "scenario imports simfl.run"),
-        ("simfl.measures.cost", "import simfl", "measures imports simfl"),
-        ("simfl.assembly", "import simfl.cli", "assembly imports simfl.cli"),
-        ("simfl.cli", "import torch", "cli imports torch"),
-        ("simfl.streams", "from simfl import registry", "streams imports simfl.registry"),
         (
-            "simfl.eventlog",
-            "def f():\n    import torch",
-            "simfl.eventlog:2: eventlog imports torch",
+            "simfl.assembly.registry",
+            "import simfl.algorithms.base",
+            "imports simfl.algorithms.base",
         ),
-        ("simfl.eventlog", "if TYPE_CHECKING:\n    import torch", ":2: eventlog imports torch"),
-        ("simfl.eventlog", 'import_module("simfl.system.cpu")', "imports simfl.system.cpu"),
+        (
+            "simfl.assembly.trials",
+            "from simfl.assembly import checks",
+            "imports simfl.assembly.ch",
+        ),
+        (
+            "simfl.runs.runfolder",
+            "from simfl.provenance.journal import Journal",
+            "imports simfl.prov",
+        ),
+        ("simfl.runs.runfolder", "import simfl.runs.execution", "imports simfl.runs.execution"),
+        ("simfl.runs.runfolder", "import torch", "runs.runfolder imports torch"),
+        (
+            "simfl.scenario.scenario",
+            "from simfl import assembly",
+            "imports simfl.assembly",
+        ),
+        ("simfl.scenario.scenario", "from simfl import run", "scenario imports simfl.run"),
+        ("simfl.measures.cost", "import simfl", "measures imports simfl"),
+        ("simfl.assembly.assemble", "import simfl.cli", "assembly.assemble imports simfl.cli"),
+        ("simfl.cli.app", "import torch", "cli imports torch"),
+        ("simfl.common.files", "import simfl.scenario", "common imports simfl.scenario"),
+        ("simfl.runs.kitchen", "import torch", "runs imports torch"),
+        ("simfl.streams", "from simfl.assembly import registry", "streams imports simfl.assembly"),
+        (
+            "simfl.eventlog.log",
+            "def f():\n    import torch",
+            "simfl.eventlog.log:2: eventlog imports torch",
+        ),
+        ("simfl.eventlog.log", "if TYPE_CHECKING:\n    import torch", ":2: eventlog imports torch"),
+        ("simfl.eventlog.log", 'import_module("simfl.system.cpu")', "imports simfl.system.cpu"),
         ("simfl.kitchen", "x = 1", "kitchen is no room of the house"),
     ],
 )
@@ -96,9 +116,10 @@ def test_a_forbidden_import_is_reported(name: str, source: str, message: str) ->
         ("simfl.learning.datasets.table", "import pandas"),
         ("simfl.protocols.base", "from simfl.algorithms.base import Algorithm"),
         ("simfl.protocols.base", "from simfl.algorithms import base"),
-        ("simfl.registry", "def find():\n    import simfl.algorithms.base"),
-        ("simfl.cli", "def run():\n    from simfl.execution import run\n    import simfl.assembly"),
-        ("simfl", "from simfl.scenario import Scenario"),
+        ("simfl.assembly.registry", "def find():\n    import simfl.algorithms.base"),
+        ("simfl.cli.app", "def f():\n    from simfl.runs.execution import run"),
+        ("simfl.system.cpu", "from simfl.common.contract import at_work"),
+        ("simfl", "from simfl.scenario.scenario import Scenario"),
     ],
 )
 def test_an_allowed_import_is_not_reported(name: str, source: str) -> None:
@@ -142,16 +163,16 @@ def test_a_timeout_outside_protocols_and_system_is_reported(source: str) -> None
     """Called on anything, or taken from an environment to be called elsewhere."""
     lines = f"def f():\n    {source}"
 
-    found = timeout_violations([Module.parse("simfl.assembly", lines)])
+    found = timeout_violations([Module.parse("simfl.assembly.assemble", lines)])
 
-    assert [line.split(": ")[0] for line in found] == ["simfl.assembly:2"]
+    assert [line.split(": ")[0] for line in found] == ["simfl.assembly.assemble:2"]
     assert timeout_violations([Module.parse("simfl.protocols.base", lines)]) == []
     assert timeout_violations([Module.parse("simfl.system.link", lines)]) == []
 
 
 def test_another_attribute_called_timeout_is_not_reported() -> None:
     """An event kind or a field of that name is no passing of time."""
-    assert timeout_violations([Module.parse("simfl.eventlog", "kinds.timeout")]) == []
+    assert timeout_violations([Module.parse("simfl.eventlog.log", "kinds.timeout")]) == []
 
 
 @pytest.mark.parametrize(
@@ -223,7 +244,7 @@ def test_an_algorithm_compared_with_a_string_is_reported(source: str) -> None:
 )
 def test_other_comparisons_are_not_reported(source: str) -> None:
     """Keys, identity and an algorithm's hyper-parameters may be compared."""
-    assert algorithm_violations([Module.parse("simfl.assembly", source)]) == []
+    assert algorithm_violations([Module.parse("simfl.assembly.assemble", source)]) == []
 
 
 def test_a_long_file_is_reported() -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from simfl.cli import app
+from simfl.cli.app import app
 
 GOOD: dict[str, Any] = {
     "name": "tiny",

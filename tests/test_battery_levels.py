@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import simfl
-from simfl.battery_levels import battery_levels
 from simfl.protocols.clock import Stalled
+from simfl.runs.battery_levels import battery_levels
 from simfl.system.battery import Batteries
 from tests.protocols.faults import faulty
 from tests.small import small

@@ -14,8 +14,8 @@ import yaml
 from typer.testing import CliRunner
 
 import simfl
-from simfl import listing
-from simfl.cli import app
+from simfl.cli import listing
+from simfl.cli.app import app
 from simfl.protocols.synchronous import Synchronous
 
 TINY: dict[str, Any] = {
@@ -328,7 +328,7 @@ def test_interrupted_while_reporting(scenario: Path, monkeypatch: pytest.MonkeyP
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("simfl.console.Watcher.update", interrupt)
+    monkeypatch.setattr("simfl.console.run.Watcher.update", interrupt)
 
     result = simfl_command("run", scenario, "--out", "out", "--quiet")
 

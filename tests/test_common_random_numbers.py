@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import simfl
-from simfl.assembly import assemble
-from simfl.simulation import Options
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.system.failures import Failures
 from tests.small import small
 

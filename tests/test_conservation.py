@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 import simfl
-from simfl.eventlog import EventLog
 from simfl.eventlog.kinds import KIND_INDEX, STATES
-from simfl.eventrows import join_rows, take_rows
-from simfl.execution import RunFailed
+from simfl.eventlog.log import EventLog
+from simfl.eventlog.rows import join_rows, take_rows
+from simfl.runs.execution import RunFailed
 from tests.small import SEMI_ASYNCHRONOUS, small
 
 SCENARIOS = {

@@ -7,14 +7,14 @@ import re
 import pytest
 
 import simfl
-from simfl import registry
 from simfl.algorithms.base import Algorithm
-from simfl.assembly import assemble
-from simfl.journal import Journal
+from simfl.assembly import registry
+from simfl.assembly.assemble import assemble
 from simfl.protocols.clock import Stalled
 from simfl.protocols.values import Values
-from simfl.scenario import Scenario
-from simfl.yaml_source.error import ScenarioError
+from simfl.provenance.journal import Journal
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import final_weights, largest_difference, simulated, small
 from tests.test_resume import assert_same, cut_off
 

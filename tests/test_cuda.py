@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from simfl.assembly import assemble
-from simfl.execution import run, simulate
-from simfl.journal import Journal
-from simfl.listing import shipped_scenarios
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
+from simfl.cli.listing import shipped_scenarios
+from simfl.provenance.journal import Journal
+from simfl.runs.execution import run, simulate
+from simfl.scenario.scenario import Scenario
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 
 pytestmark = pytest.mark.cuda

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from simfl.assembly import assemble
-from simfl.dealing import shares_of_test_set
-from simfl.yaml_source.error import ScenarioError
+from simfl.assembly.assemble import assemble
+from simfl.assembly.data_partitioning import shares_of_test_set
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import small
 
 TRAINING_ROWS = 1797 - 359  # digits, a fifth of which is the test set

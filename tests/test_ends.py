@@ -15,12 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 import simfl
-from simfl import execution, outcome
-from simfl.cli import app
-from simfl.contract import PartMisbehaves
-from simfl.run_files import LOCK
-from simfl.runfolder import write_manifest
-from simfl.simulation import Options
+from simfl.assembly.simulation import Options
+from simfl.cli.app import app
+from simfl.common.contract import PartMisbehaves
+from simfl.runs import execution, outcome
+from simfl.runs.files import LOCK
+from simfl.runs.runfolder import write_manifest
 from tests.small import SEMI_ASYNCHRONOUS, small
 from tests.test_resume import assert_same
 

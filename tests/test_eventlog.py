@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from simfl.accounts import Accounts
-from simfl.eventlog import MOST_BLOCKS, EventLog
+from simfl.eventlog.accounts import Accounts
 from simfl.eventlog.kinds import KIND_INDEX, KINDS, STATES, Actors
+from simfl.eventlog.log import MOST_BLOCKS, EventLog
+from simfl.eventlog.rows import cut_rows, join_rows, make_rows
 from simfl.eventlog.segments import segment_paths
-from simfl.eventrows import cut_rows, join_rows, make_rows
 
 ACTORS = Actors(clients=2, edges=1)
 

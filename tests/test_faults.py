@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import simfl
-from simfl import eventlog
+from simfl.eventlog import log
 from simfl.protocols.publication import Diverged
-from simfl.run_files import FolderInUse
-from simfl.scenario import Scenario
+from simfl.runs.files import FolderInUse
+from simfl.scenario.scenario import Scenario
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 
 SCENARIO = small(
@@ -25,7 +25,7 @@ SCENARIO = small(
 @pytest.fixture
 def full_disk(monkeypatch):
     """A disk on which the third segment of the log, and everything after it, finds no room."""
-    write, written = eventlog.write_parquet, []
+    write, written = log.write_parquet, []
 
     def refuse(table, path):
         written.append(path)
@@ -33,7 +33,7 @@ def full_disk(monkeypatch):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         write(table, path)
 
-    monkeypatch.setattr(eventlog, "write_parquet", refuse)
+    monkeypatch.setattr(log, "write_parquet", refuse)
     return written
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import simfl
-from simfl.listing import shipped_scenarios
+from simfl.cli.listing import shipped_scenarios
 
 FAULT_FREE = [
     "population.availability=always",

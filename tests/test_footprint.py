@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfl.execution import run
+from simfl.runs.execution import run
 from tests.small import SMALL, small
 
 KWH = 3.6e6

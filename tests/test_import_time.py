@@ -20,10 +20,10 @@ NOT_FOR_A_RUN = {"torchvision", "sklearn", "pandas", "scipy", "matplotlib", "plo
 READY = """
 import tempfile
 from pathlib import Path
-import simfl.execution
-from simfl.assembly import assemble
-from simfl.journal import Journal
-from simfl.scenario import Scenario
+import simfl.runs.execution
+from simfl.assembly.assemble import assemble
+from simfl.provenance.journal import Journal
+from simfl.scenario.scenario import Scenario
 scenario = Scenario.from_mapping({
     "name": "small",
     "data": {"name": "digits", "partition": "iid"},
@@ -50,7 +50,7 @@ def loaded_by(code: str) -> set[str]:
 @pytest.fixture(scope="module")
 def loaded_modules() -> set[str]:
     """Those of the command line."""
-    return loaded_by("import simfl, simfl.cli")
+    return loaded_by("import simfl, simfl.cli.app")
 
 
 def test_a_run_is_made_ready_without_what_only_its_reader_needs() -> None:
@@ -63,7 +63,7 @@ def test_a_run_is_made_ready_without_what_only_its_reader_needs() -> None:
 
 @pytest.mark.parametrize("library", HEAVY)
 def test_importing_the_command_line_leaves_out(library: str, loaded_modules: set[str]) -> None:
-    """`import simfl, simfl.cli` must not load the library."""
+    """`import simfl, simfl.cli.app` must not load the library."""
     assert "simfl" in loaded_modules
     assert library not in loaded_modules
 

@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import simfl
-from simfl.cli import app
-from simfl.files import RunFolderError, open_line, sealed_line
-from simfl.results import FolderStore
-from simfl.runfolder import LoadedRun
-from simfl.simulation import Options
+from simfl.assembly.simulation import Options
+from simfl.cli.app import app
+from simfl.common.files import RunFolderError, open_line, sealed_line
+from simfl.provenance.results import FolderStore
+from simfl.runs.runfolder import LoadedRun
 from tests.small import SEMI_ASYNCHRONOUS, small
 from tests.test_resume import assert_same, cut_off
 

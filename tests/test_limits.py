@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from simfl.limits import MOST_WHOLE, refusal
+from simfl.common.limits import MOST_WHOLE, refusal
 
 
 @pytest.mark.parametrize(

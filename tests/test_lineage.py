@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from simfl import lineage
-from simfl.assembly import assemble
-from simfl.learning.numpy_product import openblas
-from simfl.lineage import _source_of, root_key
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
+from simfl.learning.kernels.numpy_product import openblas
+from simfl.provenance import lineage
+from simfl.provenance.lineage import _source_of, root_key
+from simfl.scenario.scenario import Scenario
 from tests.small import SMALL, small
 
 EVENLY = {"name": "dirichlet", "alpha": 100.0, "min_examples": 1}

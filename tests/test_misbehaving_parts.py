@@ -11,10 +11,10 @@ import yaml
 from typer.testing import CliRunner
 
 import simfl
-from simfl.assembly import assemble
-from simfl.cli import app
-from simfl.contract import PartMisbehaves
-from simfl.yaml_source.error import ScenarioError
+from simfl.assembly.assemble import assemble
+from simfl.cli.app import app
+from simfl.common.contract import PartMisbehaves
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import SMALL, simulated, small
 
 PLUGINS = """

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import simfl
-from simfl.journal import Journal
-from simfl.simulation import Options
+from simfl.assembly.simulation import Options
+from simfl.provenance.journal import Journal
 from tests.small import final_weights, largest_difference, simulated, small
 from tests.test_resume import assert_same, cut_off
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import simfl
-from simfl.console import print_summary
-from simfl.listing import shipped_scenarios
-from simfl.notices import ADVICE, Notice
-from simfl.runfolder import LoadedRun, RunFolderError
+from simfl.cli.listing import shipped_scenarios
+from simfl.common.notices import ADVICE, Notice
+from simfl.console.run import print_summary
+from simfl.runs.runfolder import LoadedRun, RunFolderError
 from tests.measures.runs import known_latencies
 from tests.small import SEMI_ASYNCHRONOUS, small
 

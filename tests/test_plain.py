@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from simfl.plain import to_json
+from simfl.common.plain import to_json
 
 
 def test_numbers_and_arrays_of_numpy_and_torch_are_json() -> None:

@@ -13,8 +13,8 @@ from safetensors.torch import load_file as load_weights
 
 import simfl
 from simfl.decisions.views import AssociationView, ClientView
-from simfl.plugins import load_file
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.plugins import load_file
 from simfl.streams import Streams
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"

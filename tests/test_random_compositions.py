@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import simfl
-from simfl import registry
+from simfl.assembly import registry
 from simfl.eventlog.kinds import STATES
 from simfl.protocols.clock import Stalled
 from simfl.protocols.publication import Diverged
-from simfl.runfolder import LoadedRun
-from simfl.scenario import Scenario
-from simfl.yaml_source.error import ScenarioError
+from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.protocols.test_fault_mixes import POPULATIONS, PROTOCOLS
 from tests.small import SMALL, small
 

@@ -12,11 +12,11 @@ import pytest
 import simpy
 
 import simfl
-from simfl.journal import Journal
+from simfl.assembly.simulation import Options
 from simfl.protocols.clock import Clock
-from simfl.runfolder import LoadedRun
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.provenance.journal import Journal
+from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.scenario import Scenario
 from tests.small import SEMI_ASYNCHRONOUS, small
 from tests.test_resume import assert_same
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from simfl.execution import run
-from simfl.listing import shipped_scenarios
-from simfl.scenario import Scenario
+from simfl.cli.listing import shipped_scenarios
+from simfl.runs.execution import run
+from simfl.scenario.scenario import Scenario
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 

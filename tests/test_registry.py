@@ -14,13 +14,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 
-from simfl import registry
-from simfl.plugins import load_file
+from simfl.assembly import registry
+from simfl.scenario.plugins import load_file
 from simfl.scenario.sections import DataSection, Part
-from simfl.validation import validate
-from simfl.validation.keys import adapter, json_schema, parameters, plain
-from simfl.yaml_source import KeyPath, Source
-from simfl.yaml_source.error import ScenarioError
+from simfl.scenario.validation.keys import adapter, json_schema, parameters, plain
+from simfl.scenario.validation.validate import validate
+from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.scenario.yaml_source.source import KeyPath, Source
 
 
 def place(folder: Path | str = ".", *keys: str) -> KeyPath:
@@ -118,7 +118,7 @@ def test_the_data_sections_own_keys_are_known_beside_a_data_sets() -> None:
 
 def test_the_registry_alone_imports_no_torch() -> None:
     """Looking a scenario's frame over stays fast."""
-    code = "import sys, simfl.registry; sys.exit('torch' in sys.modules)"
+    code = "import sys, simfl.assembly.registry; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 
 import simfl
 from simfl.algorithms.base import ServerState
-from simfl.replay import ReplayDiffers
-from simfl.results import MemoryStore
-from simfl.run_files import FolderInUse
-from simfl.simulation import Options
+from simfl.assembly.simulation import Options
+from simfl.provenance.replay import ReplayDiffers
+from simfl.provenance.results import MemoryStore
+from simfl.runs.files import FolderInUse
 from tests.small import SEMI_ASYNCHRONOUS, largest_difference, small
 
 SCENARIOS = {
@@ -204,7 +204,7 @@ def test_a_killed_process_is_resumed(tmp_path, moment):
     )
     (tmp_path / "scenario.yaml").write_text(scenario.to_yaml())
     program = (
-        "import sys, simfl; from simfl.simulation import Options;"
+        "import sys, simfl; from simfl.assembly.simulation import Options;"
         "simfl.run(sys.argv[1], sys.argv[2], Options(snapshot_seconds=0.05), resume=True)"
     )
     command = [sys.executable, "-c", program, tmp_path / "scenario.yaml", tmp_path / "killed"]

@@ -5,8 +5,8 @@ import torch
 from safetensors.torch import load_file
 
 import simfl
-from simfl.results import FolderStore, MemoryStore
-from simfl.simulation import Options
+from simfl.assembly.simulation import Options
+from simfl.provenance.results import FolderStore, MemoryStore
 from tests.small import SEMI_ASYNCHRONOUS, largest_difference, small
 
 PHONES = "population.groups=[{device: phone_mid_sd660, link: lte_2021, share: 1.0}]"

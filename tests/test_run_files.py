@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 import simfl
-from simfl.cli import app
-from simfl.files import RunFolderError
-from simfl.run_files import LOCK, FolderInUse, claimed
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.assembly.simulation import Options
+from simfl.cli.app import app
+from simfl.common.files import RunFolderError
+from simfl.runs.files import LOCK, FolderInUse, claimed
+from simfl.scenario.scenario import Scenario
 from tests.small import small
 from tests.test_resume import cut_off
 
@@ -159,14 +159,14 @@ def test_who_is_faster_between_two_looks_has_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that was begun and ended while another one was made ready is not mixed with it."""
-    folder, assemble = tmp_path / "run", simfl.execution.assemble
+    folder, assemble = tmp_path / "run", simfl.runs.execution.assemble
 
     def slow(*arguments: Any) -> Any:
         monkeypatch.undo()
         simfl.run(scenario(seed=1), folder)
         return assemble(*arguments)
 
-    monkeypatch.setattr(simfl.execution, "assemble", slow)
+    monkeypatch.setattr(simfl.runs.execution, "assemble", slow)
     with pytest.raises(FolderInUse, match="holds a run"):
         simfl.run(scenario(seed=2), folder)
     assert simfl.load_run(folder).scenario["seed"] == 1

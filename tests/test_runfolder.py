@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 import simfl
-from simfl.assembly import assemble
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.eventlog.kinds import KINDS, SCHEMA, UNITS
-from simfl.journal import Journal
 from simfl.protocols.run import Run
-from simfl.runfolder import LoadedRun, RunFolderError, load_run, write_manifest, write_table
-from simfl.simulation import Options
+from simfl.provenance.journal import Journal
+from simfl.runs.runfolder import LoadedRun, RunFolderError, load_run, write_manifest, write_table
 from tests.small import SEMI_ASYNCHRONOUS, small
 
 

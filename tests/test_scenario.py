@@ -11,9 +11,9 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from simfl import registry
-from simfl.scenario import Scenario
-from simfl.yaml_source.error import ScenarioError
+from simfl.assembly import registry
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
 
 GOOD: dict[str, Any] = {
     "data": {"name": "digits", "partition": {"name": "dirichlet", "alpha": 0.5}},

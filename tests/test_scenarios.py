@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import simfl
-from simfl import registry
-from simfl.assembly import assemble
+from simfl.assembly import registry
+from simfl.assembly.assemble import assemble
+from simfl.cli.listing import shipped_scenarios
 from simfl.learning.datasets.base import DataMissing
-from simfl.listing import shipped_scenarios
-from simfl.yaml_source.error import ScenarioError
+from simfl.scenario.yaml_source.error import ScenarioError
 
 SELF_CONTAINED = {"digits", "synthetic", "sizes", "images.py:FewDigits", "colored_digits"}
 """Data sets that need no files."""

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import simfl
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 from simfl.system.catalogue import shipped_folder
 from tests.small import SEMI_ASYNCHRONOUS, small
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.table import Table
 
-from simfl.printable import printable
-from simfl.terminal import Terminal
+from simfl.console.printable import printable
+from simfl.console.terminal import Terminal
 
 NAMES = {
     "\x1b]0;owned\x07\x1b[2J": r"\x1b]0;owned\x07\x1b[2J",

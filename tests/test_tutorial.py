@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from docs.site_pages import algorithms_page, home_page, papers
-from simfl import registry
-from simfl.cli import app
+from simfl.assembly import registry
+from simfl.cli.app import app
 from simfl.study.loaded import load_study
 
 ROOT = Path(__file__).parents[1]

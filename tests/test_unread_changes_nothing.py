@@ -10,8 +10,8 @@ import pytest
 
 import simfl
 from simfl import Scenario
-from simfl.assembly import outlined
-from simfl.unread import reason_of
+from simfl.assembly.assemble import outlined
+from simfl.assembly.unread import reason_of
 from tests.small import small
 
 OUTAGES = {"works": {"mean_s": 0.3}, "broken": {"mean_s": 0.2}}
@@ -197,8 +197,8 @@ def test_changing_an_unread_key_changes_nothing_and_a_read_one_the_log(
     """Every key of the list, in a composition, in runs that are made with whatever it holds."""
     changes, keys = BASES[name]
     base = small(**({"stop": {"versions": 4}} | changes))
-    monkeypatch.setattr("simfl.assembly.held", lambda *_: {})
-    monkeypatch.setattr("simfl.assembly.refuse_named", lambda *_: None)
+    monkeypatch.setattr("simfl.assembly.assemble.held", lambda *_: {})
+    monkeypatch.setattr("simfl.assembly.assemble.refuse_named", lambda *_: None)
     plain = log_of(base, tmp_path / "base")
 
     wrong = []

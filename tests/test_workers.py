@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import simfl
-from simfl.learning import parallel
-from simfl.simulation import Options
+from simfl.assembly.simulation import Options
+from simfl.learning.workers import parallel
 from tests.small import small
 
 MODEL = """

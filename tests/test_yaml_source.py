@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simfl.yaml_source import read_source
-from simfl.yaml_source.error import ScenarioError, show
-from simfl.yaml_source.text import LARGEST_INTEGER, dump, parse
+from simfl.scenario.yaml_source.error import ScenarioError, show
+from simfl.scenario.yaml_source.source import read_source
+from simfl.scenario.yaml_source.text import LARGEST_INTEGER, dump, parse
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import pandas as pd
 
 from paper.experiments import Trial
 from paper.tables import COLUMNS
-from simfl.execution import federation_of
+from simfl.assembly.simulation import Options
 from simfl.measures.core.blocking import against, ratio_sum
 from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.inequality import gini, jain_index
-from simfl.simulation import Options
+from simfl.runs.execution import federation_of
 from simfl.streams import Streams
 
 DRAWS = 200

@@ -13,8 +13,8 @@ from paper.claims import check_claims
 from paper.experiments import Paper
 from paper.study import Study
 from paper.tables import print_markdown
-from simfl.results import FolderStore
-from simfl.simulation import Options
+from simfl.assembly.simulation import Options
+from simfl.provenance.results import FolderStore
 
 
 def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from simfl.runfolder import LoadedRun, load_run
+from simfl.runs.runfolder import LoadedRun, load_run
 
 if TYPE_CHECKING:
     from paper.study import Study

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from paper.experiments import Experiment, Scale, Trial
-from simfl.execution import run
+from simfl.assembly.simulation import Options
 from simfl.learning.datasets.base import DataMissing
 from simfl.protocols.publication import Diverged
-from simfl.runfolder import MANIFEST, load_run
-from simfl.scenario import Scenario
-from simfl.simulation import Options
-from simfl.yaml_source.error import ScenarioError
+from simfl.runs.execution import run
+from simfl.runs.runfolder import MANIFEST, load_run
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
 
 ENDED = ("completed", "diverged")
 PROBE_VERSIONS = 2

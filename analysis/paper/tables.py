@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from paper.experiments import Trial
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 from simfl.study.targets import median_and_bound
 from simfl.study.words import in_words
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from stopwatch import A_ROUND, BATCH, CLASSES, CLIENTS, EPOCHS, HIDDEN, RATE, Job
 
 from simfl import Scenario, run
-from simfl.simulation import Options
+from simfl.assembly.simulation import Options
 
 
 def main() -> None:

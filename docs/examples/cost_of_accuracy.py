@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from simfl.measures.base import Measure
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
-from simfl.amounts import amounts, distinct_of, number, whole_amounts
-from simfl.contract import PartMisbehaves, at_work, is_users_own, misbehaves, name_of
+from simfl.common.amounts import amounts, distinct_of, number, whole_amounts
+from simfl.common.contract import PartMisbehaves, at_work, is_users_own, misbehaves, name_of
+from simfl.common.plain import to_json
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, Memory, Price, Prices, Recipe, Update
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
-from simfl.plain import to_json
 
 IntArray = NDArray[np.int64]
 

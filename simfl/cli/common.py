@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from simfl.plugins import users_code
-from simfl.printable import printable
+from simfl.console.printable import printable
+from simfl.scenario.plugins import users_code
 
 BAD_INPUT, DIVERGED, INTERRUPTED, FAILED = 2, 3, 130, 1
 

@@ -19,7 +19,7 @@ def _told_by(*folders: Path) -> Iterator[None]:
     Files are checked where they are read. What is left can be anything that a person or another
     program wrote into a manifest, a scenario or a log, and shows where it is used.
     """
-    from simfl.runfolder import RunFolderError
+    from simfl.runs.runfolder import RunFolderError
 
     wrong = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
     try:
@@ -51,7 +51,7 @@ def report(
             report_study(load_study(folder), path)
         else:
             from simfl.pictures.report.of_run import report_run
-            from simfl.runfolder import load_run
+            from simfl.runs.runfolder import load_run
 
             report_run(load_run(folder), path)
         say(f"report: {path}")
@@ -65,12 +65,12 @@ def trace(
 ) -> None:
     """Write a run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing."""
     from simfl.pictures.trace import save_trace
-    from simfl.runfolder import load_run
+    from simfl.runs.runfolder import load_run
 
     with exit_codes(), _told_by(folder):
         run, levels = load_run(folder), None
         if run.scenario["population"].get("batteries"):
-            from simfl.battery_levels import battery_levels
+            from simfl.runs.battery_levels import battery_levels
 
             levels = battery_levels(run)
         say(f"trace: {save_trace(run, out or folder / 'trace.json', levels)}")
@@ -84,7 +84,7 @@ def compare(
 ) -> None:
     """Print runs side by side: what differs in their scenarios, and in what came of it."""
     from simfl.console.comparison import print_comparison
-    from simfl.runfolder import load_run
+    from simfl.runs.runfolder import load_run
 
     with exit_codes(), _told_by(*folders):
         print_comparison([load_run(folder) for folder in folders], accuracy or ())
@@ -97,7 +97,7 @@ def export(
 ) -> None:
     """Send finished runs to MLflow: parameters, curves, final figures and the scenario."""
     from simfl.exports.mlflow import export_to_mlflow
-    from simfl.runfolder import load_run
+    from simfl.runs.runfolder import load_run
 
     with exit_codes():
         for folder in folders:

@@ -44,8 +44,8 @@ def study(
     if engine not in ("local", "ray"):
         raise typer.BadParameter(f"found {engine!r}, accepted: local or ray", param_hint="--engine")
     with exit_codes():
+        from simfl.cli.listing import shipped_scenarios
         from simfl.console.answers import print_answers
-        from simfl.listing import shipped_scenarios
         from simfl.pictures.study_overview import save_study_overview
         from simfl.study.session import StudySession
         from simfl.study.studyfile import Study

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 from rich.table import Table
 
+from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import first_order_indices, main_effects, not_computed, reached_by_all
@@ -27,7 +28,6 @@ from simfl.study.words import (
     reached_columns,
     with_interval,
 )
-from simfl.terminal import Terminal
 
 MOST_ROWS = 40
 """Settings in a printed table; the Parquet file has all."""

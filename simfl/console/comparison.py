@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.table import Table
 
-from simfl.runfolder import LoadedRun
+from simfl.console.terminal import Terminal
+from simfl.runs.runfolder import LoadedRun
 from simfl.study.rows import row
 from simfl.study.studyfile import Questions, level
 from simfl.study.words import of_run
-from simfl.terminal import Terminal
 
 NOT_COMPARED = ("name",)
 """Keys of a scenario that change nothing."""

@@ -8,7 +8,7 @@ from typing import Self
 from rich.console import RenderableType
 from rich.live import Live
 
-from simfl.terminal import Terminal
+from simfl.console.terminal import Terminal
 
 
 class LiveDisplay(ABC):

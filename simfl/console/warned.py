@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from rich.padding import Padding
 from rich.text import Text
 
-from simfl.notices import Notice
-from simfl.printable import printable
-from simfl.terminal import Terminal
+from simfl.common.notices import Notice
+from simfl.console.printable import printable
+from simfl.console.terminal import Terminal
 
 
 def print_warnings(console: Terminal, notices: Iterable[Notice]) -> None:

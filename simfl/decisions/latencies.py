@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.contract import at_work, misbehaves
+from simfl.common.contract import at_work, misbehaves
 from simfl.decisions.base import Estimator
 from simfl.decisions.views import FloatArray, IntArray
 

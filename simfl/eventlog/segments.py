@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from simfl.common.files import RunFolderError, replacing
 from simfl.eventlog.kinds import SCHEMA
-from simfl.files import RunFolderError, replacing
 
 ROW_GROUP_ROWS = 100_000
 SEGMENTS = "events"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from simfl.exports import ExportFailed, MissingTool
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 LONGEST_VALUE = 500
 """Characters of a parameter that every MLflow store accepts."""

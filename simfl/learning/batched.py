@@ -12,13 +12,13 @@ from typing import Any
 
 from simfl.learning.allocation import keep_freed_memory
 from simfl.learning.cohort import AutogradCohort, Cohort, DenseCohort
-from simfl.learning.dense import DenseChain
 from simfl.learning.job import Update
+from simfl.learning.kernels.dense import DenseChain
+from simfl.learning.kernels.stacked import StackedForward
+from simfl.learning.kernels.stacked_batches import StackedBatches
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.network import Network
 from simfl.learning.sequential import train_one
-from simfl.learning.stacked import StackedForward
-from simfl.learning.stacked_batches import StackedBatches
 from simfl.learning.task import Task
 from simfl.learning.trainer import Trainer
 

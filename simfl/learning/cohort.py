@@ -14,16 +14,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from simfl.learning.dense import DenseChain, collect, descend, output_slopes
 from simfl.learning.job import Update
+from simfl.learning.kernels.dense import DenseChain, collect, descend, output_slopes
+from simfl.learning.kernels.stacked import StackedForward
+from simfl.learning.kernels.stacked_batches import StackedBatches
+from simfl.learning.kernels.stacked_product import aligned
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.optimizer import StackedOptimizer
 from simfl.learning.parameters import Parameters, per_job_view, stack, unstack
 from simfl.learning.sequential import brings_buffers, one_loss_per_job
-from simfl.learning.stacked import StackedForward
-from simfl.learning.stacked_batches import StackedBatches
-from simfl.learning.stacked_product import aligned
 from simfl.learning.trainer import Loss
 
 

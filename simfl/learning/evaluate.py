@@ -14,9 +14,9 @@ from torch import Tensor
 
 from simfl.learning.ablation import ablation_losses
 from simfl.learning.datasets.base import Examples
+from simfl.learning.kernels.stacked_product import by_numpy
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters, stack
-from simfl.learning.stacked_product import by_numpy
 
 ROWS_PER_PASS = 1024
 """Examples in one forward pass of an evaluation: bounds memory, and fixes the bits."""

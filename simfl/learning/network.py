@@ -16,11 +16,11 @@ from torch import Tensor, fx, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from simfl.contract import at_work
+from simfl.common.contract import at_work
 from simfl.learning.flops import forward_flops
+from simfl.learning.kernels.stacked import NotStackable, StackedForward
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters, size_bytes
-from simfl.learning.stacked import NotStackable, StackedForward
 from simfl.learning.units import HiddenUnits
 
 KernelFamily = Literal["stacked", "one_by_one", "loop"]

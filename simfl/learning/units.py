@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from simfl.learning.kernels.stacked import CURVED_MODULES, PLAIN_MODULES
 from simfl.learning.parameters import Parameters
-from simfl.learning.stacked import CURVED_MODULES, PLAIN_MODULES
 
 Layout = list[tuple[int, int, tuple[str, ...], str, int]]
 """Per hidden layer: its first unit's number, how many it has, the tensors with one row per unit,

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from simfl.learning.federation import Federation
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 
 class Measure(ABC):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import rel_entr
 
 from simfl.measures.base import Measure
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.measures.base import Measure
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 FloatArray = NDArray[np.float64]
 

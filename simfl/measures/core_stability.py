@@ -21,7 +21,7 @@ from simfl.measures.core.search import (
     pareto_optimal,
     proportional,
 )
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 
 @dataclass(frozen=True)

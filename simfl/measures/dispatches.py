@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 ROUND_0 = 0
 """In which all edge servers are dispatched, without a decision."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import columns, data_shares, decisions, owed_shares
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 FloatArray = NDArray[np.float64]
 

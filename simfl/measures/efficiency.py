@@ -32,7 +32,7 @@ from scipy.optimize import linprog
 
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import ROUND_0, columns, decisions, dispatches, owed_shares
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 FloatArray = NDArray[np.float64]
 GIGA = 1.0e9

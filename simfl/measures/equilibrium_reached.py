@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simfl.measures.base import Measure
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 REASON = "equilibrium"
 

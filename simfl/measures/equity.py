@@ -9,7 +9,7 @@ import numpy as np
 
 from simfl.measures.base import Measure
 from simfl.measures.inequality import entropy, equity_ratio, gini, jain_index
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 
 @dataclass(frozen=True)

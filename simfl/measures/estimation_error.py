@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from simfl.measures.base import Measure
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 COLUMNS = ["time_s", "round", "edge", "estimated_s", "realised_s", "error_s", "relative_error"]
 DISPATCH = ("download", "compute", "upload", "edge_aggregate")

@@ -16,7 +16,7 @@ from scipy import stats
 
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import decisions, dispatches
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 FloatArray = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
 from simfl.learning.responses import class_probabilities
 from simfl.measures.base import ModelMeasure
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

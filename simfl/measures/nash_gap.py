@@ -11,7 +11,7 @@ from simfl.learning.federation import Federation
 from simfl.learning.players import players_of
 from simfl.learning.responses import Response
 from simfl.measures.base import ModelMeasure
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 
 @dataclass(frozen=True)

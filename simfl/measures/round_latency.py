@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import ROUND_0, dispatches
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 FloatArray = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from simfl.measures.base import Measure
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 IntArray = NDArray[np.int64]
 

@@ -20,7 +20,7 @@ from scipy import stats
 
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import columns, data_shares, decisions, owed_shares
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from simfl.files import replacing
-from simfl.printable import printable
-from simfl.runfolder import LoadedRun
+from simfl.common.files import replacing
+from simfl.console.printable import printable
+from simfl.runs.runfolder import LoadedRun
 
 # Okabe and Ito's palette, safe for colour-blind readers.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")

@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simfl.files import replacing
+from simfl.common.files import replacing
+from simfl.console.printable import printable
 from simfl.pictures.overview import COLOURS, STYLE
-from simfl.printable import printable
 from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names

@@ -15,8 +15,8 @@ from typing import Any, TextIO
 
 import pandas as pd
 
-from simfl.files import replacing
-from simfl.runfolder import LoadedRun, RunFolderError
+from simfl.common.files import replacing
+from simfl.runs.runfolder import LoadedRun, RunFolderError
 
 Event = dict[str, Any]
 

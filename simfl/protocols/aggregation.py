@@ -12,8 +12,8 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from simfl.amounts import one_or_each
-from simfl.contract import PartMisbehaves, at_work, name_of
+from simfl.common.amounts import one_or_each
+from simfl.common.contract import PartMisbehaves, at_work, name_of
 from simfl.decisions.base import Staleness
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.reports import algorithm_report

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.amounts import distinct_of
-from simfl.contract import PartMisbehaves, name_of, short
+from simfl.common.amounts import distinct_of
+from simfl.common.contract import PartMisbehaves, name_of, short
 
 IntArray = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from typing import Any
 import simpy
 from simpy.events import EventPriority
 
-from simfl.limits import LATEST_S
+from simfl.common.limits import LATEST_S
 
 Process = Generator[simpy.Event, Any, Any]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from simfl.algorithms.base import ClientFacts
-from simfl.journal import Journal
+from simfl.provenance.journal import Journal
 
 
 class Contributions:

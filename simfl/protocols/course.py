@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.accounts import Messages
+from simfl.eventlog.accounts import Messages
 from simfl.system.presence import Outcome
 from simfl.system.turn_plan import TurnPlan
 

@@ -15,9 +15,9 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from simfl.eventlog import EventLog
-from simfl.eventrows import join_rows
-from simfl.limits import LATEST_S
+from simfl.common.limits import LATEST_S
+from simfl.eventlog.log import EventLog
+from simfl.eventlog.rows import join_rows
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.course import Course
 from simfl.protocols.drains import Drains

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.plain import to_json
+from simfl.common.plain import to_json
 
 
 def as_json(detail: Mapping[str, Any]) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.common.notices import Notice, notice
 from simfl.decisions.feasibility import attainable_share
-from simfl.notices import Notice, notice
 from simfl.protocols.details import known
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly

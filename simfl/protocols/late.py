@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.eventlog import EventLog
 from simfl.eventlog.kinds import KIND_INDEX
-from simfl.eventrows import make_rows
+from simfl.eventlog.log import EventLog
+from simfl.eventlog.rows import make_rows
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.details import as_json
 from simfl.protocols.observations import Observations, Reports

@@ -8,8 +8,8 @@ from typing import Any
 
 import simpy
 
-from simfl.eventlog import EventLog
-from simfl.eventrows import CUT_DETAIL
+from simfl.eventlog.log import EventLog
+from simfl.eventlog.rows import CUT_DETAIL
 from simfl.protocols.clock import Clock
 from simfl.protocols.crossing import Bearer, Crossing
 from simfl.protocols.messages import book_message, unmet_mark

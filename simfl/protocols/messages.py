@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.eventlog import EventLog
 from simfl.eventlog.kinds import KIND_INDEX, Actors
-from simfl.eventrows import Columns, join_rows, make_rows
+from simfl.eventlog.log import EventLog
+from simfl.eventlog.rows import Columns, join_rows, make_rows
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.cost import WireTransfer
 

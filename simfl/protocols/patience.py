@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.limits import SHORTEST_S
+from simfl.common.limits import SHORTEST_S
 
 FloatArray = NDArray[np.float64]
 

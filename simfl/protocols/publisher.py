@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.eventlog import EventLog
+from simfl.eventlog.log import EventLog
 from simfl.protocols.clock import Clock
 from simfl.protocols.departures import Departures
 from simfl.protocols.evaluations import evaluation_of, served_at_clients

@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from simfl.contract import at_work
+from simfl.common.contract import at_work
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.protocols.choice import numbers_among

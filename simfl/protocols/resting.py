@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simfl.eventlog import EventLog
 from simfl.eventlog.kinds import KIND_INDEX
-from simfl.eventrows import Columns, make_rows
+from simfl.eventlog.log import EventLog
+from simfl.eventlog.rows import Columns, make_rows
 from simfl.protocols.clock import Clock
 from simfl.system.charge import Charge
 from simfl.system.link_columns import LinkColumns

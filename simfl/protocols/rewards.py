@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from simfl.algorithms.base import Algorithm
-from simfl.journal import make_key
 from simfl.learning.job import Brief, LocalJob, Memory, Price, Recipe
 from simfl.learning.trainer import Future
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.values import Values
+from simfl.provenance.journal import make_key
 from simfl.streams import Streams
 
 NO_PRICE = Price(down_bytes=0, up_bytes=0)

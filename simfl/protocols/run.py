@@ -13,10 +13,10 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from simfl.accounts import Accounts
-from simfl.eventlog import EventLog
+from simfl.common.notices import Notice
+from simfl.eventlog.accounts import Accounts
 from simfl.eventlog.kinds import Actors
-from simfl.notices import Notice
+from simfl.eventlog.log import EventLog
 from simfl.protocols.aggregation import Aggregation
 from simfl.protocols.clock import Clock
 from simfl.protocols.deciders import Deciders

@@ -7,10 +7,10 @@ import json
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.amounts import number
-from simfl.contract import PartMisbehaves, at_work, name_of
+from simfl.common.amounts import number
+from simfl.common.contract import PartMisbehaves, at_work, name_of
+from simfl.common.plain import to_json
 from simfl.decisions.base import Scheduling
-from simfl.plain import to_json
 from simfl.protocols.clock import Clock
 from simfl.protocols.details import known
 from simfl.protocols.observations import Observations

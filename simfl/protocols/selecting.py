@@ -9,9 +9,9 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from simfl.contract import at_work
+from simfl.common.contract import at_work
+from simfl.common.notices import Notice, notice
 from simfl.decisions.base import QueryingSelection, Selection
-from simfl.notices import Notice, notice
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.departures import Departures

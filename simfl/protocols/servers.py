@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 
 from simfl.algorithms.base import Work
-from simfl.eventlog import EventLog
+from simfl.eventlog.log import EventLog
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.details import as_json
 from simfl.protocols.media import Media

@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from simfl.eventlog import EventLog
+from simfl.eventlog.log import EventLog
 from simfl.protocols.attendance import EMPTY, UNAVAILABLE, Attendance
 from simfl.protocols.clock import Clock
 from simfl.protocols.drains import Drains

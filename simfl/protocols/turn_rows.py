@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.eventlog.kinds import KIND_INDEX
-from simfl.eventrows import Columns, make_rows, take_rows
+from simfl.eventlog.rows import Columns, make_rows, take_rows
 from simfl.protocols.details import as_json
 from simfl.system.presence import Mishap
 from simfl.system.turn_plan import TurnPlan

@@ -10,10 +10,10 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from simfl.amounts import one_or_each
-from simfl.contract import at_work
+from simfl.common.amounts import one_or_each
+from simfl.common.contract import at_work
 from simfl.decisions.base import Allocation
-from simfl.eventlog import EventLog
+from simfl.eventlog.log import EventLog
 from simfl.protocols.clock import Clock
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.departures import Departures, Orders

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from simfl.algorithms.asked import Asked
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Work
-from simfl.journal import Journal, Snapshot, make_key
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import LocalJob, Price, Prices, Update
 from simfl.learning.network import Network
@@ -29,6 +28,7 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.publication import Diverged
 from simfl.protocols.server_work import aggregation_work
 from simfl.protocols.state_ref import StateRef, StateStore
+from simfl.provenance.journal import Journal, Snapshot, make_key
 from simfl.streams import Streams
 from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
 

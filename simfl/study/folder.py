@@ -15,14 +15,14 @@ from uuid import uuid4
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from simfl.run_files import FolderInUse
-from simfl.runfolder import MANIFEST, RunFolderError, load_run
+from simfl.runs.files import FolderInUse
+from simfl.runs.runfolder import MANIFEST, RunFolderError, load_run
+from simfl.scenario.yaml_source.text import dump
 from simfl.study.figures import FIGURES
 from simfl.study.loaded import STUDY, TABLE
 from simfl.study.plan import Point
 from simfl.study.rows import ENDED, row
 from simfl.study.studyfile import Study, as_text
-from simfl.yaml_source.text import dump
 
 
 class StudyFolder:

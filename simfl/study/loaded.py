@@ -10,12 +10,12 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from pydantic import TypeAdapter
 
-from simfl.runfolder import RunFolderError
+from simfl.runs.runfolder import RunFolderError
+from simfl.scenario.validation.validate import validate
+from simfl.scenario.yaml_source.source import KeyPath, read_source
 from simfl.study.figures import FIGURES
 from simfl.study.means import factor_names
 from simfl.study.studyfile import Questions, Study
-from simfl.validation import validate
-from simfl.yaml_source import KeyPath, read_source
 
 STUDY, TABLE = "study.yaml", "runs.parquet"
 REMEDY = "run `simfl study ... --collect`"

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from simfl.assembly import outlined
-from simfl.scenario import Keys, Scenario
+from simfl.assembly.assemble import outlined
+from simfl.assembly.unread import reason_of
+from simfl.scenario.scenario import Keys, Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.design import settings
 from simfl.study.studyfile import Study, short_names
-from simfl.unread import reason_of
-from simfl.yaml_source.error import ScenarioError
 
 DIGITS = 16
 """Of a run's digest in the name of its folder: 64 bits, ample for any study."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 from simfl.study.warned import SEPARATOR, kinds_of
 
 ENDED = ("completed", "diverged")

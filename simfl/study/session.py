@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from simfl.assembly import assemble
-from simfl.simulation import Options
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.study.folder import StudyFolder
 from simfl.study.loaded import LoadedStudy, load_study
 from simfl.study.local import Watch, run_locally

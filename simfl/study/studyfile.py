@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, model_validator
 
-from simfl.scenario import Scenario
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.suggestion import nearest
+from simfl.scenario.validation.validate import validate
+from simfl.scenario.yaml_source.error import show
+from simfl.scenario.yaml_source.source import KeyPath, Source, read_source
 from simfl.study.figures import FIGURES
 from simfl.study.targets import TARGETS, column_name
-from simfl.suggestion import nearest
-from simfl.validation import validate
-from simfl.yaml_source import KeyPath, Source, read_source
-from simfl.yaml_source.error import show
 
 VARIANT = "variant"
 """The factor whose levels are the names under `points.variants`."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from simfl.notices import ADVICE
-from simfl.runfolder import LoadedRun
+from simfl.common.notices import ADVICE
+from simfl.runs.runfolder import LoadedRun
 
 SEPARATOR = ", "
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from simfl.execution import run
+from simfl.assembly.simulation import Options
 from simfl.protocols.publication import Diverged, Progress
-from simfl.results import FolderStore
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.provenance.results import FolderStore
+from simfl.runs.execution import run
+from simfl.scenario.scenario import Scenario
 from simfl.study.folder import StudyFolder
 
 Report = Callable[[Progress], None]

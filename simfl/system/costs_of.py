@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.amounts import amounts
-from simfl.contract import at_work, is_users_own, misbehaves
+from simfl.common.amounts import amounts
+from simfl.common.contract import at_work, is_users_own, misbehaves
 from simfl.system.cost import ComputeCost, FloatArray, TransferCost
 from simfl.system.cpu import Processor
 from simfl.system.link import Link

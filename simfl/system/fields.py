@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from simfl.limits import refusal
+from simfl.common.limits import refusal
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simfl.limits import MOST_S
+from simfl.common.limits import MOST_S
 from simfl.system.cost import IntArray
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.contract import misbehaves
+from simfl.common.contract import misbehaves
 from simfl.system.device import Device, Server
 from simfl.system.link import Link
 from simfl.system.world import World

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 
 import simfl
 from simfl.algorithms.corefed import CoreFed, UtilityNotPositive
-from simfl.simulation import Options
-from simfl.yaml_source.error import ScenarioError
+from simfl.assembly.simulation import Options
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.algorithms.made import aggregated, state_at, update_of
 from tests.small import final_weights, largest_difference, simulated, small
 from tests.test_resume import assert_same, cut_off

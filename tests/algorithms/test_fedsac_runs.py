@@ -10,17 +10,17 @@ import torch
 
 import simfl
 from simfl.algorithms.fedsac import UNITS, FedSac
-from simfl.assembly import assemble
-from simfl.execution import find_contributions, run
-from simfl.journal import Journal
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.sequential import SequentialTrainer
 from simfl.protocols.values import Values
-from simfl.results import MemoryStore
-from simfl.scenario import Scenario
-from simfl.simulation import Options
-from simfl.yaml_source.error import ScenarioError
+from simfl.provenance.journal import Journal
+from simfl.provenance.results import MemoryStore
+from simfl.runs.execution import find_contributions, run
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.learning.training import assert_close, assert_same_bits
 from tests.small import final_weights, largest_difference, simulated, small
 

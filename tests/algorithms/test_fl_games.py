@@ -19,7 +19,7 @@ from simfl.learning.models.mlp import Mlp
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.sequential import SequentialTrainer
-from simfl.yaml_source.error import ScenarioError
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.algorithms.games import Game, clouds
 from tests.small import final_weights, largest_difference, simulated, small
 

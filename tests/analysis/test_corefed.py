@@ -12,8 +12,8 @@ import pytest
 import simfl
 from paper.claims import metric, read_claims
 from simfl.learning.datasets.base import DataMissing
-from simfl.scenario import Scenario
-from simfl.yaml_source.error import ScenarioError
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
 
 TABLES = [name for name in corefed.PAPER.exhibits if name.startswith("table")]
 

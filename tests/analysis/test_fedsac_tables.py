@@ -15,9 +15,9 @@ import yaml
 import simfl
 from paper import Study, main
 from paper.tables import COLUMNS
-from simfl.assembly import assemble
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
+from simfl.scenario.scenario import Scenario
 
 
 def study(scale: str, folder: Path) -> Study:

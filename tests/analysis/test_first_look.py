@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import simfl
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "analysis" / "first_look.py"

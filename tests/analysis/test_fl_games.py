@@ -14,8 +14,8 @@ import pytest
 from paper.claims import metric, read_claims
 from paper.experiments import Scale
 from paper.study import Study
-from simfl.runfolder import load_run
-from simfl.scenario import Scenario
+from simfl.runs.runfolder import load_run
+from simfl.scenario.scenario import Scenario
 
 # One exhibit of every kind in the quick tests; the others are the same functions on other data.
 KINDS = ("table1", "table2", "fig2", "fig3", "fig7", "fig17")

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-from tests.architecture.source import Import, Module, imports_of, report, room_of
+from tests.architecture.source import Import, Module, imports_of, report
 
 
 @dataclass(frozen=True)
 class Room:
-    """What a room may import: parts of simfl beside itself and `streams`, and libraries."""
+    """What a room may import: parts of simfl beside itself and what is at the bottom; libraries."""
 
     simfl: frozenset[str] = frozenset()
     libraries: frozenset[str] = frozenset()
@@ -27,103 +27,104 @@ def _room(simfl: str = "", libraries: str = "") -> Room:
     return Room(frozenset(simfl.split()), frozenset(libraries.split()))
 
 
-# What reads and checks a scenario's values: beside one another, below every room.
-_FRAME = "scenario accepted contract plugins suggestion validation yaml_source"
+# What every room may import.
+BOTTOM = frozenset({"common", "streams"})
 
 _BELOW_ASSEMBLY = (
-    "system learning decisions algorithms protocols measures pictures "
-    f"accounts amounts eventlog journal registry results runfolder {_FRAME}"
+    "system learning decisions algorithms protocols measures pictures eventlog scenario"
+    " provenance.journal provenance.results assembly.registry runs.runfolder"
 )
 
-_READERS = _room(f"limits {_FRAME}", "pydantic pydantic_core typing_extensions yaml")
-
+# A dotted name is a room of its own within a folder: a module, or a folder, that may import less,
+# or more, than what lies beside it. A folder's other modules are the room of the folder's name.
 ROOMS = {
-    # What a run warns of: for who notices it, and for who reads it back.
-    "notices": _room(),
-    # How large numbers may be: for who reads them, and for whose clock must bear them.
-    "limits": _room(),
-    "system": _room("amounts contract limits", "simpy numpy"),
-    "learning": _room("contract", "torch torchvision numpy sklearn threadpoolctl"),
-    "decisions": _room("amounts contract", "numpy scipy sklearn"),
+    "common": _room("", "numpy"),
+    "streams": _room("", "numpy"),
+    "system": _room("", "simpy numpy"),
+    "learning": _room("", "torch torchvision numpy sklearn threadpoolctl"),
+    "decisions": _room("", "numpy scipy sklearn"),
     # What sparse messages weigh is a formula, the same one for codecs and for submodels.
-    "algorithms": _room(
-        "learning decisions system.codecs.sparse amounts contract plain", "torch numpy scipy"
-    ),
+    "algorithms": _room("learning decisions system.codecs.sparse", "torch numpy scipy"),
     "protocols": _room(
-        "limits system learning decisions algorithms.base algorithms.asked accounts eventlog"
-        " eventrows journal amounts contract notices plain",
+        "system learning decisions algorithms.base algorithms.asked eventlog provenance.journal",
         "simpy numpy",
     ),
-    # What was split off the log's own file may be used where the log may: its books (accounts) by
-    # whoever writes it, load_run (runfolder) by whoever reads it.
-    "measures": _room("eventlog runfolder learning", "numpy scipy pandas sklearn lime"),
+    "measures": _room("eventlog runs.runfolder learning", "numpy scipy pandas sklearn lime"),
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
-        "files measures eventlog runfolder printable study.loaded study.studyfile study.means "
-        "study.pareto study.comparisons study.effects study.figures study.warned study.words",
+        "measures eventlog runs.runfolder console.printable study.loaded study.studyfile"
+        " study.means study.pareto study.comparisons study.effects study.figures study.warned"
+        " study.words",
         "numpy pandas matplotlib plotly",
     ),
-    "files": _room(),
-    "accounts": _room("", "numpy"),
-    "eventrows": _room("", "numpy"),
-    "eventlog": _room("accounts eventrows files", "pyarrow pandas numpy"),
-    "journal": _room("files plain", "safetensors numpy"),
-    # Everyday numbers of parts: as the engine takes them, and as JSON.
-    "amounts": _room("contract", "numpy"),
-    "plain": _room(),
-    "streams": _room("", "numpy"),
-    **dict.fromkeys(_FRAME.split(), _READERS),
-    "registry": _room(_FRAME, "pydantic"),
-    "runfolder": _room("eventlog files notices plain replay yaml_source", "pyarrow pandas"),
-    "run_files": _room("eventlog files replay runfolder", "filelock"),
-    # Parts of assembly, each in its own file: the data as dealt, what learned values depend on,
-    # what must fit together.
-    "dealing": _room(f"learning {_FRAME}", "numpy torch"),
-    "lineage": _room(f"learning algorithms journal {_FRAME}", "torch"),
-    "checks": _room(
-        f"learning decisions algorithms protocols measures registry {_FRAME}", "numpy torch"
+    "eventlog": _room("eventlog.accounts eventlog.rows", "pyarrow pandas numpy"),
+    "eventlog.accounts": _room("", "numpy"),
+    "eventlog.rows": _room("", "numpy"),
+    # What reads and checks a scenario's values: below every room but the bottom.
+    "scenario": _room("", "pydantic pydantic_core typing_extensions yaml"),
+    # Of what lies in a run's folder beside its log, each file by itself.
+    "provenance": _room(),
+    "provenance.journal": _room("", "safetensors numpy"),
+    "provenance.replay": _room("eventlog", "pyarrow"),
+    "provenance.lineage": _room("learning algorithms provenance.journal scenario", "torch"),
+    "provenance.serialization": _room("algorithms.base learning provenance.journal", "torch numpy"),
+    "provenance.results": _room("provenance.serialization", "torch"),
+    "provenance.snapshots": _room("provenance.serialization provenance.journal protocols", "torch"),
+    # Parts of assembly, each in its own file: the names of parts, the data as dealt, what must fit
+    # together.
+    "assembly": _room(),
+    "assembly.registry": _room("scenario", "pydantic"),
+    "assembly.data_partitioning": _room("learning scenario", "numpy torch"),
+    "assembly.checks": _room(
+        "learning decisions algorithms protocols measures assembly.registry scenario",
+        "numpy torch",
     ),
-    "prelude": _room(f"algorithms.base measures {_FRAME}"),
-    "trials": _room(f"system learning decisions algorithms protocols {_FRAME}", "numpy"),
-    "unread": _room(f"system algorithms protocols registry {_FRAME}"),
-    "simulation": _room(f"{_BELOW_ASSEMBLY} dealing", "torch numpy"),
-    "assembly": _room(
-        f"{_BELOW_ASSEMBLY} plain simulation checks dealing lineage prelude trials unread",
-        "torch numpy simpy",
+    "assembly.standalone_baseline": _room("algorithms.base measures scenario"),
+    "assembly.trials": _room("system learning decisions algorithms protocols scenario", "numpy"),
+    "assembly.unread": _room("system algorithms protocols assembly.registry scenario"),
+    "assembly.simulation": _room(f"{_BELOW_ASSEMBLY} assembly.data_partitioning", "torch numpy"),
+    "assembly.assemble": _room(
+        f"{_BELOW_ASSEMBLY} assembly provenance.lineage", "torch numpy simpy"
     ),
-    "battery_levels": _room("assembly eventlog runfolder scenario system.battery", "numpy pandas"),
-    "replay": _room("eventlog", "pyarrow"),
-    "serialization": _room("algorithms.base learning journal", "torch numpy"),
-    "results": _room("files serialization", "torch"),
-    "snapshots": _room("files serialization journal notices protocols", "torch"),
-    "oddities": _room("system protocols measures notices simulation", "numpy"),
-    "outcome": _room(f"{_BELOW_ASSEMBLY} files plain simulation", "numpy pyarrow safetensors"),
-    "execution": _room(
-        f"{_BELOW_ASSEMBLY} assembly simulation files notices oddities outcome replay run_files"
-        " snapshots",
+    "runs": _room(),
+    "runs.runfolder": _room("eventlog provenance.replay scenario.yaml_source", "pyarrow pandas"),
+    "runs.files": _room("eventlog provenance.replay runs.runfolder", "filelock"),
+    "runs.battery_levels": _room(
+        "assembly.assemble eventlog runs.runfolder scenario system.battery", "numpy pandas"
+    ),
+    "runs.oddities": _room("system protocols measures assembly.simulation", "numpy"),
+    "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
+    "runs.execution": _room(
+        f"{_BELOW_ASSEMBLY} assembly.assemble assembly.simulation runs.oddities runs.outcome"
+        " runs.files provenance.replay provenance.snapshots",
         "torch numpy pandas pyarrow safetensors",
     ),
     "study": _room(
-        "execution assembly eventlog notices run_files runfolder measures simulation results"
-        f" registry unread protocols.publication {_FRAME}",
+        "runs.execution runs.files runs.runfolder assembly.assemble assembly.simulation"
+        " assembly.registry assembly.unread eventlog measures provenance.results"
+        " protocols.publication scenario",
         "pandas scipy ray numpy pydantic filelock",
     ),
-    "exports": _room("runfolder protocols.publication", "torch mlflow"),
-    # The command line in three files: commands, what a run shows, what there is to name.
-    "printable": _room(),
-    "terminal": _room("printable", "rich"),
+    "exports": _room("runs.runfolder protocols.publication", "torch mlflow"),
+    # What a run shows, and what everything is shown with.
     "console": _room(
-        "notices runfolder scenario study protocols.publication printable terminal", "rich pandas"
+        "runs.runfolder scenario study protocols.publication console.printable console.terminal",
+        "rich pandas",
     ),
-    "listing": _room(
-        "registry system.catalogue system.traces eventlog suggestion terminal", "rich"
-    ),
+    "console.printable": _room(),
+    "console.terminal": _room("console.printable", "rich"),
+    # The command line: commands, and what there is to name.
     "cli": _room(
-        f"{_BELOW_ASSEMBLY} assembly simulation execution battery_levels console listing study"
-        " exports printable __init__",
+        f"{_BELOW_ASSEMBLY} assembly.assemble assembly.simulation runs.execution"
+        " runs.battery_levels cli.listing console study exports __init__",
         "typer rich",
     ),
-    "__init__": _room("scenario execution runfolder"),
+    "cli.listing": _room(
+        "assembly.registry system.catalogue system.traces eventlog scenario.suggestion"
+        " console.terminal",
+        "rich",
+    ),
+    "__init__": _room("scenario runs.execution runs.runfolder"),
     "__main__": _room("cli"),
 }
 
@@ -134,46 +135,53 @@ LOADERS = (
 )
 
 # The registry finds parts wherever they are, once it is asked: only what runs at import counts.
-LAZY_IMPORTERS = frozenset({"registry"})
+LAZY_IMPORTERS = frozenset({"assembly.registry"})
 
 
 def layer_violations(modules: Iterable[Module]) -> list[str]:
     """Imports that the layer rule forbids: of other rooms, of libraries, and relative ones."""
     found = []
     for module in modules:
-        if module.room not in ROOMS:
+        name = _room_name(module.name)
+        if name is None:
             found.append(report(module, 1, f"{module.room} is no room of the house"))
             continue
         for one in imports_of(module):
-            message = _import_violation(module, one)
+            message = _import_violation(module, name, one)
             if message:
                 found.append(report(module, one.line, message))
     return found
 
 
-def _import_violation(module: Module, one: Import) -> str | None:
+def _room_name(dotted: str) -> str | None:
+    """The room, the innermost one, that a dotted name below simfl lies in; None: in none."""
+    inner = dotted.removeprefix("simfl.") if dotted != "simfl" else "__init__"
+    while inner and inner not in ROOMS:
+        inner = inner.rpartition(".")[0]
+    return inner or None
+
+
+def _import_violation(module: Module, name: str, one: Import) -> str | None:
     if one.relative:
         return "relative import"
     top = one.target.split(".")[0]
-    room = ROOMS[module.room]
+    room = ROOMS[name]
     if top != "simfl":
         libraries = room.libraries.union(
-            *(extra for name, where, extra in LOADERS if _matches(module, name, where))
+            *(extra for where, pattern, extra in LOADERS if _matches(module, where, pattern))
         )
         if top in sys.stdlib_module_names or top in libraries:
             return None
-        return f"{module.room} imports {top}"
-    if module.room in LAZY_IMPORTERS and one.in_function:
+        return f"{name} imports {top}"
+    if name in LAZY_IMPORTERS and one.in_function:
         return None
-    target = room_of(one.target)
-    if target not in ROOMS:
-        target = "__init__"
-    if target in {module.room, "streams"} and target != "__init__":
+    target = _room_name(one.target) or "__init__"
+    if target in {name, *BOTTOM} and target != "__init__":
         return None
     inner = one.target.removeprefix("simfl.") if target != "__init__" else "__init__"
     if any(inner == part or inner.startswith(f"{part}.") for part in room.simfl):
         return None
-    return f"{module.room} imports {one.target}"
+    return f"{name} imports {one.target}"
 
 
 def _matches(module: Module, room: str, where: re.Pattern[str]) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from typer.testing import CliRunner
 
-from simfl.cli import app
+from simfl.cli.app import app
 
 LIMIT_S = 60
 

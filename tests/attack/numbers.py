@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from simfl.yaml_source.text import parse
+from simfl.scenario.yaml_source.text import parse
 
 DEVICES = Path(__file__).parents[2] / "devices"
 Place = tuple[str | int, ...]

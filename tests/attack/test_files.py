@@ -28,12 +28,14 @@ import pytest
 import yaml
 from PIL import Image
 
-from simfl.dealing import deal
+from simfl.assembly.data_partitioning import deal
 from simfl.learning.datasets.base import Dataset
 from simfl.learning.datasets.image_folder import ImageFolder
 from simfl.learning.datasets.npz import Npz
 from simfl.learning.partitions.iid import Iid
-from simfl.scenario import Scenario
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.scenario.yaml_source.source import blame
 from simfl.streams import Streams
 from simfl.study.studyfile import Study
 from simfl.system.availability.trace import Trace
@@ -41,8 +43,6 @@ from simfl.system.catalogue import Catalogue, CatalogueError, shipped_folder
 from simfl.system.populations.traced import Traced
 from simfl.system.traces.convert import convert
 from simfl.system.traces.tables import TraceError, read_capacities, read_intervals
-from simfl.yaml_source import blame
-from simfl.yaml_source.error import ScenarioError
 from tests.small import SMALL, small
 
 TRIALS = 25

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import simfl
-from simfl.runfolder import MANIFEST, LoadedRun, load_run
+from simfl.runs.runfolder import MANIFEST, LoadedRun, load_run
 from tests.attack.victims import GATE, Victim
 from tests.small import SEMI_ASYNCHRONOUS, small
 from tests.test_resume import assert_same

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from simfl.cli import app
+from simfl.cli.app import app
 
 HEAD = """
 import sys

@@ -22,12 +22,12 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import simfl
-from simfl.cli import app
+from simfl.assembly.simulation import Options
+from simfl.cli.app import app
 from simfl.cli.common import exit_codes
-from simfl.execution import federation_of
-from simfl.runfolder import LoadedRun, load_run
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.runs.execution import federation_of
+from simfl.runs.runfolder import LoadedRun, load_run
+from simfl.scenario.scenario import Scenario
 from tests.attack.damages import contents, copied, damages_of, files_below
 from tests.small import SEMI_ASYNCHRONOUS, small
 

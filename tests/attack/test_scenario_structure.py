@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simfl.yaml_source.text import dump, parse
+from simfl.scenario.yaml_source.text import dump, parse
 from tests.attack.commands import ended
 
 SCENARIOS = sorted((Path(__file__).parents[2] / "scenarios").glob("*.yaml"))

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from simfl.yaml_source.text import dump
+from simfl.scenario.yaml_source.text import dump
 from tests.attack.commands import Ended, ended
 from tests.attack.numbers import EXTREME, WORK, hardware, places, put, scenario
 

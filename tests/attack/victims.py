@@ -15,8 +15,8 @@ import torch
 import typer
 
 import simfl
+from simfl.assembly.simulation import Options
 from simfl.cli.common import exit_codes
-from simfl.simulation import Options
 
 GATE = "go"
 """A file beside the run folder that a run with a gate waits for."""
@@ -32,7 +32,7 @@ class Victim:
     def __init__(self, scenario: Path, folder: Path, **options: Any) -> None:
         self.said = folder.with_name(f"said-{time.monotonic_ns()}.txt")
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([__name__, "simfl.execution"])
+        context.set_forkserver_preload([__name__, "simfl.runs.execution"])
         self.process: Any = context.Process(
             target=run, args=(scenario, folder, self.said), kwargs=options
         )

@@ -12,7 +12,7 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from simfl.cli import app
+from simfl.cli.app import app
 from simfl.cli.common import exit_codes
 from tests.small import SMALL
 

@@ -15,9 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 import simfl
-from simfl.cli import app
+from simfl.assembly.simulation import Options
+from simfl.cli.app import app
 from simfl.eventlog.kinds import SCHEMA
-from simfl.simulation import Options
 from tests.small import SEMI_ASYNCHRONOUS, small
 
 

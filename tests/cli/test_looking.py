@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import simfl
-from simfl.cli import app
+from simfl.cli.app import app
 from simfl.console.comparison import beside, differing_keys
 from tests.small import small
 

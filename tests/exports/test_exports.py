@@ -13,11 +13,11 @@ import yaml
 from typer.testing import CliRunner
 
 import simfl
-from simfl.cli import app
+from simfl.cli.app import app
 from simfl.exports import MissingTool
 from simfl.exports.mlflow import export_to_mlflow, parameters
 from simfl.exports.tensorboard import TensorBoardLog
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 from tests.small import SMALL, small
 
 

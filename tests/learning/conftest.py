@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from threadpoolctl import threadpool_limits
 
-from simfl.learning import stacked_product
+from simfl.learning.kernels import stacked_product
 
 
 @pytest.fixture(params=["torch", "numpy"])

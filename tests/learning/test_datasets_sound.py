@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from simfl.dealing import deal
+from simfl.assembly.data_partitioning import deal
 from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.datasets.sizes import Sizes
 from simfl.learning.datasets.sound import require_sound
 from simfl.learning.partitions.iid import Iid
+from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.streams import Streams
-from simfl.yaml_source.error import ScenarioError
 from tests.small import small
 
 

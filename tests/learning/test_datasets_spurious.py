@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from simfl.assembly import assemble
+from simfl.assembly.assemble import assemble
 from simfl.learning.datasets import colored_fashion_mnist, colored_mnist
 from simfl.learning.datasets.base import Data, Examples
 from simfl.learning.datasets.colored_digits import ColoredDigits
@@ -20,7 +20,7 @@ from simfl.learning.datasets.colored_mnist import ColoredMnist, grouped
 from simfl.learning.datasets.digits import Digits
 from simfl.learning.datasets.spurious import Spurious
 from simfl.learning.datasets.spurious_cifar10 import SpuriousCifar10
-from simfl.yaml_source.error import ScenarioError
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import final_weights, largest_difference, simulated, small
 
 ROOT = Path(os.environ.get("SIMFL_DATA", "."))

@@ -56,7 +56,7 @@ def test_a_run_loads_nothing_that_it_does_not_need() -> None:
     """A second each at the start of every run: a compiler, clustering."""
     code = """
 import sys
-from simfl.assembly import assemble
+from simfl.assembly.assemble import assemble
 from tests.small import small
 assemble(small(data={"name": "synthetic", "examples": 160, "partition": "iid"}))
 print([name for name in ("torch._dynamo", "sklearn", "scipy.optimize") if name in sys.modules])

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from simfl.learning.kernels.stacked import NotStackable, StackedForward
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
-from simfl.learning.stacked import NotStackable, StackedForward
 from tests.learning.training import IMAGE, MODELS, network
 
 

@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from simfl.learning import numpy_product, stacked_product
-from simfl.learning.numpy_product import numpy_product as by_numpy
-from simfl.learning.numpy_product import openblas
-from simfl.learning.stacked_product import product, subtract_product
+from simfl.learning.kernels import numpy_product, stacked_product
+from simfl.learning.kernels.numpy_product import numpy_product as by_numpy
+from simfl.learning.kernels.numpy_product import openblas
+from simfl.learning.kernels.stacked_product import product, subtract_product
 
 SIDES = st.integers(1, 40)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from simfl.learning.packing import pack, unpack, write
+from simfl.learning.workers.packing import pack, unpack, write
 
 
 def test_objects_come_back_and_shared_tensors_stay_one() -> None:

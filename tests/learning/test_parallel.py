@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from torch import Tensor, nn
 
-from simfl.learning import parallel
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.job import LocalTraining, Recipe
 from simfl.learning.minibatch import Minibatch, plain_loss
@@ -19,9 +18,10 @@ from simfl.learning.models.cnn import Cnn
 from simfl.learning.models.mlp import Mlp
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
-from simfl.learning.parallel import ParallelTrainer
 from simfl.learning.parameters import Parameters
-from simfl.learning.workers import WorkerDied
+from simfl.learning.workers import parallel
+from simfl.learning.workers.parallel import ParallelTrainer
+from simfl.learning.workers.pool import WorkerDied
 from tests.learning.training import IMAGE, SIZES, assert_same_bits, shards, submit
 
 RECIPE = Recipe(

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from simfl.learning import stacked_convolution
-from simfl.learning.stacked_convolution import Convolution, Form, convolution_form
-from simfl.learning.stacked_layers import Pass
+from simfl.learning.kernels import stacked_convolution
+from simfl.learning.kernels.stacked_convolution import Convolution, Form, convolution_form
+from simfl.learning.kernels.stacked_layers import Pass
 
 FORMS: tuple[Form, ...] = ("matrix", "alone", "windows", "groups")
 LAYERS: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {

@@ -11,7 +11,7 @@ from simfl.learning.batched import BatchedTrainer
 from simfl.learning.job import Brief, LocalJob, LocalTraining, Price, Recipe
 from simfl.learning.sequential import SequentialTrainer
 from simfl.learning.trainer import Future, Trainer
-from simfl.results import MemoryStore
+from simfl.provenance.results import MemoryStore
 from tests.learning.training import (
     Emptied,
     Start,

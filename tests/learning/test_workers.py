@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import torch
 
-from simfl.learning import workers
-from simfl.learning.channel import shared_memory
-from simfl.learning.workers import WorkerPool
+from simfl.learning.workers import pool as worker_pool
+from simfl.learning.workers.channel import shared_memory
+from simfl.learning.workers.pool import WorkerPool
 
 LONGEST_S = 60
 
@@ -84,7 +84,7 @@ def test_what_workers_share_is_copied_when_the_first_one_starts(
         rooms.append(size)
         return shared_memory(size)
 
-    monkeypatch.setattr(workers, "shared_memory", counted)
+    monkeypatch.setattr(worker_pool, "shared_memory", counted)
     pool = WorkerPool(1, shared_echo, [torch.arange(10_000)])
 
     assert not rooms
@@ -133,9 +133,8 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {root!r})
 from tests.learning.test_workers import echo, sleepy
-from simfl.learning import workers
-from simfl.learning.channel import shared_memory
-from simfl.learning.workers import WorkerPool
+from simfl.learning.workers.channel import shared_memory
+from simfl.learning.workers.pool import WorkerPool
 if __name__ == "__main__":
     pool = WorkerPool(2, sleepy, [])
     answers = pool.map([[0], [0], [60], [60]])

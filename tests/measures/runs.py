@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 
 import simfl
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
 from simfl.system.populations.paper import Paper

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfl.assembly import assemble
-from simfl.execution import simulate
-from simfl.journal import Journal
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.measures.convergence_bound import Bound, Constants, LogisticTask, convergence_bound
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.provenance.journal import Journal
+from simfl.runs.execution import simulate
+from simfl.scenario.scenario import Scenario
 
 DECAY, RATE, STEPS, EDGE_ROUNDS = 0.1, 0.1, 3, 2
 SCENARIO: dict[str, Any] = {

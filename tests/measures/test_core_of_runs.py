@@ -7,13 +7,13 @@ import pytest
 from scipy.optimize import minimize
 
 import simfl
-from simfl.execution import federation_of
 from simfl.learning.datasets.synthetic import Synthetic
 from simfl.measures.core.agents import Agents
 from simfl.measures.core_stability import CoreStability
-from simfl.runfolder import RunFolderError
+from simfl.runs.execution import federation_of
+from simfl.runs.runfolder import RunFolderError
+from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.streams import Streams
-from simfl.yaml_source.error import ScenarioError
 from tests.measures.core.tasks import nash_optimum
 from tests.small import small
 

@@ -13,8 +13,7 @@ import torch
 from torch import nn
 
 import simfl
-from simfl.assembly import assemble
-from simfl.execution import federation_of
+from simfl.assembly.assemble import assemble
 from simfl.learning.datasets.base import Examples
 from simfl.learning.federation import Federation
 from simfl.learning.network import Network
@@ -26,7 +25,8 @@ from simfl.measures.lime_masks import LimeMasks, share_on
 from simfl.measures.nash_gap import NashGap
 from simfl.measures.oscillation import Oscillation, oscillation
 from simfl.measures.spurious_reliance import SpuriousReliance
-from simfl.yaml_source.error import ScenarioError
+from simfl.runs.execution import federation_of
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import small
 
 

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import simfl
+from simfl.assembly.registry import names
 from simfl.measures.dispatches import dispatches
 from simfl.measures.edge_participation import EdgeParticipation, edge_participation
 from simfl.measures.efficiency import (
@@ -21,7 +22,6 @@ from simfl.measures.latency_calibration import LatencyCalibration, latency_calib
 from simfl.measures.round_latency import RoundLatency, coefficient_of_variation, round_latencies
 from simfl.measures.staleness_distribution import StalenessDistribution, staleness_distribution
 from simfl.measures.virtual_queues import virtual_queues
-from simfl.registry import names
 from tests.measures.runs import LATENCY_S, edited, fedcure, known_latencies
 from tests.small import small
 

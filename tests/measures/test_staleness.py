@@ -9,7 +9,7 @@ import pytest
 
 import simfl
 from simfl.measures.staleness_distribution import StalenessDistribution, staleness_distribution
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 from simfl.study.rows import row
 from tests.small import SEMI_ASYNCHRONOUS, small
 

@@ -8,7 +8,7 @@ import pytest
 
 import simfl
 from simfl.pictures.overview import draw_overview, save_overview
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 

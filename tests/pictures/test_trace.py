@@ -13,7 +13,7 @@ import pytest
 import simfl
 from simfl.pictures.report.of_run import what_ran
 from simfl.pictures.trace import CLOUD_PROCESS, SLICES, save_trace
-from simfl.runfolder import LoadedRun, RunFolderError
+from simfl.runs.runfolder import LoadedRun, RunFolderError
 from tests.small import SEMI_ASYNCHRONOUS, small
 
 

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 import simfl
-from simfl.battery_levels import battery_levels
-from simfl.cli import app
-from simfl.listing import shipped_scenarios
-from simfl.scenario import Scenario
+from simfl.cli.app import app
+from simfl.cli.listing import shipped_scenarios
+from simfl.runs.battery_levels import battery_levels
+from simfl.scenario.scenario import Scenario
 from tests.pictures.trace_rules import violations
 from tests.small import small
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from simfl.assembly import assemble
-from simfl.execution import simulate
-from simfl.journal import Journal
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.protocols.clock import Stalled
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.run import Run
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.provenance.journal import Journal
+from simfl.runs.execution import simulate
+from simfl.scenario.scenario import Scenario
 from tests.small import small
 
 TIMING = {"name": "none", "local": {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}}

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfl.assembly import assemble
-from simfl.execution import run
-from simfl.simulation import Options
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
+from simfl.runs.execution import run
 from tests.small import small
 
 MARKOV = {

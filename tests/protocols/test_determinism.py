@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import simpy
 
-from simfl.journal import Journal
 from simfl.protocols.clock import Clock
+from simfl.provenance.journal import Journal
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 
 FLOAT32 = {"dtype": "float32", "protocol": SEMI_ASYNCHRONOUS, "stop": {"versions": 5}}

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from simfl.cli import app
+from simfl.cli.app import app
 from simfl.protocols.clock import Clock, Stalled
+from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.system.availability.base import UnusableAvailability
-from simfl.yaml_source.error import ScenarioError
 from tests.small import SMALL, simulated, small
 
 LYING = f"{Path(__file__).parent / 'lying.py'}"

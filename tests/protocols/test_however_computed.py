@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import simfl
-from simfl import registry
-from simfl.scenario import Scenario
-from simfl.simulation import Options
+from simfl.assembly import registry
+from simfl.assembly.simulation import Options
+from simfl.scenario.scenario import Scenario
 from tests.small import final_weights, largest_difference, simulated, small
 
 SEMI_ASYNCHRONOUS = {"name": "semi_asynchronous", "edge_rounds": 2, "concurrency": 2}

@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from simfl.assembly import assemble
-from simfl.journal import Journal
+from simfl.assembly.assemble import assemble
 from simfl.protocols.clock import Clock
 from simfl.protocols.semi_asynchronous import SemiAsynchronous
+from simfl.provenance.journal import Journal
 from tests.protocols.test_determinism import ShuffledEnvironment, log_bytes
 from tests.small import simulated, small
 

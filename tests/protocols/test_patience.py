@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from simfl.algorithms.fedavg import FedAvg
-from simfl.assembly import assemble
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.protocols.patience import Patience
-from simfl.simulation import Options
-from simfl.yaml_source.error import ScenarioError
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import final_weights, largest_difference, simulated, small
 
 POLYNOMIAL = {"staleness": {"name": "polynomial", "exponent": 0.5}}

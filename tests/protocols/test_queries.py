@@ -6,11 +6,11 @@ import pytest
 
 import simfl
 from simfl.decisions.selection.power_of_choice import PowerOfChoice
-from simfl.journal import Journal
 from simfl.learning.evaluate import mean_loss
 from simfl.protocols.clock import Clock
 from simfl.protocols.run import Run
-from simfl.yaml_source.error import ScenarioError
+from simfl.provenance.journal import Journal
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.protocols.test_determinism import ShuffledEnvironment, log_bytes
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 

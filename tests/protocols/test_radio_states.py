@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import simfl
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 from tests.protocols.test_hand_timeline import PROFILES, SCENARIO
 
 SLEEPY = """

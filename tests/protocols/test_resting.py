@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simfl.accounts import Accounts
-from simfl.eventlog import EventLog
+from simfl.eventlog.accounts import Accounts
 from simfl.eventlog.kinds import KIND_INDEX, KINDS, STATES, Actors
+from simfl.eventlog.log import EventLog
 from simfl.protocols.clock import Clock
 from simfl.protocols.resting import Resting
 from simfl.system.battery import Batteries

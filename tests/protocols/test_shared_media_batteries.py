@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 import simfl
-from simfl.battery_levels import battery_levels
-from simfl.runfolder import LoadedRun
+from simfl.runs.battery_levels import battery_levels
+from simfl.runs.runfolder import LoadedRun
 from tests.protocols.test_hand_timeline import PROFILES, SCENARIO
 
 IDLE_W, RADIO_W, CPU_W = 1.0, 4.0, 0.6

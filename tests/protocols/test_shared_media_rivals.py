@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 import simfl
-from simfl.assembly import outlined
-from simfl.scenario import Scenario
-from simfl.yaml_source.error import ScenarioError
+from simfl.assembly.assemble import outlined
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.protocols.test_hand_timeline import PROFILES, SCENARIO
 from tests.small import small
 

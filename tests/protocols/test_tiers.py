@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import simfl
-from simfl.assembly import assemble
-from simfl.journal import Journal
+from simfl.assembly.assemble import assemble
+from simfl.provenance.journal import Journal
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, simulated, small
 
 PLUGINS = '''

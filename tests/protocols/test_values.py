@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from simfl.algorithms.base import ServerState
-from simfl.assembly import assemble
-from simfl.journal import Journal
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.learning.trainer import Future
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.state_ref import StateRef
-from simfl.simulation import Options
+from simfl.provenance.journal import Journal
 from tests.learning.training import Emptied
 from tests.protocols.test_moments import TWINS
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small

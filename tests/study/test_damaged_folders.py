@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from simfl.cli import app
-from simfl.execution import FolderInUse
+from simfl.cli.app import app
+from simfl.runs.execution import FolderInUse
 from simfl.study.loaded import load_study
 from tests.study.studies import run_here, session, write_study
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from simfl.cli import app
+from simfl.cli.app import app
 from simfl.study.loaded import load_study
 from simfl.study.on_ray import pack, unpack, work_somewhere
 from tests.study.studies import run_here, session, write_study

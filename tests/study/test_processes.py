@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from simfl.cli import app
+from simfl.cli.app import app
 from simfl.study.loaded import load_study
 from simfl.study.local import run_locally
 from tests.study.studies import run_here, session, write_study

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import simfl
-from simfl.run_files import FolderInUse
-from simfl.runfolder import RunFolderError
+from simfl.runs.files import FolderInUse
+from simfl.runs.runfolder import RunFolderError
 from simfl.study.loaded import load_study
 from simfl.study.session import BadShard
 from tests.study.studies import run_here, session

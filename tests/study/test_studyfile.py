@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.figures import FIGURES
 from simfl.study.plan import points
 from simfl.study.studyfile import Study, level
-from simfl.yaml_source.error import ScenarioError
 from tests.study.studies import write_study
 
 HEAD = "scenario: base.yaml\n"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import simfl
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 from tests.small import SEMI_ASYNCHRONOUS, small
 
 PHONES = [{"device": "phone_high_sd865", "link": "cell_umi", "count": 8}]

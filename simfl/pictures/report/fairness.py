@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from simfl.pictures.report.page import Page
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 
 def fairness(page: Page, run: LoadedRun) -> None:

@@ -14,7 +14,7 @@ from simfl.pictures.report import charts
 from simfl.pictures.report.fairness import fairness
 from simfl.pictures.report.page import Page, shown
 from simfl.pictures.report.timeline import timeline
-from simfl.runfolder import LoadedRun, RunFolderError
+from simfl.runs.runfolder import LoadedRun, RunFolderError
 
 MISHAPS = {
     "crash": "crashes",

@@ -7,7 +7,7 @@ from typing import Any
 
 from simfl.pictures.report import charts
 from simfl.pictures.report.page import Page
-from simfl.runfolder import RunFolderError
+from simfl.runs.runfolder import RunFolderError
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import first_order_indices, main_effects, not_computed
 from simfl.study.figures import with_unit

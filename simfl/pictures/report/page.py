@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.files import replacing
+from simfl.common.files import replacing
 from simfl.pictures.overview import COLOURS
 
 FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"

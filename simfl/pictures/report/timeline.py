@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simfl.pictures.report import charts
 from simfl.pictures.report.page import Page
-from simfl.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun
 
 MOST_SLICES, MOST_ACTORS = 4000, 40
 """What the timeline shows; the run folder, and `simfl trace`, have all."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.limits import SHORTEST_S
+from simfl.common.limits import SHORTEST_S
 from simfl.streams import FloatArray, Streams
 from simfl.system.availability.base import Availability, IntArray
 from simfl.system.topology import evenly_spread

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.limits import SHORTEST_S
+from simfl.common.limits import SHORTEST_S
 from simfl.streams import FloatArray
 
 _TOLERANCE_S = 1e-6

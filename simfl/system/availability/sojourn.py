@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.limits import SHORTEST_S
+from simfl.common.limits import SHORTEST_S
 from simfl.streams import FloatArray, Streams
 
 

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.amounts import whole_amounts
-from simfl.contract import at_work, is_users_own, misbehaves
+from simfl.common.amounts import whole_amounts
+from simfl.common.contract import at_work, is_users_own, misbehaves
 from simfl.system.cost import IntArray
 
 RAW_BYTES_PER_VALUE = 4

@@ -16,8 +16,8 @@ import numpy as np
 import simpy
 from simpy.events import EventPriority
 
-from simfl.amounts import amounts
-from simfl.contract import at_work, is_users_own, misbehaves
+from simfl.common.amounts import amounts
+from simfl.common.contract import at_work, is_users_own, misbehaves
 from simfl.system.cost import FloatArray, IntArray
 from simfl.system.sharing.base import Carried, Flows, Sender, Sharing
 

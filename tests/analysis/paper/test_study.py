@@ -84,7 +84,7 @@ def test_a_trial_that_was_cut_off_goes_on(scenario: Path, tmp_path: Path, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("simfl.outcome._final_scores", interrupt)
+        patched.setattr("simfl.runs.outcome._final_scores", interrupt)
         with pytest.raises(KeyboardInterrupt):
             study(tmp_path / "out", 1).run([Experiment("digits", "fedavg", scenario)])
     (folder,) = (tmp_path / "out" / "runs").iterdir()

@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import simfl
-from simfl.cli import app
+from simfl.cli.app import app
 from simfl.pictures.report import page
 from simfl.pictures.report.of_run import report_run
 from simfl.pictures.report.of_study import report_study
-from simfl.runfolder import LoadedRun, RunFolderError
+from simfl.runs.runfolder import LoadedRun, RunFolderError
 from simfl.study.loaded import LoadedStudy
 from tests.pictures.report.pages import Parsed
 from tests.small import SEMI_ASYNCHRONOUS, small

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfl.scenario import Scenario
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.streams import Streams
 from simfl.system.availability.trace import Trace
 from simfl.system.traces.tables import make_intervals
-from simfl.yaml_source.error import ScenarioError
 from tests.small import SMALL
 
 NOBODY = Streams(0)
@@ -115,7 +115,7 @@ def test_next_is_the_first_moment_there(file: Path) -> None:
 
 def test_a_scenario_names_a_file_beside_it(file: Path) -> None:
     """The file is relative to the scenario; one that is absent is refused with its key."""
-    from simfl.assembly import assemble
+    from simfl.assembly.assemble import assemble
 
     def scenario(name: str) -> Scenario:
         availability = {"name": "trace", "file": name}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.system.codecs.int8 import Int8
 from simfl.system.codecs.top_k import TopK
-from simfl.yaml_source.error import ScenarioError
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 
 

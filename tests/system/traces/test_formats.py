@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from simfl.cli import app
+from simfl.cli.app import app
 from simfl.system.traces.convert import FORMATS, convert
 from simfl.system.traces.tables import TraceError, read_capacities, read_intervals
 

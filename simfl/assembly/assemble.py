@@ -1,0 +1,292 @@
+"""Scenario -> simulation: the only file that sees every room.
+
+Every part is built from its section; what does not fit together is refused here, before anything
+is written, with the file, line and key of the section to blame.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from simfl.assembly import registry
+from simfl.assembly.checks import (
+    check_batches,
+    check_count,
+    check_measures,
+    check_model,
+    check_needs,
+    check_pair,
+    check_selection,
+    check_stop,
+    check_trainer,
+    check_updates,
+    check_workers,
+    torch_device,
+)
+from simfl.assembly.data_partitioning import Shards, deal
+from simfl.assembly.simulation import TRAINERS, Options, Simulation, digest
+from simfl.assembly.standalone_baseline import (
+    check_contributions,
+    contributions_needed,
+    standalone_scenario,
+)
+from simfl.assembly.trials import check_answers, check_costs
+from simfl.assembly.unread import dotted, held, refuse_named, unread_keys
+from simfl.common.plain import to_json
+from simfl.decisions.divergence import mean_js
+from simfl.learning.datasets.base import Data
+from simfl.learning.models.base import as_module
+from simfl.learning.network import Network
+from simfl.learning.objective import Objective
+from simfl.learning.vision import augmentation, check_augmentation
+from simfl.protocols.observations import association_view
+from simfl.provenance.journal import make_key
+from simfl.provenance.lineage import numeric_platform, root_key
+from simfl.scenario.scenario import Keys, Scenario
+from simfl.scenario.yaml_source.source import KeyPath, Source, blame
+from simfl.streams import Streams
+from simfl.system.catalogue import Catalogue
+from simfl.system.provenance import profiles_behind
+from simfl.system.sound_world import sound_world
+from simfl.system.world import World
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """A scenario whose parts are built and whose machines are there, without any data.
+
+    `scenario` is without the keys that nothing reads, `unread` says which those are and why.
+    """
+
+    scenario: Scenario
+    unread: Mapping[Keys, str]
+    resolved: Scenario
+    parts: Mapping[Keys, Any]
+    streams: Streams
+    world: World
+
+    @property
+    def digest(self) -> str:
+        """That of the whole simulation (`Simulation.digest`)."""
+        return digest(self.resolved, self.world)
+
+
+def outlined(scenario: Scenario) -> Outline:
+    """What can be built of a scenario without reading data; raises `ScenarioError`."""
+    streams = Streams(scenario.seed)
+    parts, complete = _parts(scenario)
+    world = _checked_world(scenario, parts, streams)
+    unread = unread_keys(scenario, parts, world)
+    idle = held(scenario, unread)
+    if idle:
+        # The run is made as if they were not there: what is left says all about it.
+        scenario = scenario.without(idle)
+        parts, complete = _parts(scenario)
+        world = _checked_world(scenario, parts, streams)
+    resolved = scenario.with_parts(complete, leave_out=unread)
+    return Outline(scenario, unread, resolved, parts, streams, world)
+
+
+def _checked_world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> World:
+    """The machines, of parts that fit together."""
+    algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
+    check_pair(scenario, algorithm, protocol)
+    check_selection(scenario, parts[("decisions", "selection")], protocol)
+    check_measures(scenario, algorithm, parts)
+    world = _world(scenario, parts, streams)
+    with blame(scenario.where("algorithm"), algorithm):
+        algorithm.check_clients(world.num_clients)
+    return world
+
+
+def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
+    """Build every part of a scenario; raises `ScenarioError` for what does not fit."""
+    options = options or Options()
+    check_trainer(options.trainer, TRAINERS)
+    device = torch_device(options.device)
+    check_workers(options.workers, options.trainer, device)
+    torch.set_num_threads(1)  # bits depend on the thread count; one thread is also the fastest
+    outline = outlined(scenario)
+    refuse_named(scenario, outline.unread)
+    unread, scenario = held(scenario, outline.unread), outline.scenario
+    parts, streams, world = outline.parts, outline.streams, outline.world
+    algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
+    selection = parts[("decisions", "selection")]
+    root = options.data_root or scenario.data.root or os.environ.get("SIMFL_DATA")
+    shards = deal(
+        scenario,
+        parts[("data",)],
+        parts[("data", "partition")],
+        world.home_edge,
+        streams,
+        Path(root) if root else None,
+        learns=algorithm.learns,
+    )
+    bits = parts[("population",)].bits_per_value * math.prod(shards.data.input_shape)
+    world = replace(world, example_bits=bits)
+    with blame(scenario.where("data", "augmentation")):
+        augment = augmentation([part.model_dump() for part in scenario.data.augmentation])
+        if augment is not None:
+            check_augmentation(augment, shards.data.input_shape)
+    network = _network(scenario, parts[("model",)], shards.data, device)
+    check_stop(scenario, algorithm, network)
+    with blame(scenario.where("population")):
+        check_costs(world, network)
+    check_answers(scenario, parts, world, network)
+    check_needs(scenario, algorithm, network)
+    check_batches(scenario, algorithm, network, shards.num_examples)
+    check_contributions(scenario, world.num_clients)
+    platform = {**numeric_platform(network), "trainer": options.trainer}
+    edge, association = _associate(scenario, parts, world, shards, streams)
+    check_updates(scenario, algorithm, protocol, selection, edge)
+    check_count(scenario, selection, protocol, edge)
+    data_digest = shards.digest()
+    simulation = Simulation(
+        scenario=scenario,
+        resolved=outline.resolved,
+        options=options,
+        parts=parts,
+        streams=streams,
+        world=world,
+        shards=shards.cast(network.dtype, network.device),
+        network=network,
+        augment=augment,
+        edge=edge,
+        association=association,
+        platform=platform,
+        root=root_key(outline.resolved, algorithm, parts[("model",)], data_digest, platform),
+        unread_keys=dotted(unread),
+    )
+    if not contributions_needed(scenario, algorithm, simulation.measures):
+        return simulation
+    return _with_contributions(simulation, data_digest)
+
+
+def _with_contributions(simulation: Simulation, digest: str) -> Simulation:
+    """With the run in which clients train alone, unless what they contribute is given."""
+    given = simulation.scenario.algorithm.contributions
+    prelude = None
+    if given is not None and given.accuracy is not None:
+        known: tuple[Any, ...] = given.accuracy
+    else:
+        prelude = _prelude(simulation, digest)
+        known = (prelude.root, prelude.scenario.stop.versions)
+    root = simulation.root
+    if simulation.algorithm.needs_contributions:
+        root = make_key(root, "contributions", known)
+    return replace(simulation, prelude=prelude, root=root)
+
+
+def _prelude(simulation: Simulation, digest: str) -> Simulation:
+    outline = outlined(standalone_scenario(simulation.resolved, simulation.algorithm))
+    parts, resolved, platform = outline.parts, outline.resolved, simulation.platform
+    algorithm, model = parts[("algorithm",)], parts[("model",)]
+    world = replace(outline.world, example_bits=simulation.world.example_bits)
+    return replace(
+        simulation,
+        scenario=outline.scenario,
+        resolved=resolved,
+        options=replace(simulation.options, facts=None, clock=None, watch=None),
+        parts=parts,
+        world=world,
+        edge=world.home_edge,
+        association={},
+        root=root_key(resolved, algorithm, model, digest, platform),
+        unread_keys=(),
+    )
+
+
+def _parts(scenario: Scenario) -> tuple[dict[Keys, Any], dict[Keys, dict[str, Any]]]:
+    """Every part of a scenario, and its keys with all defaults."""
+    parts, complete = {}, {}
+    for keys, (kind, part) in scenario.parts().items():
+        parts[keys] = registry.build(kind, part, scenario.where(*keys))
+        complete[keys] = registry.complete(kind, part, scenario.where(*keys))
+    return parts, complete
+
+
+def _associate(
+    scenario: Scenario,
+    parts: Mapping[Keys, Any],
+    world: World,
+    shards: Shards,
+    streams: Streams,
+) -> tuple[IntArray, dict[str, Any]]:
+    """Each client's edge server, and what the log says about how it was chosen.
+
+    A flat protocol leaves clients where the population put them.
+    """
+    if not parts[("protocol",)].hierarchical:
+        return world.home_edge, {}
+    rule = parts[("decisions", "association")]
+    with blame(scenario.where("decisions", "association"), rule):
+        view = association_view(world, shards.num_examples, shards.label_counts)
+        rng = streams.generator("association")
+        decided, given = rule.decide(view, rng)
+        edge: IntArray = np.array(decided)
+        whole = np.issubdtype(edge.dtype, np.integer) and edge.shape == (world.num_clients,)
+        if not whole or edge.min() < 0 or edge.max() >= world.num_edges:
+            raise ValueError(
+                f"an association gives each of {world.num_clients} clients an edge server from 0"
+                f" to {world.num_edges - 1}"
+            )
+        detail = json.loads(to_json(dict(given)))
+    js_home = mean_js(view.label_counts, view.home_edge)
+    js = mean_js(view.label_counts, edge)
+    edges = {"edges": edge.tolist(), "home_edges": view.home_edge.tolist()}
+    return edge, {**edges, "js_home": js_home, "js": js, **detail}
+
+
+def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> World:
+    def resolve(kind: str, values: Mapping[str, Any]) -> Any:
+        # The values stand in a device or link file, which says itself where that is.
+        return registry.build(kind, dict(values), KeyPath(Source("", scenario.base_dir, {})))
+
+    population = parts[("population",)]
+    with blame(scenario.where("population"), population):
+        catalogue = Catalogue((), scenario.base_dir, resolve)
+        built = population.build(streams, catalogue)
+        world = sound_world(population, built, population.clients, population.edges)
+        electricity = population.electricity(streams, catalogue)
+        profiles = profiles_behind(
+            population.own_catalogue(catalogue),
+            replace(world, electricity=electricity),
+            getattr(population, "backhaul", None),
+            hierarchical=parts[("protocol",)].hierarchical,
+        )
+        return replace(
+            world,
+            message_loss=population.message_loss,
+            uplink_codec=parts[("population", "uplink_codec")],
+            downlink_codec=parts[("population", "downlink_codec")],
+            access_sharing=parts[("population", "access_sharing")],
+            backhaul_sharing=parts[("population", "backhaul_sharing")],
+            electricity=electricity,
+            profiles=profiles,
+        )
+
+
+def _network(scenario: Scenario, model: Any, data: Data, device: str) -> Network:
+    with blame(scenario.where("model"), model):
+        network = Network(
+            partial(as_module, model, data.input_shape, data.outputs),
+            data.input_shape,
+            Objective(data.task),
+            torch.float64 if scenario.dtype == "float64" else torch.float32,
+            device,
+        )
+        check_model(network, data.outputs)
+    return network

@@ -1,0 +1,245 @@
+"""What must fit together beyond each part's own fields: refusals with their reason and key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from simfl.algorithms.base import Algorithm
+from simfl.assembly import registry
+from simfl.common.contract import PartMisbehaves
+from simfl.decisions.base import QueryingSelection, Selection
+from simfl.decisions.sampling import CountedSelection
+from simfl.learning.network import Network
+from simfl.learning.parameters import all_finite
+from simfl.measures.base import ModelMeasure
+from simfl.protocols.base import Protocol
+from simfl.scenario.scenario import Keys, Scenario
+from simfl.scenario.suggestion import nearest
+from simfl.scenario.yaml_source.error import ScenarioError, show
+
+LEARNED_CRITERIA = ("accuracy", "loss", "plateau")
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def check_trainer(name: str, known: Collection[str]) -> None:
+    """Raises `ScenarioError` unless `name` is one of the trainers."""
+    if name not in known:
+        raise _option_error("--trainer", name, known)
+
+
+def check_workers(workers: int, trainer: str, device: str) -> None:
+    """Raises `ScenarioError` where worker processes cannot be had."""
+    if workers == 0:
+        return
+    if workers < 0:
+        message = f"found {workers}, accepted: 0 (train in this process) or more"
+    elif trainer != "batched":
+        message = f"found {workers}, but the {trainer} trainer works alone; accepted: 0"
+    elif device != "cpu":
+        message = f"found {workers}, but workers share a CPU's cores; on {device} accepted: 0"
+    else:
+        return
+    raise ScenarioError("--workers", None, "", str(workers), "0", message)
+
+
+def torch_device(name: str) -> str:
+    """The device that --device means; raises `ScenarioError` where it is unknown or absent."""
+    if name not in DEVICES:
+        raise _option_error("--device", name, DEVICES)
+    if name == "cuda" and not torch.cuda.is_available():
+        message = "found 'cuda', but torch sees no CUDA device here; accepted: auto, cpu"
+        raise ScenarioError("--device", None, "", "'cuda'", "auto, cpu", message)
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name
+
+
+def _option_error(option: str, found: str, known: Collection[str]) -> ScenarioError:
+    accepted = ", ".join(known)
+    message = f"found {show(found)}{nearest(found, known) or ';'} accepted: {accepted}"
+    return ScenarioError(option, None, "", show(found), accepted, message)
+
+
+def check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> None:
+    """Raises `ScenarioError` where the algorithm refuses the protocol, with its reason.
+
+    It may say so itself, or need more updates than the protocol ever brings together.
+    """
+    name, one = (registry.part_name(type(part)) for part in (protocol, algorithm))
+    most, least = protocol.most_updates, algorithm.min_updates
+    reason = algorithm.refusals.get(name)
+    if reason is None and most is not None and most < least:
+        reason = f"it aggregates at least {least} updates, and gets {most} at a time"
+    if reason is not None:
+        raise scenario.where("protocol").error(name, "", f"{one} cannot run under {name}: {reason}")
+    if protocol.takes_stale_updates and "buffered" in algorithm.refusals:
+        raise scenario.where("protocol", "patience", "late").error(
+            "carry_over",
+            "",
+            f"{one} takes no late updates in (carry_over): {algorithm.refusals['buffered']}",
+        )
+
+
+def check_updates(
+    scenario: Scenario,
+    algorithm: Algorithm,
+    protocol: Protocol,
+    selection: Selection,
+    edge: NDArray[np.int64],
+) -> None:
+    """Raises `ScenarioError` where a server can never gather as many updates as are needed.
+
+    `edge` is each client's edge server. Whether so many are there at some moment of the run is
+    another matter.
+    """
+    least = algorithm.min_updates
+    needs = f"{registry.part_name(type(algorithm))} aggregates at least {least} updates"
+    clients = np.bincount(edge) if protocol.hierarchical else np.array([edge.size])
+    few = np.flatnonzero((clients > 0) & (clients < least))
+    if few.size and not protocol.overlapping:
+        server = f"edge server {few[0]}" if protocol.hierarchical else "the server"
+        message = f"{needs}, and {server} has too few clients: {clients[few[0]]}"
+        raise scenario.where("population").error(str(clients[few[0]]), "", message)
+    if isinstance(selection, CountedSelection) and not protocol.overlapping:
+        wanted = selection.wanted(int(clients[clients > 0].min()))
+        if wanted < least:
+            key = "share" if selection.count is None else "count"
+            message = f"{needs}, and {wanted} are selected at a time"
+            where = scenario.where("decisions", "selection", key)
+            raise where.error(str(getattr(selection, key)), "", message)
+
+
+def check_selection(scenario: Scenario, selection: Selection, protocol: Protocol) -> None:
+    """Raises `ScenarioError` for a selection that cannot choose under this protocol."""
+    if isinstance(selection, QueryingSelection) and protocol.overlapping:
+        one, other = (registry.part_name(type(part)) for part in (selection, protocol))
+        raise scenario.where("decisions", "selection").error(
+            one,
+            "",
+            f"{one} asks clients and waits for their answers before it chooses, and {other} chooses"
+            " at once whenever a client is free; accepted: a protocol with rounds, or a selection"
+            " that does not ask",
+        )
+
+
+def check_count(
+    scenario: Scenario, selection: Selection, protocol: Protocol, edge: NDArray[np.int64]
+) -> None:
+    """Raises `ScenarioError` for a selection of more clients than any server has.
+
+    `edge` is each client's edge server.
+    """
+    if not isinstance(selection, CountedSelection) or selection.count is None:
+        return
+    most, whose = edge.size, "as many as there are clients"
+    if protocol.hierarchical:
+        most, whose = int(np.bincount(edge).max()), "as many clients as any edge server has"
+    if selection.count > most:
+        where = scenario.where("decisions", "selection", "count")
+        raise where.error(str(selection.count), f"at most {most}, {whose}")
+
+
+def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
+    """Raises `ScenarioError` where validation data, classes or a model that fits are missing."""
+    name = registry.part_name(type(algorithm))
+    if algorithm.needs_validation and not scenario.data.validation_share:
+        raise scenario.where("data", "validation_share").error(
+            "0", "a share of the training data", f"{name} evaluates models on the server's own data"
+        )
+    given = scenario.algorithm.contributions
+    found_out = given is None or given.accuracy is None or algorithm.needs_validation
+    if algorithm.needs_classes and found_out and network.objective.task == "regression":
+        message = f"{name} goes by shares of right answers, which a regression has not"
+        raise scenario.where("data").error(scenario.data.name, "a classification", message)
+    try:
+        algorithm.check_network(network)
+    except ValueError as error:
+        raise scenario.where("model").error(
+            scenario.model.name, "", f"{name} cannot take the model {scenario.model.name}: {error}"
+        ) from error
+
+
+def check_batches(
+    scenario: Scenario, algorithm: Algorithm, network: Network, num_examples: NDArray[np.int64]
+) -> None:
+    """Raises `ScenarioError` where a client's data make no batch that the model can learn from."""
+    if not algorithm.learns:
+        return
+    smallest, accepted = 1, "at least 1"
+    if network.normalisation:
+        smallest, accepted = 2, "at least 2: BatchNorm has no variance of one example"
+    few, batch_size = np.flatnonzero(num_examples < smallest), algorithm.local.batch_size
+    if few.size:
+        found = f"{num_examples[few[0]]} training examples for client {few[0]}"
+        raise scenario.where("data", "partition").error(found, accepted)
+    if batch_size is not None and batch_size < smallest:
+        raise scenario.where("algorithm", "local", "batch_size").error(str(batch_size), accepted)
+
+
+def check_stop(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
+    """Raises `ScenarioError` for an end that no run of this algorithm can come to."""
+    stop, name = scenario.stop, registry.part_name(type(algorithm))
+    for key in LEARNED_CRITERIA:
+        value = getattr(stop, key)
+        if value is not None and not algorithm.learns:
+            reason = (
+                f"algorithm {name} learns nothing, so that there is no {key} to reach; accepted: "
+                f"versions, time_s, energy_j, bytes"
+            )
+            raise scenario.where("stop", key).error(key, "", reason)
+    given = {key for key in type(stop).model_fields if getattr(stop, key) is not None}
+    if given == {"bytes"} and _sends_nothing(algorithm, network):
+        reason = f"algorithm {name} sends nothing, so that the run would never end"
+        raise scenario.where("stop", "bytes").error("bytes", "", reason)
+
+
+def check_measures(scenario: Scenario, algorithm: Algorithm, parts: Mapping[Keys, Any]) -> None:
+    """Raises `ScenarioError` for a measure of the model where nothing is learned."""
+    for keys, part in parts.items():
+        if isinstance(part, ModelMeasure) and not algorithm.learns:
+            name, one = registry.part_name(type(algorithm)), registry.part_name(type(part))
+            reason = f"{one} looks at the final model, and algorithm {name} learns none"
+            raise scenario.where(*keys).error(one, "", reason)
+
+
+def _sends_nothing(algorithm: Algorithm, network: Network) -> bool:
+    if algorithm.learned_price:
+        return False
+    prices = (algorithm.price(network, 0, 0), algorithm.tier_price(network, 0))
+    return not any(one.down_bytes or one.up_bytes for one in prices)
+
+
+def check_model(network: Network, outputs: int) -> None:
+    """Raises ValueError unless examples pass through the model and give `outputs` values each."""
+    examples = torch.zeros(2, *network.input_shape, dtype=network.dtype, device=network.device)
+    shape = tuple(network.input_shape)
+    try:
+        weights, kept = network.initial(0), network.initial(0)
+        with torch.no_grad(), torch.random.fork_rng(devices=()):
+            given, _ = network.call(weights, examples, training=False)
+            network.call(weights, examples, training=True)
+    except (Exception, SystemExit) as error:  # the user's module may raise anything, or leave
+        cause = f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}"
+        if isinstance(error, PartMisbehaves):
+            cause = str(error)
+        raise ValueError(f"examples of shape {shape} do not pass through: {cause}") from error
+    for name, tensor in weights.items():
+        if not all_finite({name: kept[name]}):
+            raise ValueError(f"its initial weights {name} are not finite")
+        if not torch.equal(tensor, kept[name]):
+            raise ValueError(f"its forward pass changes its weights {name} in place")
+    found: Any = given
+    if not isinstance(found, torch.Tensor) or found.dtype != network.dtype:
+        kind = getattr(found, "dtype", type(found).__name__)
+        raise ValueError(f"gives {kind}, accepted: a tensor of {network.dtype}")
+    wanted = (2, outputs)
+    if tuple(found.shape) != wanted:
+        raise ValueError(
+            f"gives {tuple(found.shape)} for 2 examples of shape {shape}, accepted: {wanted}, one "
+            f"value for each of {outputs} outputs"
+        )

@@ -1,0 +1,191 @@
+"""The data of a scenario, dealt to its clients."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from simfl.common.contract import is_users_own, misbehaves
+from simfl.learning.datasets.base import Data, Dataset, Examples
+from simfl.learning.datasets.sound import require_sound
+from simfl.learning.datasets.stratified import stratified_split
+from simfl.learning.partitions.base import Partition
+from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.source import blame
+from simfl.streams import Streams
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The data as dealt: one shard per client, the server's sets, and each client's numbers.
+
+    `data` has no training examples any more.
+    """
+
+    data: Data
+    clients: Sequence[Examples]
+    validation: Examples | None
+    num_examples: IntArray
+    label_counts: IntArray
+    noise_variance: Sequence[float] = ()
+
+    def digest(self) -> str:
+        """A hash of the examples as dealt, and of the server's."""
+        digest = hashlib.blake2b()
+        held = [one for one in (self.validation, self.data.flipped) if one is not None]
+        for examples in (self.data.test, *held, *self.clients):
+            digest.update(str(tuple(examples.inputs.shape)).encode())
+            for tensor in (examples.inputs, examples.targets):
+                values = np.ascontiguousarray(tensor.numpy()).reshape(-1)
+                digest.update(values.view(np.uint8).data)
+        return digest.hexdigest()
+
+    def cast(self, dtype: torch.dtype, device: torch.device) -> Shards:
+        """The same data as the network computes with them: converted once, not per job."""
+        data = replace(
+            self.data,
+            test=self.data.test.placed(dtype, device),
+            flipped=self.data.flipped and self.data.flipped.placed(dtype, device),
+        )
+        return replace(
+            self,
+            data=data,
+            clients=[own.placed(dtype, device) for own in self.clients],
+            validation=self.validation and self.validation.placed(dtype, device),
+        )
+
+
+def deal(
+    scenario: Scenario,
+    dataset: Dataset,
+    partition: Partition,
+    home_edge: IntArray,
+    streams: Streams,
+    root: Path | None,
+    *,
+    learns: bool,
+) -> Shards:
+    """Load the data and divide it; raises `ScenarioError` at the section to blame."""
+    with blame(scenario.where("data"), dataset):
+        sizes = dataset.sizes(home_edge.size)
+        if learns and sizes is not None:
+            raise ValueError(f"{scenario.data.name} has no examples to learn from")
+        data = dataset.load(root, streams.seed("data"))
+        if sizes is None and not isinstance(data, Data):
+            raise misbehaves(dataset, "load", data, "a Data")
+        require_sound(data)
+        if sizes is None and not len(data.test):
+            raise ValueError("no test examples, so that nothing could be evaluated")
+    if sizes is not None:
+        return Shards(data, [], None, sizes, np.zeros((home_edge.size, 0), dtype=np.int64))
+    validation, train, natural = None, data.train, data.natural
+    data = replace(data, train=train.take(np.arange(0)))  # held once: they are dealt out here
+    with blame(scenario.where("data", "validation_share")):
+        if scenario.data.validation_share > 0:
+            if natural is not None:
+                raise ValueError("validation_share: not with a data set that has owners")
+            train, validation = stratified_split(
+                train, scenario.data.validation_share, streams.seed("validation")
+            )
+            if not len(train) or not len(validation):
+                raise ValueError(
+                    f"validation_share: leaves {len(train)} training and {len(validation)} "
+                    f"validation examples; accepted: a share that leaves both"
+                )
+    with blame(scenario.where("data", "partition"), partition):
+        given = partition.split(
+            _to_read(train.targets.numpy()),
+            home_edge.copy(),
+            natural,
+            streams.generator("partition"),
+        )
+        rows = _rows(given, len(train), home_edge.size, partition)
+    with blame(scenario.where("data", "noise_variance")):
+        variances = _variances(scenario, home_edge.size)
+        clients = [
+            with_noise(train.take(own), variance, streams.generator("noise", client))
+            for client, (own, variance) in enumerate(zip(rows, variances, strict=True))
+        ]
+    labels = data.outputs if data.task == "classification" else 0
+    counts = np.array(
+        [np.bincount(one.targets, minlength=labels) if labels else [] for one in clients],
+        dtype=np.int64,
+    )
+    sizes = np.array([len(one) for one in clients], dtype=np.int64)
+    return Shards(data, clients, validation, sizes, counts, variances)
+
+
+def _to_read(targets: NDArray[Any]) -> NDArray[Any]:
+    """The targets, for a partition that may not write to them."""
+    view = targets.view()
+    view.flags.writeable = False
+    return view
+
+
+def _rows(given: Any, examples: int, clients: int, partition: Partition) -> list[IntArray]:
+    """The rows of each client as the partition dealt them; raises `PartMisbehaves`."""
+    if not isinstance(given, Sequence | np.ndarray) or len(given) != clients:
+        raise misbehaves(partition, "split", given, f"rows for each of {clients} clients")
+    rows = [np.asarray(own) for own in given]
+    for client, own in enumerate(rows):
+        if own.ndim != 1 or (own.size and not np.issubdtype(own.dtype, np.integer)):
+            accepted = "row numbers, one column of integers per client"
+            raise misbehaves(partition, f"split: client {client}", own, accepted)
+        if not own.size and is_users_own(partition):
+            raise misbehaves(partition, f"split: client {client}", own, "at least one row")
+    dealt = np.concatenate(rows)
+    if dealt.size and not (dealt.min() >= 0 and dealt.max() < examples):
+        wrong = dealt[(dealt < 0) | (dealt >= examples)][0]
+        raise misbehaves(partition, "split", wrong, f"rows from 0 to {examples - 1}")
+    return [own.astype(np.int64, copy=False) for own in rows]
+
+
+def _variances(scenario: Scenario, clients: int) -> Sequence[float]:
+    """The variance of the noise on each client's inputs."""
+    given = scenario.data.noise_variance
+    if given and len(given) != clients:
+        raise ValueError(f"found {len(given)} values for {clients} clients")
+    return given or (0.0,) * clients
+
+
+def with_noise(examples: Examples, variance: float, rng: np.random.Generator) -> Examples:
+    """`examples` with Gaussian noise of this variance on every input value, drawn once."""
+    if variance == 0.0:
+        return examples
+    noise = rng.standard_normal(tuple(examples.inputs.shape), dtype=np.float32)
+    scaled = torch.from_numpy(noise).to(examples.inputs) * variance**0.5
+    return Examples(examples.inputs + scaled, examples.targets)
+
+
+def shares_of_test_set(shards: Shards, streams: Streams) -> list[Examples]:
+    """Each client's share of the test set: of every label the part that it has in training.
+
+    With the client's noise on it. Raises ValueError for a regression, which has no labels.
+    """
+    test, counts = shards.data.test, shards.label_counts
+    if not counts.shape[1]:
+        raise ValueError("a regression's test set has no labels to be shared by")
+    rows: list[list[IntArray]] = [[] for _ in shards.clients]
+    rng = streams.generator("test shares")
+    for label, held in enumerate(counts.T):
+        own = rng.permutation(np.flatnonzero(test.targets.cpu().numpy() == label))
+        ends = np.floor(np.cumsum(held) / max(held.sum(), 1) * own.size + 1e-9).astype(np.int64)
+        for client, part in enumerate(np.split(own, ends)[:-1]):
+            rows[client].append(part)
+    return [
+        with_noise(
+            test.take(np.sort(np.concatenate(parts))),
+            variance,
+            streams.generator("test noise", client),
+        )
+        for client, (parts, variance) in enumerate(zip(rows, shards.noise_variance, strict=True))
+    ]

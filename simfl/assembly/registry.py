@@ -1,0 +1,285 @@
+"""Names in a scenario -> classes, found by looking into the packages of each kind of part.
+
+A part is a concrete public class, derived from its kind's base class and written in a module of its
+kind's package, so that adding a part is adding a file. Its name is its class attribute `name`, else
+its class name in snake case. An import path names a class of the user's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from simfl.scenario.plugins import PluginError, import_class, is_import_path
+from simfl.scenario.scenario import frame_schema
+from simfl.scenario.sections import (
+    AlgorithmSection,
+    DataSection,
+    Decisions,
+    Part,
+    PopulationSection,
+)
+from simfl.scenario.suggestion import nearest
+from simfl.scenario.validation.keys import adapter, json_schema, plain
+from simfl.scenario.validation.validate import validate
+from simfl.scenario.yaml_source.error import show
+from simfl.scenario.yaml_source.source import KeyPath, Source
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of part: its package, its base class ("module:Class"), and its frame.
+
+    `foreign` is a base class of the user's classes that do not know simfl; such a class is not
+    built but returned as a `functools.partial` that awaits the arguments `supplied`. `beside` are
+    keys of the frame that stand in the same section as the part's own.
+    """
+
+    package: str
+    base: str
+    foreign: str = ""
+    supplied: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+
+KINDS = {
+    "datasets": Kind(
+        "simfl.learning.datasets",
+        "simfl.learning.datasets.base:Dataset",
+        beside=tuple(DataSection.model_fields),
+    ),
+    "partitions": Kind("simfl.learning.partitions", "simfl.learning.partitions.base:Partition"),
+    "models": Kind(
+        "simfl.learning.models",
+        "simfl.learning.models.base:Model",
+        foreign="torch.nn:Module",
+        supplied=("input_shape", "outputs"),
+    ),
+    "populations": Kind(
+        "simfl.system.populations",
+        "simfl.system.populations.base:Population",
+        beside=tuple(PopulationSection.model_fields),
+    ),
+    "availability": Kind(
+        "simfl.system.availability", "simfl.system.availability.base:Availability"
+    ),
+    "codecs": Kind("simfl.system.codecs", "simfl.system.codecs.base:Codec"),
+    "sharing": Kind("simfl.system.sharing", "simfl.system.sharing.base:Sharing"),
+    "measures": Kind("simfl.measures", "simfl.measures.base:Measure"),
+    "processors": Kind("simfl.system", "simfl.system.cpu:Processor"),
+    "links": Kind("simfl.system", "simfl.system.link:Link"),
+    "algorithms": Kind(
+        "simfl.algorithms",
+        "simfl.algorithms.base:Algorithm",
+        beside=tuple(AlgorithmSection.model_fields),
+    ),
+    "protocols": Kind("simfl.protocols", "simfl.protocols.base:Protocol"),
+    **{
+        kind: Kind(
+            f"simfl.decisions.{'estimation' if kind == 'estimator' else kind}",
+            f"simfl.decisions.base:{kind.capitalize()}",
+        )
+        for kind in Decisions.model_fields
+    },
+}
+
+
+def names(kind: str) -> list[str]:
+    """The names of the shipped parts of a kind."""
+    return sorted(discover(KINDS[kind].package, KINDS[kind].base))
+
+
+@cache
+def discover(package: str, base: str) -> Mapping[str, type]:
+    """The parts in a package by name."""
+    found: dict[str, type] = {}
+    for module in _modules(package):
+        for one in _parts_of(f"{package}.{module}", base):
+            name = part_name(one)
+            if name in found:
+                raise TypeError(f"{one} and {found[name]} have the same name {name!r}")
+            found[name] = one
+    return found
+
+
+@cache
+def shipped(kind: str, name: str) -> type | None:
+    """The shipped part of this name; None if there is none.
+
+    Most stand in a module of that name: no other is imported for them.
+    """
+    package, base = KINDS[kind].package, KINDS[kind].base
+    if name in _modules(package):
+        for one in _parts_of(f"{package}.{name}", base):
+            if part_name(one) == name:
+                return one
+    return discover(package, base).get(name)
+
+
+def _modules(package: str) -> list[str]:
+    """The names of a package's modules."""
+    path = importlib.import_module(package).__path__
+    return [info.name for info in pkgutil.iter_modules(path)]
+
+
+def _parts_of(module: str, base: str) -> list[type]:
+    """The parts in a module: concrete public subclasses of the class `base`."""
+    parent = import_class(base, Path())
+    return [
+        one
+        for one in vars(importlib.import_module(module)).values()
+        if inspect.isclass(one)
+        and one.__module__ == module
+        and issubclass(one, parent)
+        and one is not parent
+        and not inspect.isabstract(one)
+        and not one.__name__.startswith("_")
+    ]
+
+
+def part_name(part_class: type) -> str:
+    """The name of a part in a scenario: its own class attribute `name`, else in snake case."""
+    # An inherited name is the parent's: a part that extends another one has a name of its own.
+    own = vars(part_class).get("name")
+    if isinstance(own, str):
+        return own
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", part_class.__name__)
+    return words.lower()
+
+
+def resolve(kind: str, name: str, base_dir: Path, where: KeyPath | None = None) -> type:
+    """The class that `name` stands for; files of import paths are relative to `base_dir`.
+
+    Raises ScenarioError, placed at `where` (the part's section), if there is none.
+    """
+    section = where or KeyPath(Source(kind, base_dir, {}))
+    place = section.child("name")
+    if not is_import_path(name):
+        part = shipped(kind, name)
+        if part is not None:
+            return part
+        known = discover(KINDS[kind].package, KINDS[kind].base)
+        accepted = f"{', '.join(sorted(known))}, or an import path such as file.py:Class"
+        message = f"unknown name {name!r}{nearest(name, known) or ';'} accepted: {accepted}"
+        raise place.error(show(name), accepted, message)
+    try:
+        part_class = import_class(name, base_dir)
+    except PluginError as error:
+        raise place.error(error.found, error.accepted) from error
+    bases = [base for base in (KINDS[kind].base, KINDS[kind].foreign) if base]
+    if not any(issubclass(part_class, import_class(base, Path())) for base in bases):
+        accepted = " or ".join(base.replace(":", ".") for base in bases)
+        raise place.error(f"the class {name!r}", f"a subclass of {accepted}")
+    if inspect.isabstract(part_class):
+        missing = ", ".join(sorted(getattr(part_class, "__abstractmethods__", ())))
+        found = f"the class {name!r}, which does not define {missing}"
+        raise place.error(found, "a class with all methods of its base class")
+    return part_class
+
+
+def build(kind: str, part: Part | Mapping[str, Any] | str, where: KeyPath) -> Any:
+    """The object that a part describes; raises ScenarioError, placed at `where`.
+
+    A foreign class (`Kind.foreign`) comes back as a `functools.partial` over its parameters.
+    """
+    one = _as_part(part, where)
+    part_class = resolve(kind, one.name, where.source.base_dir, where)
+    checker = _adapter(kind, part_class, where)
+    return validate(checker, one.parameters, where, beside=("name", *KINDS[kind].beside))
+
+
+def complete(kind: str, part: Part | Mapping[str, Any] | str, where: KeyPath) -> dict[str, Any]:
+    """The part's keys, name included, with every default filled in, as plain values."""
+    one = _as_part(part, where)
+    built = build(kind, one, where)
+    parameters = plain(built) if dataclasses.is_dataclass(built) else one.parameters
+    return {"name": one.name, **parameters}
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """JSON Schema of a part of this kind: one alternative per name, and any import path."""
+    known = discover(KINDS[kind].package, KINDS[kind].base)
+    alternatives: list[dict[str, Any]] = [
+        {"type": "string", "enum": sorted(known), "description": "the part with its defaults"},
+        {"type": "string", "pattern": ":", "description": "import path, such as file.py:Class"},
+        {
+            "type": "object",
+            "properties": {"name": {"type": "string", "pattern": ":"}},
+            "required": ["name"],
+        },
+    ]
+    for name, part_class in sorted(known.items()):
+        one = json_schema(adapter(part_class))
+        alternatives.append(
+            {
+                **one,
+                "title": part_class.__name__,
+                "description": inspect.getdoc(part_class) or "",
+                "properties": {"name": {"const": name}, **one.get("properties", {})},
+                "required": ["name", *one.get("required", [])],
+            }
+        )
+    return {"oneOf": alternatives}
+
+
+def scenario_schema() -> dict[str, Any]:
+    """JSON Schema of a whole scenario file, for an editor's completion."""
+    result = frame_schema()
+    frame = result["properties"]
+    frame["model"], frame["protocol"] = schema("models"), schema("protocols")
+    definitions = result["$defs"]
+    for kind in definitions["Decisions"]["properties"]:
+        definitions["Decisions"]["properties"][kind] = schema(kind)
+    data = definitions["DataSection"]["properties"]
+    data["partition"] = schema("partitions")
+    population = definitions["PopulationSection"]["properties"]
+    population["availability"] = schema("availability")
+    population["uplink_codec"] = population["downlink_codec"] = schema("codecs")
+    population["access_sharing"] = population["backhaul_sharing"] = schema("sharing")
+    definitions["Evaluate"]["properties"]["measures"]["items"] = schema("measures")
+    algorithm = definitions["AlgorithmSection"]["properties"]
+    frame["algorithm"] = _beside(algorithm, "algorithms")
+    frame["data"] = _beside(data, "datasets")
+    frame["population"] = _beside(population, "populations")
+    return result
+
+
+def _beside(section: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Schema of a section in which a part's own keys stand beside those of the frame."""
+    return {
+        "oneOf": [
+            {**one, "properties": {**section, **one["properties"]}}
+            if one["type"] == "object"
+            else one
+            for one in schema(kind)["oneOf"]
+        ]
+    }
+
+
+def _as_part(part: Part | Mapping[str, Any] | str, where: KeyPath) -> Part:
+    if isinstance(part, Part):
+        return part
+    if isinstance(part, str):
+        return Part(name=part)
+    if not isinstance(part.get("name"), str):
+        raise where.child("name").error(show(part.get("name")), "a part's name")
+    return Part.model_validate(dict(part))
+
+
+def _adapter(kind: str, part_class: type, where: KeyPath) -> Any:
+    construct = None
+    supplied: tuple[str, ...] = ()
+    if not issubclass(part_class, import_class(KINDS[kind].base, Path())):
+        construct, supplied = partial(partial, part_class), KINDS[kind].supplied
+    try:
+        return adapter(part_class, construct, supplied)
+    except (NameError, TypeError) as error:
+        found = f"the class {part_class.__name__!r}, whose fields cannot be read ({error})"
+        raise where.child("name").error(found, "a class with typed fields") from error

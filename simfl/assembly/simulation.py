@@ -1,0 +1,323 @@
+"""A scenario made ready to run, and how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simfl.algorithms.asked import AskedLoss
+from simfl.algorithms.base import Algorithm, ClientFacts
+from simfl.assembly.data_partitioning import Shards, shares_of_test_set
+from simfl.assembly.registry import part_name
+from simfl.common.amounts import figures
+from simfl.common.contract import at_work, is_users_own
+from simfl.eventlog.accounts import Accounts
+from simfl.eventlog.kinds import KINDS, STATES, Actors
+from simfl.eventlog.log import EventLog
+from simfl.learning.batched import BatchedTrainer
+from simfl.learning.evaluate import Evaluator, client_set
+from simfl.learning.federation import Federation
+from simfl.learning.minibatch import plain_loss
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters
+from simfl.learning.sequential import SequentialTrainer
+from simfl.learning.trainer import Loss, Trainer
+from simfl.learning.workers.parallel import ParallelTrainer
+from simfl.measures.base import Measure, ModelMeasure
+from simfl.protocols.base import Protocol
+from simfl.protocols.clock import Clock
+from simfl.protocols.contributions import Contributions
+from simfl.protocols.deciders import Deciders
+from simfl.protocols.publication import Progress, Publications
+from simfl.protocols.run import Run
+from simfl.protocols.stopping import StopRule
+from simfl.protocols.timing_only import TimingOnly
+from simfl.protocols.values import Values
+from simfl.provenance.journal import Journal, Snapshot, make_key
+from simfl.provenance.results import ResultStore
+from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.plugins import load_file
+from simfl.scenario.scenario import Keys, Scenario
+from simfl.streams import Streams
+from simfl.system.failures import Failures
+from simfl.system.presence import Presence
+from simfl.system.world import World
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+TRAINERS: Mapping[str, type[Trainer]] = {
+    "batched": BatchedTrainer,
+    "sequential": SequentialTrainer,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, as opposed to what: nothing here changes a result on one numeric platform.
+
+    `trainer` "sequential" is the plain reference; `cohort_cap` limits how many jobs are trained
+    together; `workers` processes or threads train side by side (0: none); `facts` are an earlier
+    run's journal; a snapshot to resume from is kept every `snapshot_seconds` of wall time;
+    `any_platform` resumes a run that was begun elsewhere; `store` keeps results for other runs and
+    looks theirs up.
+    """
+
+    data_root: Path | None = None
+    device: str = "auto"
+    trainer: str = "batched"
+    cohort_cap: int | None = None
+    workers: int = 0
+    facts: Mapping[str, Any] | None = None
+    clock: Clock | None = None
+    watch: Callable[[Progress], None] | None = None
+    snapshot_seconds: float = 60.0
+    any_platform: bool = False
+    store: ResultStore | None = None
+
+
+def digest(resolved: Scenario, world: World) -> str:
+    """Equal for equal simulations: the resolved scenario, and its machines' own figures."""
+    servers = (world.edge_server, world.cloud_server, world.backhaul)
+    machines = [repr(machine) for machine in (*world.devices, *world.links, *servers)]
+    return make_key(resolved.digest, machines)
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A scenario made ready to run: every part built, the data dealt, nothing trained yet.
+
+    `resolved` is the scenario with every default filled in that something reads; `edge` each
+    client's edge server, `association` how it was chosen, for the log; `root` the key under every
+    learned value. `unread_keys` are those keys of the scenario that nothing reads, dotted, each
+    with the reason: the run is made without them. `prelude` is the run in which clients train
+    alone, if what they contribute has to be found out.
+    """
+
+    scenario: Scenario
+    resolved: Scenario
+    options: Options
+    parts: Mapping[Keys, Any]
+    streams: Streams
+    world: World
+    shards: Shards
+    network: Network
+    augment: Callable[[Tensor], Tensor] | None
+    edge: IntArray
+    association: Mapping[str, Any]
+    platform: Mapping[str, Any]
+    root: str
+    unread_keys: tuple[tuple[str, str], ...] = ()
+    prelude: Simulation | None = None
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm."""
+        algorithm: Algorithm = self.parts[("algorithm",)]
+        return algorithm
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol."""
+        protocol: Protocol = self.parts[("protocol",)]
+        return protocol
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal simulations (`digest`)."""
+        return digest(self.resolved, self.world)
+
+    @property
+    def measures(self) -> list[Measure]:
+        """What is measured of the finished run."""
+        return [part for keys, part in self.parts.items() if keys[:2] == ("evaluate", "measures")]
+
+    def federation(self, weights: Parameters) -> Federation:
+        """A trained model and the data of those it is for, as measures look at them."""
+        shards, casts = self.shards, (self.network.dtype, self.network.device)
+        labelled = shards.data.task == "classification"
+        tests = shares_of_test_set(shards, self.streams) if labelled else []
+        placed = {name: tensor.to(self.network.device) for name, tensor in weights.items()}
+        return Federation(self.network, placed, shards.clients, [one.cast(*casts) for one in tests])
+
+    def measured(self, run: LoadedRun, weights: Parameters | None) -> dict[str, dict[str, float]]:
+        """The figures of every measure, by its name; `weights` are those of the final model.
+
+        Without a version there is no model, and no figure of a measure that looks at it.
+        """
+        found: dict[str, dict[str, float]] = {}
+        for number, one in enumerate(self.measures):
+            name = part_name(type(one))
+            if not isinstance(one, ModelMeasure):
+                with at_work(one, "compute"):
+                    given = one.compute(run)
+                found[name] = figures(given, one, "compute")
+            elif weights is not None:
+                rng = self.streams.generator("measure", number)
+                federation = self.federation(weights)
+                with at_work(one, "assess"):
+                    given = one.assess(run, federation, rng)
+                found[name] = figures(given, one, "assess")
+        return found
+
+    def make_run(
+        self,
+        folder: Path | None,
+        journal: Journal,
+        snapshot: Snapshot | None = None,
+        check: Callable[[Any, int], None] | None = None,
+        checkpoint: Callable[[Values], None] | None = None,
+        find_contributions: Callable[[Simulation], Mapping[str, Any]] | None = None,
+    ) -> Run:
+        """A run at time zero; its events go to `folder` (None: nowhere), its facts to `journal`.
+
+        To resume one: `snapshot` are the values that it held, `check` is shown every segment of
+        the log. `checkpoint` is called when a version is out, to keep a snapshot.
+        `find_contributions` runs the prelude, where there is one.
+        """
+        scenario, stop = self.scenario, self.scenario.stop
+        rule = StopRule(
+            versions=stop.versions,
+            time_s=stop.time_s,
+            energy_j=stop.energy_j,
+            bytes=stop.bytes,
+            accuracy=stop.accuracy,
+            loss=stop.loss,
+            plateau_versions=stop.plateau.versions if stop.plateau else None,
+            plateau_minimum_gain=stop.plateau.minimum_gain if stop.plateau else 0.0,
+        )
+        deciders = Deciders(
+            selection=self.parts[("decisions", "selection")],
+            scheduling=self.parts[("decisions", "scheduling")],
+            allocation=self.parts[("decisions", "allocation")],
+            staleness=self.parts[("decisions", "staleness")],
+            estimator=self.parts[("decisions", "estimator")],
+        )
+        population, streams = self.parts[("population",)], self.streams
+        faults = population.faults
+        return Run(
+            self.world,
+            self._presence(),
+            (
+                Failures(faults.edge_servers, streams, "faults.edge_server"),
+                Failures(faults.cloud_link, streams, "faults.cloud_link"),
+            ),
+            self._values(journal, snapshot, self._contributions(journal, find_contributions)),
+            deciders,
+            self.shards.num_examples,
+            self.edge,
+            self.association,
+            self.streams,
+            self._log(folder, check),
+            Publications(
+                rule, scenario.evaluate.every, self.options.watch, scenario.evaluate.clients
+            ),
+            self.options.clock or Clock(),
+            checkpoint,
+        )
+
+    def _presence(self) -> Presence:
+        """Who is there when, with batteries as they are at time 0."""
+        population, world = self.parts[("population",)], self.world
+        charging = population.batteries
+        return Presence(
+            self.parts[("population", "availability")],
+            population.leaving,
+            Failures(population.faults.clients, self.streams, "faults.client"),
+            charging and charging.build(world.devices, world.device_index, self.streams),
+            world.power_idle_w,
+            self.streams,
+        )
+
+    def _log(self, folder: Path | None, check: Callable[[Any, int], None] | None) -> EventLog:
+        world, log = self.world, self.scenario.log
+        # A flat protocol has no edge servers: nobody pays for machines that are not there.
+        edge_w = world.edge_power_idle_w if self.protocol.hierarchical else 0.0
+        edges_w = np.full(world.num_edges, edge_w)
+        idle_w = np.concatenate([world.power_idle_w, edges_w, [world.cloud_power_idle_w, 0.0]])
+        return EventLog(
+            Actors(world.num_clients, world.num_edges),
+            Accounts(idle_w, list(KINDS), STATES, counted=self._counted()),
+            folder,
+            log.rows_per_segment,
+            write_rows=log.level == "full",
+            check=check,
+        )
+
+    def _counted(self) -> Callable[..., tuple[FloatArray, FloatArray]] | None:
+        """What counts the CO2 and money of rows; the last region is the servers' and network's."""
+        electricity, world = self.world.electricity, self.world
+        if electricity is None:
+            return None
+        servers = np.repeat(electricity.index[-1:], world.num_edges + 2)
+        index = np.concatenate([electricity.index[: world.num_clients], servers])
+        return replace(electricity, index=index).counted
+
+    def _contributions(
+        self, journal: Journal, find: Callable[[Simulation], Mapping[str, Any]] | None
+    ) -> Contributions | None:
+        given = self.scenario.algorithm.contributions
+        if given is not None and given.accuracy is not None:
+            fact = {"accuracy": list(given.accuracy)}
+            return Contributions(journal, make_key("contributions", given.accuracy), lambda: fact)
+        if self.prelude is None or find is None:
+            return None
+        key = make_key("contributions", self.prelude.root, self.prelude.scenario.stop.versions)
+        return Contributions(journal, key, partial(find, self.prelude))
+
+    def _values(
+        self, journal: Journal, snapshot: Snapshot | None, contributions: Contributions | None
+    ) -> Values | TimingOnly:
+        algorithm, shards, options = self.algorithm, self.shards, self.options
+        if not algorithm.learns:
+            return TimingOnly(self.network, algorithm.local)
+        sets = {client_set(client): own for client, own in enumerate(shards.clients)}
+        sets["test"] = shards.data.test
+        others = {"validation": shards.validation, "flipped": shards.data.flipped}
+        sets.update({name: held for name, held in others.items() if held is not None})
+        make_trainer: Callable[..., Trainer] = TRAINERS[options.trainer]
+        if options.workers:
+            prepare = [partial(load_file, file) for file in self.scenario.plugin_files()]
+            make_trainer = partial(ParallelTrainer, workers=options.workers, prepare=prepare)
+        trainer = make_trainer(
+            self.network,
+            shards.clients,
+            _loss_of(algorithm),
+            augmentation=self.augment,
+            cohort_cap=options.cohort_cap,
+            store=options.store,
+            forget_non_finite=self.scenario.algorithm.non_finite == "reset",
+        )
+        facts = {
+            client: ClientFacts(int(size), tuple(counts))
+            for client, (size, counts) in enumerate(
+                zip(shards.num_examples, shards.label_counts.tolist(), strict=True)
+            )
+        }
+        return Values(
+            self.root,
+            algorithm,
+            self.network,
+            trainer,
+            Evaluator(self.network, sets),
+            facts,
+            self.streams,
+            journal,
+            snapshot,
+            options.store,
+            self.scenario.algorithm.non_finite,
+            contributions,
+        )
+
+
+def _loss_of(algorithm: Algorithm) -> Loss:
+    """What clients minimise; the shipped losses are called without ceremony."""
+    if type(algorithm).loss is Algorithm.loss:
+        return plain_loss
+    return AskedLoss(algorithm) if is_users_own(algorithm) else algorithm.loss

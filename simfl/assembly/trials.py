@@ -1,0 +1,93 @@
+"""Parts of a user's own, asked before the run what they will be asked in it.
+
+What is no answer is refused at the part's key, before anything is written. Shipped parts are not
+asked: the tests have done so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from simfl.algorithms.asked import Asked
+from simfl.common.contract import is_users_own
+from simfl.decisions.latencies import Latencies
+from simfl.learning.network import Network
+from simfl.protocols.aggregation import shares_of
+from simfl.scenario.scenario import Keys, Scenario
+from simfl.scenario.yaml_source.source import blame
+from simfl.system.codecs.base import encoded_bytes
+from simfl.system.sharing.base import Flows, Sender
+from simfl.system.sharing.max_min import BACKHAUL
+from simfl.system.sharing.medium import rates_and_duty
+from simfl.system.world import World
+
+
+def check_costs(world: World, network: Network) -> None:
+    """Raises ValueError for a device, server or link that cannot say what its work would cost."""
+    one_of_each = np.unique(world.device_index, return_index=True)[1]
+    world.cycles(one_of_each, np.ones(one_of_each.size), network.forward_flops)
+    for tier in ("edge", "cloud"):
+        world.aggregate(tier, 1.0, 1.0)
+    processors = [world.edge_server.processor, world.cloud_server.processor]
+    processors += [device.processor for device in world.devices]
+    if any(map(is_users_own, (*processors, *world.links, world.backhaul))):
+        linked = np.unique(world.link_index, return_index=True)[1]
+        _dispatch(world.without_noise, np.union1d(one_of_each, linked), network)
+
+
+def _dispatch(world: World, clients: np.ndarray, network: Network) -> None:
+    size, hz = network.size_bytes, world.frequency_max_hz[clients]
+    world.plan_turns(clients, 0, 1.0, network.forward_flops, size, size, hz)
+    for uplink in (False, True):
+        world.backhaul_transfer(0, 0, size, uplink)
+
+
+def check_answers(
+    scenario: Scenario, parts: Mapping[Keys, Any], world: World, network: Network
+) -> None:
+    """Raises `ScenarioError` at the key of a user's own part whose answer is none."""
+    for keys, part in parts.items():
+        if is_users_own(part):
+            with blame(scenario.where(*keys), part):
+                _ask(keys, part, world, network)
+
+
+def _ask(keys: Keys, part: Any, world: World, network: Network) -> None:
+    match keys:
+        case ("algorithm",):
+            _ask_algorithm(Asked(part, network), part, world, network)
+        case ("decisions", "staleness"):
+            shares_of(part, np.arange(4))
+        case ("decisions", "estimator"):
+            _ask_estimator(Latencies(part, 2))
+        case ("population", "uplink_codec" | "downlink_codec"):
+            encoded_bytes(part, [0, network.size_bytes])
+        case ("population", "access_sharing"):
+            _share(part, (1, BACKHAUL))
+        case ("population", "backhaul_sharing"):
+            _share(part, (BACKHAUL,))
+
+
+def _ask_algorithm(asked: Asked, algorithm: Any, world: World, network: Network) -> None:
+    asked.recipe(0)
+    asked.players(0, np.arange(world.num_clients))
+    if not algorithm.learned_price:
+        asked.prices([0], 0)
+    asked.tier_price(0)
+    asked.work(0, np.full(algorithm.min_updates, network.size_bytes))
+
+
+def _ask_estimator(latencies: Latencies) -> None:
+    which, prior_s = np.arange(2), np.ones(2)
+    latencies.estimate_s(which, prior_s)
+    latencies.observe(which, prior_s, prior_s)
+    latencies.estimate_s(which, prior_s)
+    latencies.posterior(which, prior_s)
+
+
+def _share(sharing: Any, route: tuple[int, ...]) -> None:
+    senders = [Sender(client, rate_bps, route=route) for client, rate_bps in enumerate((1e6, 2e6))]
+    rates_and_duty(sharing, Flows.of(senders))

@@ -1,0 +1,247 @@
+"""Keys of a scenario that nothing reads: whatever they hold, the run is the same.
+
+Parts say what they read (`Protocol.hierarchical` and `asks`, `Selection.looks_at`,
+`Availability.leaves` and so on), and which of their own keys others make idle (`idle_keys`). What a
+part of the user's own does not say of itself counts as read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simfl.algorithms.base import Algorithm
+from simfl.assembly.registry import part_name
+from simfl.common.contract import at_work, is_users_own
+from simfl.protocols.base import Protocol
+from simfl.scenario.scenario import Keys, Scenario
+from simfl.system.populations.base import Population
+from simfl.system.world import World
+
+ESTIMATES = ("estimated_duration_s", "edge_latency_s")
+"""Columns of a client's view that the estimator fills in."""
+
+Found = Iterator[tuple[Keys, str]]
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A scenario's parts, and the machines that they made: what decides who reads which key."""
+
+    scenario: Scenario
+    parts: Mapping[Keys, Any]
+    world: World
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol."""
+        protocol: Protocol = self.parts[("protocol",)]
+        return protocol
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm."""
+        algorithm: Algorithm = self.parts[("algorithm",)]
+        return algorithm
+
+    @property
+    def population(self) -> Population:
+        """The population."""
+        population: Population = self.parts[("population",)]
+        return population
+
+    @property
+    def asks(self) -> frozenset[str]:
+        """Which rules the protocol asks."""
+        asked: frozenset[str] = _said(self.protocol, "asks", self.protocol.may_ask)
+        return asked
+
+    @property
+    def has_examples(self) -> bool:
+        """Whether the data have examples to divide, and not only sizes."""
+        if self.algorithm.learns:
+            return True
+        return self.parts[("data",)].sizes(self.world.num_clients) is None
+
+    def somebody_looks_at(self, *columns: str) -> bool:
+        """Whether the selection or the allocation may read one of these columns of its view."""
+        for kind in ("selection", "allocation"):
+            looks_at = _said(self.parts[("decisions", kind)], "looks_at", None)
+            if looks_at is None or looks_at.intersection(columns):
+                return True
+        return False
+
+
+def unread_keys(scenario: Scenario, parts: Mapping[Keys, Any], world: World) -> dict[Keys, str]:
+    """Key paths that nothing reads, each with the reason; whether or not the scenario holds them.
+
+    What stands below such a path is not read either.
+    """
+    one = Composition(scenario, parts, world)
+    found: dict[Keys, str] = {}
+    for rule in (_own, _rules, _tiers, _places, _media, _troubles, _work, _learning):
+        for keys, reason in rule(one):
+            found.setdefault(keys, reason)
+    return found
+
+
+def held(scenario: Scenario, found: Mapping[Keys, str]) -> dict[Keys, str]:
+    """Those of the unread keys that the scenario's own content holds."""
+    return {keys: reason for keys, reason in found.items() if scenario.holds(keys)}
+
+
+def refuse_named(scenario: Scenario, found: Mapping[Keys, str]) -> None:
+    """Raises `ScenarioError` where an override (`--set`) names a key that nothing reads."""
+    for named in scenario.where().source.origins:
+        reason = reason_of(named, found)
+        if reason is not None:
+            raise scenario.where(*named).error("", "", f"nothing reads it: {reason}")
+
+
+def reason_of(named: Keys, found: Mapping[Keys, str]) -> str | None:
+    """Why nothing reads the key `named`; None: something reads it, or a part of what it holds."""
+    above = (named[:length] for length in range(len(named), 0, -1))
+    return next((found[keys] for keys in above if keys in found), None)
+
+
+def dotted(found: Mapping[Keys, str]) -> tuple[tuple[str, str], ...]:
+    """Key paths as text, each with the reason."""
+    return tuple((".".join(map(str, keys)), reason) for keys, reason in found.items())
+
+
+def _said(part: Any, name: str, otherwise: Any) -> Any:
+    """What a part says of itself; a user's class that only inherits it may do `otherwise`."""
+    if is_users_own(part) and name not in vars(type(part)):
+        return otherwise
+    return getattr(part, name)
+
+
+def _named(part: Any) -> str:
+    return part_name(type(part))
+
+
+def _own(one: Composition) -> Found:
+    """Keys that others of the same part make idle."""
+    for section, part in one.parts.items():
+        with at_work(part, "idle_keys"):
+            idle: Mapping[str, str] = _said(part, "idle_keys", {}) if _has_idle(part) else {}
+        for key, reason in idle.items():
+            yield (*section, *key.split(".")), reason
+
+
+def _has_idle(part: Any) -> bool:
+    return hasattr(type(part), "idle_keys")
+
+
+def _rules(one: Composition) -> Found:
+    """Decisions that nobody asks for."""
+    name = _named(one.protocol)
+    for kind in ("association", "scheduling", "staleness"):
+        if kind not in one.asks:
+            yield ("decisions", kind), f"{_WHY[kind].format(name)}"
+    # Every scheduling event tells the estimates, whatever its rule goes by.
+    if "scheduling" not in one.asks and not one.somebody_looks_at(*ESTIMATES):
+        reason = "nothing is scheduled, and neither selection nor allocation goes by estimates"
+        yield ("decisions", "estimator"), reason
+
+
+_WHY = {
+    "association": "{} has no edge servers to associate clients with",
+    "scheduling": "{} schedules no edge servers",
+    "staleness": "{}, as it is set, takes no late updates",
+}
+
+
+def _tiers(one: Composition) -> Found:
+    """Edge servers, and what lies behind them, where clients belong to the cloud."""
+    if one.protocol.hierarchical:
+        return
+    reason = f"{_named(one.protocol)} has no edge servers: clients send to the cloud"
+    for key in one.population.tier_keys:
+        yield ("population", *key.split(".")), reason
+    yield ("population", "backhaul_sharing"), reason
+    of_users = any(map(is_users_own, (one.population, one.protocol)))
+    dealt = one.has_examples and _said(one.parts[("data", "partition")], "looks_at_edges", True)
+    on_air = one.world.access_sharing.contended or _are_placed(one)
+    if not (of_users or dealt or on_air or one.somebody_looks_at("edge")):
+        yield ("population", "edges"), reason
+
+
+def _are_placed(one: Composition) -> bool:
+    return any(link.needs_places for link in one.world.links)
+
+
+def _places(one: Composition) -> Found:
+    """Where everybody stands."""
+    association = one.parts[("decisions", "association")]
+    by_place = "association" in one.asks and _said(association, "looks_at_places", True)
+    looked_at = by_place or _are_placed(one) or one.somebody_looks_at("position_m")
+    if not looked_at and not is_users_own(one.population):
+        yield ("population", "side_m"), "no link and no decision goes by distances"
+
+
+def _media(one: Composition) -> Found:
+    """Who shares what with whom, where nobody shares anything."""
+    sharing = one.world.access_sharing
+    name = _named(sharing)
+    for place in range(len(getattr(one.population, "groups", ()))):
+        group = ("population", "groups", place)
+        if not _said(sharing, "weighs", True):
+            yield (*group, "band_share"), f"{name} gives nobody a share of a band"
+        if not sharing.contended or sharing.spans_points:
+            yield (*group, "medium"), f"{name} has no media of access points"
+
+
+def _troubles(one: Composition) -> Found:
+    """Losses, absences and batteries of those who have none."""
+    population, world = one.population, one.world
+    if not _said(one.parts[("population", "availability")], "leaves", True):
+        yield ("population", "leaving"), "no client ever goes away"
+    if all(device.battery_j is None for device in world.devices):
+        yield ("population", "batteries"), "no device has a battery"
+    loss, section = population.message_loss, ("population", "message_loss")
+    links = [*world.links, world.backhaul] if one.protocol.hierarchical else world.links
+    if loss is None:
+        return
+    if loss.probability == 0:
+        for key in ("timeout_s", "attempts_max", "backoff"):
+            yield (*section, key), "with probability 0 no message is lost"
+    elif loss.probability is None and not any(link.loss_probability for link in links):
+        yield section, "no link loses messages of itself, and no probability is given"
+
+
+def _work(one: Composition) -> Found:
+    """Figures of machines that no computation goes by."""
+    if is_users_own(one.population):
+        return
+    if not any(device.processor.counts_bits for device in one.world.devices):
+        yield ("population", "bits_per_value"), "no device's work is counted per bit"
+    allocation = one.parts[("decisions", "allocation")]
+    full_speed = _said(allocation, "full_speed", False)
+    if full_speed and not one.somebody_looks_at("frequency_min_hz"):
+        reason = f"with allocation {_named(allocation)} nobody computes more slowly than possible"
+        yield ("population", "frequency_min_hz"), reason
+
+
+def _learning(one: Composition) -> Found:
+    """What is about learning, where there is none."""
+    if one.algorithm.learns:
+        return
+    reason = f"algorithm {_named(one.algorithm)} learns nothing"
+    for keys in _OF_LEARNING:
+        yield keys, reason
+    if not one.has_examples:
+        for key in ("partition", "validation_share", "root"):
+            yield ("data", key), f"{one.scenario.data.name} has sizes, and no examples to divide"
+
+
+_OF_LEARNING: Sequence[Keys] = (
+    ("dtype",),
+    ("data", "noise_variance"),
+    ("data", "augmentation"),
+    ("algorithm", "non_finite"),
+    ("algorithm", "contributions"),
+    ("evaluate", "every"),
+    ("evaluate", "clients"),
+)

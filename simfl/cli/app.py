@@ -1,0 +1,227 @@
+"""The command line: parsing and printing only; everything heavy is imported when needed."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simfl.cli.common import DataRoot, exit_codes, say
+from simfl.cli.looking import compare, export, report, trace
+from simfl.cli.studies import study
+
+if TYPE_CHECKING:
+    from simfl.protocols.publication import Progress
+    from simfl.runs.runfolder import LoadedRun
+
+app = typer.Typer(
+    name="simfl",
+    help="Simulate federated learning on heterogeneous edge systems.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _complete_scenario(incomplete: str) -> list[str]:
+    """Shipped scenarios for the shell's completion; files it completes by itself."""
+    from simfl.cli.listing import shipped_scenarios
+
+    return [name for name in shipped_scenarios() if name.startswith(incomplete)]
+
+
+def _complete_kind(incomplete: str) -> list[str]:
+    from simfl.cli.listing import KINDS
+
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
+ScenarioName = Annotated[
+    str,
+    typer.Argument(
+        help="A YAML file, or a shipped scenario's name.", autocompletion=_complete_scenario
+    ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key, e.g. algorithm.mu=0.1."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Another seed than the scenario's.")]
+
+
+@app.command()
+def run(
+    scenario: ScenarioName,
+    overrides: Overrides = None,
+    seed: Seed = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Run folder to make.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
+    any_platform: Annotated[
+        bool, typer.Option(help="Resume a run that was begun on another numeric platform.")
+    ] = False,
+    reuse: Annotated[
+        Path | None, typer.Option(help="Folder of results to share between runs.")
+    ] = None,
+    data_root: DataRoot = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    trainer: Annotated[str, typer.Option(help="batched or sequential.")] = "batched",
+    workers: Annotated[
+        int, typer.Option(help="Processes or threads that train side by side; 0: neither.")
+    ] = 0,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Folder for TensorBoard's curves, live.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option(help="No progress, no summary.")] = False,
+) -> None:
+    """Run a scenario and leave a run folder."""
+    with exit_codes():
+        from simfl import Scenario
+        from simfl import run as run_scenario
+        from simfl.assembly.simulation import Options
+        from simfl.console.run import Watcher, print_summary
+        from simfl.provenance.results import FolderStore
+
+        loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
+        with Watcher(loaded, quiet=quiet) as watcher, ExitStack() as stack:
+            watchers = [watcher.update]
+            if tensorboard is not None:
+                from simfl.exports.tensorboard import TensorBoardLog
+
+                watchers.append(stack.enter_context(TensorBoardLog(tensorboard)).update)
+
+            def tell(progress: Progress) -> None:
+                for watch in watchers:
+                    watch(progress)
+
+            options = Options(
+                data_root=data_root,
+                device=device,
+                trainer=trainer,
+                workers=workers,
+                watch=tell,
+                any_platform=any_platform,
+                store=FolderStore(reuse) if reuse is not None else None,
+            )
+            result = run_scenario(loaded, out, options, overwrite=overwrite, resume=resume)
+        if not quiet:
+            figure = _figure(result)
+            print_summary(result, figure)
+
+
+@app.command()
+def validate(
+    scenario: ScenarioName,
+    overrides: Overrides = None,
+    seed: Seed = None,
+    resolved: Annotated[
+        bool, typer.Option("--resolved", help="Print it with the defaults filled in.")
+    ] = False,
+    data_root: DataRoot = None,
+) -> None:
+    """Check a scenario completely, without running it."""
+    with exit_codes():
+        from simfl.assembly.assemble import assemble
+        from simfl.assembly.simulation import Options
+        from simfl.scenario.scenario import Scenario
+
+        loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
+        simulation = assemble(loaded, Options(data_root=data_root, device="cpu"))
+        for key, reason in simulation.unread_keys:
+            steps = [int(step) if step.isdecimal() else step for step in key.split(".")]
+            told = loaded.where(*steps).error("", "", f"nothing reads it: {reason}")
+            say(f"warning: {told}", err=resolved)
+        if resolved:
+            typer.echo(simulation.resolved.to_yaml(), nl=False)
+        else:
+            say(f"{scenario}: valid")
+
+
+for _command in (study, report, trace, compare, export):
+    app.command()(_command)
+
+
+@app.command()
+def new(
+    file: Annotated[Path, typer.Argument(help="The scenario to make.")] = Path("scenario.yaml"),
+    like: Annotated[
+        str, typer.Option(help="A shipped scenario to copy.", autocompletion=_complete_scenario)
+    ] = "starter",
+) -> None:
+    """Make a commented scenario to start from."""
+    with exit_codes():
+        if file.exists():
+            raise FileExistsError(f"{file}: exists already; choose another name")
+        file.write_bytes(_scenario_file(like).read_bytes())
+        say(f"{file}: made; simfl run {file}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenarios, for completion in editors."""
+    from simfl.assembly.registry import scenario_schema
+
+    typer.echo(json.dumps(scenario_schema(), indent=2))
+
+
+@app.command("list")
+def list_names(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="devices, servers, links, regions, algorithms, protocols, decisions, datasets,"
+            " partitions, models, populations, availability, codecs, sharing, measures, scenarios,"
+            " traces or events.",
+            autocompletion=_complete_kind,
+        ),
+    ],
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Figures and sources.")] = False,
+    profiles: Annotated[
+        list[Path] | None,
+        typer.Option("--profiles", metavar="FOLDER", help="Own device and link files, as well."),
+    ] = None,
+) -> None:
+    """List what a scenario can name."""
+    from simfl.cli.listing import print_listing
+
+    with exit_codes():
+        print_listing(kind, verbose=verbose, profiles=profiles or ())
+
+
+@app.command("convert-trace")
+def convert_trace(
+    trace_format: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="`simfl list traces` names them.")
+    ],
+    source: Annotated[Path, typer.Argument(help="The file of the other project.")],
+    out: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
+) -> None:
+    """Turn a trace of real devices into a table that a scenario can name."""
+    with exit_codes():
+        from simfl.system.traces.convert import convert
+
+        say(convert(trace_format, source, out))
+
+
+def main() -> None:
+    """The `simfl` command."""
+    app()
+
+
+def _scenario_file(name: str) -> Path:
+    """The file that the user means: a path, or a shipped scenario by name."""
+    from simfl.cli.listing import shipped_scenarios
+
+    path = Path(name)
+    if path.suffix in {".yaml", ".yml"} or path.exists():
+        return path
+    return shipped_scenarios().get(name, path)
+
+
+def _figure(result: LoadedRun) -> Path:
+    from simfl.pictures.overview import save_overview
+
+    return save_overview(result, result.path / "overview.png")

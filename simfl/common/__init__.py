@@ -1,0 +1,1 @@
+"""What every room may use: it knows of no other room."""

@@ -1,0 +1,145 @@
+"""What a person sees in the terminal: live progress and a summary."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from simfl.console.live import LiveDisplay
+from simfl.console.printable import printable
+from simfl.console.terminal import Terminal
+from simfl.console.warned import print_warnings
+from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.scenario import Scenario
+
+_UNITS = ("", "k", "M", "G", "T")
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with a decimal prefix: 12345 J -> 12.3 kJ."""
+    for prefix in _UNITS:
+        if abs(value) < 1000 or prefix == _UNITS[-1]:
+            return f"{value:.3g} {prefix}{unit}"
+        value /= 1000
+    raise AssertionError
+
+
+class Watcher(LiveDisplay):
+    """A live line while a run goes on: simulated time, version, accuracy, joules, time left.
+
+    Where output is no terminal, a plain line every ten seconds.
+    """
+
+    PLAIN_SECONDS = 10.0
+
+    def __init__(self, scenario: Scenario, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet, transient=True)
+        self._limit = scenario.stop.versions
+        self._name = scenario.name
+        self._shown = f"{self._name}: loading"
+        self._began = time.monotonic()
+        self._printed = self._began
+
+    def update(self, progress: Any) -> None:
+        """A new version is out (`Progress`)."""
+        now = time.monotonic()
+        self._shown = self._line(progress, now - self._began)
+        self._redraw()
+        if now - self._printed >= self.PLAIN_SECONDS:
+            self._printed = now
+            self._print(self._shown)
+
+    def _content(self) -> Text:
+        return Text(printable(self._shown))
+
+    def _line(self, progress: Any, elapsed_s: float) -> str:
+        of = f"/{self._limit}" if self._limit else ""
+        parts = [
+            f"{self._name}: {quantity(progress.time_s, 's')} simulated",
+            f"version {progress.version}{of}",
+        ]
+        if progress.accuracy is not None:
+            parts.append(f"accuracy {progress.accuracy:.3f}")
+        parts.append(quantity(progress.energy_j, "J"))
+        if progress.jobs and elapsed_s > 0:
+            parts.append(f"{quantity(progress.jobs / elapsed_s, 'jobs/s')}")
+        if progress.wall_s and elapsed_s > 0:
+            phase, seconds = max(progress.wall_s.items(), key=lambda item: item[1])
+            parts.append(f"{seconds / elapsed_s:.0%} {phase}")
+        if self._limit and progress.version:
+            rest_s = elapsed_s / progress.version * (self._limit - progress.version)
+            parts.append(f"about {rest_s:.0f} s left")
+        return "  ".join(parts)
+
+
+def print_summary(run: LoadedRun, figure: Path) -> None:
+    """The table at the end of a run."""
+    manifest, rounds = run.manifest, run.rounds
+    console = Terminal()
+    console.print(f"{manifest['name']} (seed {manifest['seed']}): {manifest['reason']}")
+    table = Table()
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    scored = rounds.dropna(subset="accuracy")
+    if len(scored):
+        last = scored.iloc[-1]
+        table.add_row("accuracy", f"{last['accuracy']:.4f}")
+        table.add_row("loss", f"{last['loss']:.4f}")
+    table.add_row("global versions", str(manifest["counts"]["versions"]))
+    table.add_row("simulated time", quantity(manifest["horizon_s"], "s"))
+    table.add_row("energy", quantity(manifest["energy_j"], "J"))
+    for state, joules in manifest["energy_by_state_j"].items():
+        table.add_row(f"  {state.replace('_', ' ')}", quantity(joules, "J"))
+    table.add_row("bytes over all links", quantity(manifest["bytes"], "B"))
+    table.add_row("mean staleness", f"{run.mean_staleness:.2f} versions")
+    table.add_row("events", str(manifest["counts"]["events"]))
+    table.add_row("wall time", quantity(manifest["wall_s"], "s"))
+    console.print(table)
+    console.print(_edges(run))
+    if manifest.get("measures"):
+        console.print(_measures(manifest["measures"]))
+    print_warnings(console, run.warnings)
+    console.print(f"run folder: {run.path}", highlight=False, soft_wrap=True)
+    console.print(f"figure:     {figure}", highlight=False, soft_wrap=True)
+
+
+def _measures(measures: Mapping[str, Mapping[str, float]]) -> Table:
+    """A measure's figures below one another, under its name."""
+    table = Table(title="measures")
+    table.add_column("measure")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    for measure, figures in measures.items():
+        shown = {name.replace("_", " "): _short(value) for name, value in figures.items()}
+        for index, (name, value) in enumerate((shown or {"nothing to measure": ""}).items()):
+            table.add_row("" if index else measure.replace("_", " "), name, value)
+        table.add_section()
+    return table
+
+
+def _short(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4g}"
+
+
+def _edges(run: LoadedRun) -> Table:
+    table = Table(title="participation per edge server")
+    for column in ("edge", "clients", "client turns", "versions", "device energy", "busy"):
+        table.add_column(column, justify="right")
+    rounds, horizon_s = run.rounds, max(run.manifest["horizon_s"], 1e-12)
+    for edge, members in run.clients.groupby("edge"):
+        waited_s = float((members["idle_s"] + members["tail_s"]).mean())
+        table.add_row(
+            str(edge),
+            str(len(members)),
+            str(int(members["participations"].sum())),
+            str(int((rounds["edge"] == edge).sum())) if rounds["edge"].notna().any() else "-",
+            quantity(float(members["energy_j"].sum()), "J"),
+            f"{1.0 - waited_s / horizon_s:.0%}",
+        )
+    return table

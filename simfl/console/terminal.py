@@ -1,0 +1,25 @@
+"""What reaches a terminal: names from files and folders are shown, never obeyed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from simfl.console.printable import printable
+
+
+class Terminal(Console):
+    """A console that takes text as it is: no markup in names, no signs that a terminal obeys.
+
+    Text ends its lines where it has line ends; a cell of a table may have several.
+    """
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Text for the screen, of everything that is printed: lines, cells, titles."""
+        shown = "\n".join(printable(line) for line in text.split("\n"))
+        return super().render_str(shown, **options)

@@ -1,0 +1,194 @@
+"""The event log: one row per thing that happened, in one canonical order.
+
+Rows may be added long before they end: a turn whose course is fixed at dispatch is booked whole.
+They are written once the clock has passed their end, sorted by time, kind and actor, so that the
+file depends on what happened and never on the order in which simultaneous events were processed.
+While a run goes on the rows lie in `events/part-NNNNN.parquet`, each renamed into place when it
+is complete; `finish` merges them into `events.parquet`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from simfl.eventlog.accounts import Accounts
+from simfl.eventlog.kinds import CANONICAL_ORDER, KIND_INDEX, KINDS, SCHEMA, Actors
+from simfl.eventlog.rows import Columns, cut_rows, join_rows, rows_of, take_rows
+from simfl.eventlog.segments import ROW_GROUP_ROWS, SEGMENTS, merge_segments, write_parquet
+
+SEGMENT_SECONDS = 60.0
+MOST_BLOCKS = 1000
+"""Blocks, and single rows, that are kept apart: what is pending is joined when there are more."""
+
+
+class EventLog:
+    """Collects rows, keeps the accounts of them, and writes them in canonical order.
+
+    `folder` None, or `write_rows` False, keeps the accounts only. `check(table, first row)` is
+    shown every segment. Raises `OSError` where the disk refuses.
+    """
+
+    def __init__(
+        self,
+        actors: Actors,
+        accounts: Accounts,
+        folder: Path | None = None,
+        rows_per_segment: int = ROW_GROUP_ROWS,
+        write_rows: bool = True,
+        check: Callable[[pa.Table, int], None] | None = None,
+    ) -> None:
+        self.actors = actors
+        self.accounts = accounts
+        self.write_rows = write_rows and folder is not None
+        self.rows_written = 0
+        self._folder = folder
+        self._check = check
+        self._rows_per_segment = rows_per_segment
+        self._pending: list[Columns] = []
+        self._recent: list[Columns] = []
+        self._single: list[dict[str, Any]] = []
+        self._before_writing: list[Callable[[float], None]] = []
+        self._pending_rows = 0
+        self._segments: list[Path] = []
+        self._segment_opened = time.monotonic()
+        self._last_time_s = 0.0
+        self._hash = hashlib.sha256()
+        if self.write_rows and folder is not None:
+            (folder / SEGMENTS).mkdir(parents=True, exist_ok=True)
+
+    def add(self, rows: Columns) -> None:
+        """Book rows, some or all of which may end in the future."""
+        if len(rows["time_s"]):
+            self._recent.append(rows)
+            self._pending_rows += len(rows["time_s"])
+            if len(self._recent) >= MOST_BLOCKS:
+                self._gather()
+            self.accounts.expect(rows)
+
+    def row(self, kind: str, actor: int, time_s: float, **columns: Any) -> None:
+        """Book one row; `start_s` defaults to `time_s`."""
+        columns.setdefault("start_s", time_s)
+        columns["duration_s"] = time_s - columns["start_s"]
+        row = {"kind": KIND_INDEX[kind], "actor": actor, "time_s": time_s, **columns}
+        self._single.append(row)
+        self._pending_rows += 1
+        if len(self._single) >= MOST_BLOCKS:
+            self._gather()
+        self.accounts.expect_one(row)
+
+    def before_writing(self, add_ended: Callable[[float], None]) -> None:
+        """`add_ended(now_s)` books what ended by then, before anything of that time is written."""
+        self._before_writing.append(add_ended)
+
+    def advance(self, now_s: float) -> None:
+        """Write what ended before `now_s`, if enough has gathered for a segment."""
+        waited = time.monotonic() - self._segment_opened >= SEGMENT_SECONDS
+        if self._pending_rows >= self._rows_per_segment or waited:
+            self._write(now_s, include_now=False)
+
+    def flush(self, now_s: float) -> None:
+        """Write what ended before `now_s`, whatever there is."""
+        self._write(now_s, include_now=False)
+
+    def finish(self, horizon_s: float) -> None:
+        """Cut what is under way at `horizon_s`, write everything, merge the segments."""
+        self._gather()
+        self._pending = [cut_rows(rows, horizon_s) for rows in self._pending]
+        self._write(horizon_s, include_now=True)
+        if self.write_rows and self._folder is not None:
+            merge_segments(self._folder, self._segments)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of time, kind, actor, bytes and version of every row written so far."""
+        return self._hash.hexdigest()
+
+    def _gather(self) -> None:
+        if self._single:
+            self._recent.append(rows_of(self._single))
+            self._single = []
+        if self._recent:
+            self._pending.append(join_rows(self._recent))
+            self._recent = []
+
+    def _write(self, now_s: float, *, include_now: bool) -> None:
+        for add_ended in self._before_writing:
+            add_ended(now_s)
+        self._gather()
+        if not self._pending:
+            return
+        rows = join_rows(self._pending)
+        ended = rows["time_s"] <= now_s if include_now else rows["time_s"] < now_s
+        rest = take_rows(rows, ~ended)
+        self._pending = [rest] if len(rest["time_s"]) else []
+        self._pending_rows = len(rest["time_s"])
+        rows = take_rows(rows, ended)
+        order = np.lexsort([rows[name] for name in reversed(CANONICAL_ORDER)])
+        rows = take_rows(rows, order)
+        self.accounts.book(rows, self._last_time_s)
+        self._segment_opened = time.monotonic()
+        if not len(order):
+            return
+        self._last_time_s = float(rows["time_s"][-1])
+        self._hash.update(_trajectory(rows))
+        if self.write_rows and self._folder is not None:
+            path = self._folder / SEGMENTS / f"part-{len(self._segments):05d}.parquet"
+            table = self._table(rows)
+            write_parquet(table, path)
+            if self._check is not None:
+                self._check(table, self.rows_written)
+            self._segments.append(path)
+        self.rows_written += len(order)
+
+    @cached_property
+    def _names(self) -> pa.Array:
+        """The actors' names; made when rows are first written, for pyarrow loads pandas then."""
+        return pa.array(self.actors.names(), pa.string())
+
+    def _table(self, rows: Columns) -> pa.Table:
+        count = len(rows["time_s"])
+        actor = pa.array(rows["actor"])
+        kinds = pa.array(list(KINDS), pa.string())
+        client = np.where(rows["actor"] < self.actors.clients, rows["actor"], -1)
+        columns = {
+            "seq": pa.array(np.arange(self.rows_written, self.rows_written + count)),
+            "kind": kinds.take(pa.array(rows["kind"])),
+            "actor": self._names.take(actor),
+            "client": _nullable(client),
+            "edge": _nullable(rows["edge"]),
+            "version": _nullable(rows["version"]),
+            "round": _nullable(rows["round"]),
+            "staleness": _nullable(rows["staleness"]),
+            "frequency_hz": pa.array(rows["frequency_hz"], from_pandas=True),
+            "value": pa.array(rows["value"], from_pandas=True),
+            "detail": pa.array(rows["detail"], pa.string()),
+        }
+        for name in ("time_s", "start_s", "duration_s", "energy_j", "bytes"):
+            columns[name] = pa.array(rows[name])
+        return pa.table({field.name: columns[field.name] for field in SCHEMA}, schema=SCHEMA)
+
+
+def _nullable(numbers: NDArray[Any]) -> pa.Array:
+    return pa.array(numbers, mask=numbers < 0)
+
+
+def _trajectory(rows: Mapping[str, NDArray[Any]]) -> bytes:
+    record = np.empty(
+        len(rows["time_s"]),
+        dtype=[("time", "<f8"), ("kind", "<i1"), ("actor", "<i4"), ("bytes", "<i8"), ("v", "<i8")],
+    )
+    for name, column in zip(record.dtype.names or (), _TRAJECTORY, strict=True):
+        record[name] = rows[column]
+    return record.tobytes()
+
+
+_TRAJECTORY = ("time_s", "kind", "actor", "bytes", "version")

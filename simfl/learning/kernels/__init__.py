@@ -1,0 +1,1 @@
+"""How many models of one architecture are computed at once."""

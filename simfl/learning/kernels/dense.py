@@ -1,0 +1,133 @@
+"""Gradients by hand for stacks of Linear layers with ReLU, all jobs at once.
+
+Autograd's bookkeeping, and gradients that are written only to be read once more, cost more than
+the arithmetic of small models. Here one step is a chain of batched products, and plain SGD happens
+inside the product that makes a weight's gradient. `benchmarks/training.py` shows what it gains;
+the tests hold it against autograd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from simfl.learning.kernels.stacked_product import aligned, product, subtract_product
+from simfl.learning.objective import Objective
+from simfl.learning.parameters import Parameters
+
+
+@dataclass(frozen=True)
+class DenseLayer:
+    """One Linear layer: its parameters' names, and whether ReLU follows it."""
+
+    weight: str
+    bias: str | None
+    relu: bool
+
+
+Take = Callable[[DenseLayer, Tensor, Tensor], None]
+"""take(layer, slope, inputs): what to do with a layer's gradient, slope^T inputs per job.
+
+slope: (jobs, rows, outputs), the loss by the layer's outputs; inputs: (jobs, rows, features).
+"""
+
+
+class DenseChain:
+    """The layers of a multi-layer perceptron or a linear model, first to last."""
+
+    def __init__(self, layers: Sequence[DenseLayer]) -> None:
+        self.layers = tuple(layers)
+
+    def forward(self, parameters: Parameters, inputs: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Each layer's inputs, and the model's outputs with rows last: (jobs, outputs, rows)."""
+        values = [aligned(inputs.flatten(2))]
+        for layer in self.layers[:-1]:
+            outputs = product(values[-1], parameters[layer.weight].transpose(1, 2))
+            if layer.bias is not None:
+                outputs.add_(parameters[layer.bias].unsqueeze(1))
+            values.append(outputs.relu_() if layer.relu else outputs)
+        last = self.layers[-1]
+        outputs = product(parameters[last.weight], values[-1].transpose(1, 2))
+        if last.bias is not None:
+            outputs.add_(parameters[last.bias].unsqueeze(2))
+        return values, outputs
+
+    def backward(
+        self, parameters: Parameters, values: list[Tensor], slope: Tensor, take: Take
+    ) -> None:
+        """Hand every layer's gradient to `take`, last layer first.
+
+        values: each layer's inputs, from `forward`; slope: the loss by the outputs, rows last.
+        """
+        slope = slope.transpose(1, 2)
+        for place in reversed(range(len(self.layers))):
+            layer, slope = self.layers[place], aligned(slope)
+            # before `take`, which may change the weight
+            below = product(slope, parameters[layer.weight]) if place else slope
+            take(layer, slope, values[place])
+            if place and self.layers[place - 1].relu:
+                below = torch.ops.aten.threshold_backward(below, values[place], 0)
+            slope = below
+
+
+def dense_chain(chain: Sequence[tuple[str, nn.Module]]) -> DenseChain | None:
+    """The hand-written form of a chain of modules; None where there is none.
+
+    That is: Flatten at most before the first Linear layer, ReLU at most between two.
+    """
+    layers: list[DenseLayer] = []
+    for name, module in chain:
+        if type(module) is nn.Linear:
+            tensors = dict(module.named_parameters())
+            bias = f"{name}.bias" if "bias" in tensors else None
+            layers.append(DenseLayer(f"{name}.weight", bias, relu=False))
+        elif type(module) is nn.ReLU and layers:
+            layers[-1] = DenseLayer(layers[-1].weight, layers[-1].bias, relu=True)
+        elif type(module) is nn.Flatten and not layers:
+            if (module.start_dim, module.end_dim) != (1, -1):
+                return None
+        elif type(module) is not nn.Identity:
+            return None
+    return DenseChain(layers) if layers and not layers[-1].relu else None
+
+
+def output_slopes(
+    objective: Objective, outputs: Tensor, targets: Tensor, weights: Tensor
+) -> Tensor:
+    """The weighted losses of `Objective.per_example`, by the outputs (jobs, outputs, rows).
+
+    weights: (jobs, rows), what each row's loss counts. Rows are last because over a short last
+    axis softmax is ten times slower.
+    """
+    if objective.task == "classification":
+        slopes = torch.softmax(outputs, 1)
+        right = targets.unsqueeze(1)
+        slopes.scatter_add_(1, right, slopes.new_full((), -1.0).expand_as(right))
+    else:
+        slopes = (outputs - targets.transpose(1, 2)).mul_(2)
+    return slopes.mul_(weights.unsqueeze(1))
+
+
+def descend(parameters: Parameters) -> Take:
+    """Subtracts each gradient from the parameters, in place: plain SGD, rates in the slopes."""
+
+    def take(layer: DenseLayer, slope: Tensor, inputs: Tensor) -> None:
+        subtract_product(parameters[layer.weight], slope.transpose(1, 2), inputs)
+        if layer.bias is not None:
+            parameters[layer.bias].sub_(slope.sum(1))
+
+    return take
+
+
+def collect(gradients: Parameters) -> Take:
+    """Writes each gradient into `gradients`, by parameter name."""
+
+    def take(layer: DenseLayer, slope: Tensor, inputs: Tensor) -> None:
+        gradients[layer.weight] = product(slope.transpose(1, 2), inputs)
+        if layer.bias is not None:
+            gradients[layer.bias] = slope.sum(1)
+
+    return take

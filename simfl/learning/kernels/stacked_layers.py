@@ -1,0 +1,128 @@
+"""The layers of `stacked.py`: what one layer computes for the rows of many jobs at once.
+
+Activations are folded, (jobs * rows, ...); see there for what a layer must not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from simfl.learning.kernels.stacked_product import stacked_linear
+from simfl.learning.parameters import Parameters
+
+VECTOR = 64
+"""Elementwise kernels compute this many elements at least in one stride; a shorter tail is left to
+scalar code, whose exp or tanh can differ in the last bit."""
+
+
+@dataclass
+class Pass:
+    """One forward pass: stacked tensors (jobs, ...), and 1 for each valid row, else 0.
+
+    In `training` a batch's own statistics normalise it, and running ones move.
+    """
+
+    tensors: Parameters
+    valid: Tensor
+    training: bool = True
+    moved: Parameters = field(default_factory=dict)
+
+    @property
+    def jobs(self) -> int:
+        """How many models are computed."""
+        return len(self.valid)
+
+
+Layer = Callable[..., Any]
+"""layer(pass, activation, ...) -> activation, both folded."""
+
+
+def plain(function: Callable[..., Any]) -> Layer:
+    """What runs as it stands in the module."""
+
+    def run(_: Pass, *arguments: Any, inplace: bool = False, **settings: Any) -> Any:
+        return function(*arguments, **settings)
+
+    return run
+
+
+def curved(function: Callable[..., Tensor]) -> Layer:
+    """An elementwise function; each job's elements are padded to whole vectors."""
+
+    def run(current: Pass, activation: Tensor, *arguments: Any, **settings: Any) -> Tensor:
+        settings.pop("inplace", None)
+        rows = activation.reshape(current.jobs, -1)
+        missing = -rows.shape[1] % VECTOR
+        padded = F.pad(rows, (0, missing)) if missing else rows
+        values = function(padded, *arguments, **settings)
+        return values[:, : rows.shape[1]].reshape(activation.shape)
+
+    return run
+
+
+def linear(prefix: str, module: nn.Linear) -> Layer:
+    """Each job's rows times its own matrix."""
+
+    def run(current: Pass, activation: Tensor) -> Tensor:
+        rows = activation.reshape(current.jobs, -1, module.in_features)
+        outputs = stacked_linear(
+            rows, current.tensors[f"{prefix}.weight"], current.tensors.get(f"{prefix}.bias")
+        )
+        return outputs.reshape(*activation.shape[:-1], module.out_features)
+
+    return run
+
+
+def batch_norm(prefix: str, module: _BatchNorm) -> Layer:
+    """Normalisation over each job's valid rows, with the job's own running statistics.
+
+    As torch does: the batch is normalised with the biased variance, the running variance takes the
+    unbiased one. In evaluation the running statistics normalise, where there are any.
+    """
+
+    def run(current: Pass, activation: Tensor) -> Tensor:
+        # (jobs, rows, channels, positions); a fully connected layer has one position
+        values = activation.reshape(*current.valid.shape, module.num_features, -1)
+        valid = current.valid[:, :, None, None]
+        by_batch = current.training or not module.track_running_stats
+        count = (current.valid.sum(1) * values.shape[3]).view(-1, 1, 1, 1)
+        if by_batch:
+            mean = (values * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
+        else:
+            mean = current.tensors[f"{prefix}.running_mean"][:, None, :, None]
+        centred = values - mean
+        if by_batch:
+            variance = (centred * centred * valid).sum((1, 3), keepdim=True) / count.clamp(min=1)
+        else:
+            variance = current.tensors[f"{prefix}.running_var"][:, None, :, None]
+        outputs = centred / (variance + module.eps).sqrt()
+        if module.affine:
+            weight = current.tensors[f"{prefix}.weight"][:, None, :, None]
+            outputs = outputs * weight + current.tensors[f"{prefix}.bias"][:, None, :, None]
+        if current.training and module.track_running_stats:
+            unbiased = variance * (count / (count - 1).clamp(min=1))
+            _move_statistics(
+                current, prefix, module.momentum, mean[:, 0, :, 0], unbiased[:, 0, :, 0]
+            )
+        return outputs.reshape(activation.shape)
+
+    return run
+
+
+def _move_statistics(
+    current: Pass, prefix: str, momentum: float | None, mean: Tensor, variance: Tensor
+) -> None:
+    """Running statistics after one more batch (momentum None: their plain average so far)."""
+    held = {**current.tensors, **current.moved}
+    batches = held[f"{prefix}.num_batches_tracked"] + 1
+    share: Any = momentum if momentum is not None else 1.0 / batches.to(mean.dtype).unsqueeze(1)
+    for name, value in (("running_mean", mean), ("running_var", variance)):
+        before = held[f"{prefix}.{name}"]
+        current.moved[f"{prefix}.{name}"] = (1 - share) * before + share * value.detach()
+    current.moved[f"{prefix}.num_batches_tracked"] = batches

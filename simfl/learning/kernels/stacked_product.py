@@ -1,0 +1,91 @@
+"""Matrix products of many jobs at once whose bits do not depend on a job's place in the stack.
+
+A batched product computes every job's matrices with the same kernel, but that kernel treats the
+first and last elements of a row according to their address: a job whose matrices start elsewhere
+relative to a cache line can differ in the last bit. Here every job's matrices, operands and result,
+forward and backward, start on a cache line. On some processors numpy computes the products
+(`numpy_product.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from simfl.learning.kernels.numpy_product import numpy_product, openblas
+
+CACHE_LINE = 16
+"""Elements: 64 bytes of float32 (two lines of float64)."""
+
+
+def stacked_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Each job's `inputs @ weight.T + bias`.
+
+    inputs: (jobs, rows, features); weight: (jobs, outputs, features); bias: (jobs, outputs).
+    Returns (jobs, rows, outputs). Not differentiable twice.
+    """
+    product: Tensor = _StackedProduct.apply(inputs, weight)  # type: ignore[no-untyped-call]
+    return product if bias is None else product + bias.unsqueeze(1)
+
+
+class _StackedProduct(torch.autograd.Function):
+    """inputs (jobs, rows, features) times the transpose of weight (jobs, outputs, features)."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor) -> Tensor:
+        inputs, weight = aligned(inputs), aligned(weight)
+        ctx.save_for_backward(inputs, weight)
+        return product(inputs, weight.transpose(1, 2))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        inputs, weight = ctx.saved_tensors
+        gradient = aligned(gradient)
+        to_inputs, to_weight = ctx.needs_input_grad
+        return (
+            product(gradient, weight) if to_inputs else None,
+            product(gradient.transpose(1, 2), inputs) if to_weight else None,
+        )
+
+
+def by_numpy(device: torch.device) -> bool:
+    """Whether numpy computes the products of tensors there, faster than torch would."""
+    return device.type == "cpu" and openblas() is not None
+
+
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """Each job's matrix product of aligned operands: (jobs, n, m) and (jobs, m, k)."""
+    out = _aligned_empty(left, len(left), left.shape[1], right.shape[2])
+    if by_numpy(left.device):
+        return numpy_product(left, right, out)
+    return torch.bmm(left, right, out=out)
+
+
+def subtract_product(stacked: Tensor, left: Tensor, right: Tensor) -> None:
+    """Each job's matrix (jobs, n, k) less `product(left, right)`, in place."""
+    if by_numpy(left.device):
+        stacked.sub_(product(left, right))
+    else:
+        stacked.baddbmm_(left, right, alpha=-1)
+
+
+def aligned(stacked: Tensor) -> Tensor:
+    """The same values, each job's matrix or its transpose contiguous, from a cache line on."""
+    _, rows, columns = stacked.shape
+    size, (job, row, column) = rows * columns, stacked.stride()
+    whole = (row, column) in ((columns, 1), (1, rows))
+    if whole and job >= size and job % CACHE_LINE == 0:
+        return stacked
+    if size % CACHE_LINE == 0:
+        return stacked.contiguous()
+    return _aligned_empty(stacked, *stacked.shape).copy_(stacked)
+
+
+def _aligned_empty(like: Tensor, jobs: int, rows: int, columns: int) -> Tensor:
+    size = rows * columns
+    buffer = like.new_empty(jobs, -(-size // CACHE_LINE) * CACHE_LINE)
+    return buffer[:, :size].view(jobs, rows, columns)

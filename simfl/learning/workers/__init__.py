@@ -1,0 +1,1 @@
+"""Training on several cores: processes or threads, and what crosses between them."""

@@ -1,0 +1,135 @@
+"""The batched trainer on several cores: cohorts go to worker processes, or to threads of this one.
+
+How many workers there are changes no bit: every cohort is computed by one of them, with one
+thread, as it would be here. A cohort whose gradients are written by hand is a chain of products
+that need no interpreter, and goes to a thread: there is nothing to start and nothing to send. In
+any other the interpreter, or a random generator of the whole process, would be in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from simfl.learning.batched import BatchedTrainer
+from simfl.learning.datasets.base import Examples
+from simfl.learning.job import Update
+from simfl.learning.network import Network
+from simfl.learning.task import Task
+from simfl.learning.trainer import Augmentation, Loss, without_start
+from simfl.learning.workers.pool import WorkerPool
+
+FEWEST_FLOPS = 4e8
+"""Work of fewer floating-point operations, over all jobs, is done sooner than it is sent."""
+
+FEWEST_FLOPS_FOR_THREADS = 1.2e9
+"""The same for threads, which between short products wait for one another's turn in Python."""
+
+FEWEST_FLOPS_PER_JOB = 2e7
+"""The same for one job, whose update has to be sent back."""
+
+ROUNDING = 16
+"""Values that packing a tensor may add to it."""
+
+NO_EXAMPLES: Any = None
+"""What stands for a client's data on the way to a worker, which has them."""
+
+
+class ParallelTrainer(BatchedTrainer):
+    """Trains cohorts in `workers` processes or threads, which start when they are first needed.
+
+    Further arguments are the trainer's. Network, loss and augmentation must be picklable: raises
+    ValueError where they are not, and off the CPU. `prepare`: see `WorkerPool`.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        shards: Sequence[Examples],
+        loss: Loss,
+        *,
+        workers: int,
+        prepare: Sequence[Callable[[], object]] = (),
+        augmentation: Augmentation | None = None,
+        **settings: Any,
+    ) -> None:
+        if network.device.type != "cpu":
+            raise ValueError("worker processes share a CPU's cores; on an accelerator use none")
+        super().__init__(network, shards, loss, augmentation=augmentation, **settings)
+        cast = [shard.placed(network.dtype, network.device) for shard in shards]
+        jobs = self.cohort_cap or self.largest_cohort() or 1
+        values = network.size_bytes // 4 + ROUNDING * len(network.tensor_names)
+        self._threads = ThreadPoolExecutor(workers, "simfl", torch.set_num_threads, (1,))
+        self.pool = WorkerPool(
+            workers,
+            _Setup(network, loss, augmentation),
+            cast,
+            prepare,
+            tensor_bytes=jobs * values * network.dtype.itemsize,
+        )
+
+    def pieces(self, tasks: Sequence[Task]) -> int:
+        """As many cohorts as keep every worker busy, where the work is worth sending."""
+        count = super().pieces(tasks)
+        if not self._worth_sending(tasks):
+            return count
+        stacked = self.network.stacked
+        smallest = 2 if stacked is not None and stacked.needs_company else 1
+        most = max(count, len(tasks) // smallest)
+        return min(most, -(-count // self.pool.count) * self.pool.count)
+
+    def train_each(self, cohorts: Sequence[Sequence[Task]]) -> Iterator[list[Update]]:
+        """Each cohort's updates, in the order of the cohorts."""
+        everything = [task for tasks in cohorts for task in tasks]
+        if len(cohorts) == 1 or not self._worth_sending(everything):
+            yield from super().train_each(cohorts)
+            return
+        if all(self._needs_no_interpreter(tasks) for tasks in cohorts):
+            yield from self._threads.map(self.train, cohorts)
+            return
+        requests = [[replace(task, examples=NO_EXAMPLES) for task in tasks] for tasks in cohorts]
+        for tasks, updates in zip(cohorts, self.pool.map(requests), strict=True):
+            yield [
+                replace(update, brief=task.brief)
+                for task, update in zip(tasks, updates, strict=True)
+            ]
+
+    def _needs_no_interpreter(self, tasks: Sequence[Task]) -> bool:
+        first = tasks[0]
+        draws = self.augmentation is not None
+        return self.by_hand(first) is not None and not draws and not first.brief.recipe.measure
+
+    def _worth_sending(self, tasks: Sequence[Task]) -> bool:
+        flops = 0.0
+        for task in tasks:
+            rows, recipe = len(task.examples), task.brief.recipe
+            passes = 1.0 if recipe.kind == "gradient" else recipe.local.passes(rows)
+            flops += 3 * self.network.forward_flops * rows * passes  # a backward pass costs two
+        threads = self._needs_no_interpreter(tasks)
+        least = FEWEST_FLOPS_FOR_THREADS if threads else FEWEST_FLOPS
+        return flops >= max(least, FEWEST_FLOPS_PER_JOB * len(tasks))
+
+
+@dataclass(frozen=True)
+class _Setup:
+    """What a worker makes its own trainer from, beside the data."""
+
+    network: Network
+    loss: Loss
+    augmentation: Augmentation | None
+
+    def __call__(self, shards: Sequence[Examples]) -> Callable[[Sequence[Task]], list[Update]]:
+        """What trains a cohort whose tasks come without their examples."""
+        trainer = BatchedTrainer(
+            self.network, shards, self.loss, augmentation=self.augmentation, share=True
+        )
+
+        def train(tasks: Sequence[Task]) -> list[Update]:
+            updates = trainer.train([replace(one, examples=shards[one.client]) for one in tasks])
+            return [without_start(update) for update in updates]
+
+        return train

@@ -1,0 +1,238 @@
+"""Worker processes, one thread each, that stay until their pool is closed.
+
+A worker that dies (out of memory, killed) is replaced, and what it was doing is done again. Workers
+end with the process that made them, however it ends: they notice that nobody is left to ask them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import torch
+import torch.multiprocessing as multiprocessing
+from torch import Tensor
+
+from simfl.learning.workers.channel import Channel, Parcel, shared_memory
+from simfl.learning.workers.packing import pack, unpack, write
+
+MOST_DEATHS = 3
+"""Times that one request may take its worker down before it is given up."""
+
+AHEAD = 2
+"""Requests that a worker has at a time: the next lies ready when it has answered one."""
+
+REST_BYTES = 1 << 20
+"""Room for what is not a tensor in a request or an answer."""
+
+Handler = Callable[[list[Any]], Sequence[Any]]
+"""Computes the answers to one request, a list of anything, in a worker."""
+
+
+class WorkerDied(RuntimeError):
+    """A request took one worker after another down."""
+
+
+class WorkerPool:
+    """`count` processes that answer requests.
+
+    `make_handler(shared)` is called once in every worker and returns what answers requests there.
+    The tensors of `shared` lie in memory that all processes share; the workers must not write to
+    them. `prepare` is called before anything is unpickled, with nothing. Everything must be
+    picklable: raises ValueError where it is not. Requests and answers whose tensors take at most
+    `tensor_bytes` go through shared memory, which is faster than a pipe.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        make_handler: Callable[[list[Any]], Handler],
+        shared: Sequence[Any],
+        prepare: Sequence[Callable[[], object]] = (),
+        tensor_bytes: int = 0,
+    ) -> None:
+        self.count = count
+        try:
+            header, layout, tensors, size = pack(shared)
+            setup = pickle.dumps((make_handler, header, layout))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ValueError(f"cannot be sent to worker processes: {error}") from error
+        self._prepare, self._setup = tuple(prepare), setup
+        self._shared = layout, tensors, size
+        self._room_bytes = tensor_bytes + REST_BYTES
+        self._workers: list[_Worker] = []
+        self._stop = weakref.finalize(self, _stop, self._workers)
+
+    def processes(self) -> list[int]:
+        """The workers' process numbers; empty while none has been needed."""
+        return [worker.process.pid for worker in self._workers]
+
+    def close(self) -> None:
+        """End all workers; the next request starts new ones."""
+        _stop(self._workers)
+
+    def map(self, requests: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
+        """The answers, in the order of the requests, each as soon as all before it are there.
+
+        Raises what a handler raised, and WorkerDied. Whatever ends this early ends the workers.
+        """
+        done = False
+        try:
+            yield from self._answers(requests)
+            done = True
+        finally:
+            if not done:
+                self.close()
+
+    def _answers(self, requests: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
+        waiting = deque(range(len(requests)))
+        deaths = dict.fromkeys(waiting, 0)
+        answers: dict[int, list[Any]] = {}
+        following = 0
+        self._fill(min(self.count, len(requests)))
+        while following < len(requests):
+            self._hand_out(waiting, requests)
+            busy = {worker.connection: worker for worker in self._workers if worker.places}
+            for connection in wait(list(busy)):
+                worker = busy[connection]  # type: ignore[index]  # what went in comes out
+                place = worker.places[0]
+                try:
+                    failed, *answers[place] = worker.channel.receive()
+                except (EOFError, OSError):
+                    deaths[place] += 1
+                    self._workers.remove(worker)
+                    code = worker.end()
+                    if deaths[place] == MOST_DEATHS:
+                        raise WorkerDied(
+                            f"{MOST_DEATHS} worker processes died of the same jobs (exit code "
+                            f"{code}; -9 is killed, often for want of memory)"
+                        ) from None
+                    waiting.extendleft(reversed(worker.places))
+                    self._workers.append(self._worker())
+                    continue
+                worker.places.popleft()
+                if failed:
+                    raise answers[place][0]
+            while following in answers:
+                yield answers.pop(following)
+                following += 1
+
+    def _hand_out(self, waiting: deque[int], requests: Sequence[Sequence[Any]]) -> None:
+        """Give every worker its next request, then those that never wait for it one ahead."""
+        for ahead in range(AHEAD):
+            for worker in self._workers:
+                if not waiting or len(worker.places) != ahead:
+                    continue
+                parcel = Parcel.of(requests[waiting[0]])
+                if ahead and not worker.channel.has_room(parcel):
+                    return
+                worker.places.append(waiting.popleft())
+                with suppress(OSError):  # a dead worker is found out when its answer is read
+                    worker.channel.send(parcel)
+
+    def _fill(self, count: int) -> None:
+        while len(self._workers) < count:
+            self._workers.append(self._worker())
+
+    def _worker(self) -> _Worker:
+        return _Worker((self._prepare, self._setup, self._memory), self._room_bytes)
+
+    @cached_property
+    def _memory(self) -> Tensor:
+        """The tensors that all workers share: a copy, made when the first worker starts."""
+        layout, tensors, size = self._shared
+        memory = shared_memory(size)
+        write(memory, layout, tensors)
+        return memory
+
+
+class _Worker:
+    """One process, the line to it, and which requests it has, in their order."""
+
+    def __init__(self, arguments: tuple[Any, ...], room_bytes: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        asked, answered = ([shared_memory(room_bytes) for _ in range(AHEAD)] for _ in range(2))
+        self.process: Any = context.Process(
+            target=_serve,
+            args=(theirs, *arguments, asked, answered),
+            daemon=True,
+            name="simfl-worker",
+        )
+        with _interrupts_held():
+            self.process.start()
+        theirs.close()
+        self.channel = Channel(self.connection, outgoing=asked, incoming=answered)
+        self.places: deque[int] = deque()
+
+    def end(self) -> int | None:
+        """Kill the process if it is alive; its exit code."""
+        self.connection.close()
+        self.process.kill()
+        self.process.join()
+        code: int | None = self.process.exitcode
+        return code
+
+
+def _stop(workers: list[_Worker]) -> None:
+    while workers:
+        workers.pop().end()
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A process started here never sees Ctrl-C, which is for the one that started it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(
+    connection: Connection,
+    prepare: Sequence[Callable[[], object]],
+    setup: bytes,
+    memory: Tensor,
+    asked: Sequence[Tensor],
+    answered: Sequence[Tensor],
+) -> None:
+    """A worker's life: answer requests until nobody is there to ask."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    for one in prepare:
+        one()
+    make_handler, header, layout = pickle.loads(setup)
+    handle: Handler = make_handler(unpack(header, layout, memory, share=True))
+    channel = Channel(connection, outgoing=answered, incoming=asked)
+    while True:
+        try:
+            request = channel.receive()
+        except (EOFError, OSError):
+            return
+        try:
+            answer = [False, *handle(request)]
+        except Exception as error:  # noqa: BLE001  # a user's loss may raise anything: passed on
+            answer = [True, _sendable(error)]
+        try:
+            channel.send(Parcel.of(answer))
+        except OSError:
+            return
+
+
+def _sendable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001  # an exception class may do anything when it is copied
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,133 @@
+"""Keys of learned values, and the journal of those that decided something.
+
+Every learned value has a key made of what it was computed from. A value that decides time or an
+action is *known*: a small record of numbers, written down under its key when it is first needed.
+A run that is given the journal of an earlier one looks the records up instead of training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from simfl.common.files import open_line, sealed_line
+from simfl.common.plain import to_json
+
+Fact = Any
+"""What can be known: JSON's numbers, strings, lists and objects."""
+
+
+def make_key(*parts: object) -> str:
+    """A key from the keys and plain values that something is computed from."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+class FactStore(Protocol):
+    """Facts that several runs share."""
+
+    def get_fact(self, key: str) -> Fact | None:
+        """The fact of a key; None where there is none."""
+
+    def put_fact(self, key: str, fact: Fact) -> None:
+        """Keep a fact."""
+
+
+@dataclass
+class Snapshot:
+    """The learned values that a run held at some moment, by key; enough to go on from there.
+
+    `states`: server states; `updates`: updates that wait to be used; `memories`: what clients
+    keep after jobs whose updates were used. `jobs_asked` is how many jobs had been handed in by
+    then, by which a replay knows whether it has come so far.
+    """
+
+    states: dict[str, Any] = field(default_factory=dict)
+    updates: dict[str, Any] = field(default_factory=dict)
+    memories: dict[str, Any] = field(default_factory=dict)
+    jobs_asked: int = -1
+
+
+class Journal:
+    """Facts by key; with a path each new one is appended to that file, one JSON line each.
+
+    `shared` keeps facts of other runs, which are looked up before anything is made.
+    Floats survive the file bit for bit. Every line carries a digest; what a line says that fails
+    it is found out again, and `damaged` counts such lines. A last line that was cut off by a crash
+    is ignored.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        facts: dict[str, Fact] | None = None,
+        shared: FactStore | None = None,
+    ) -> None:
+        self.facts: dict[str, Fact] = dict(facts or {})
+        self.recalled = 0
+        self.reused = 0
+        self.damaged = 0
+        self.shared = shared
+        self._file: TextIO | None = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("w", encoding="utf-8")
+            for key, fact in self.facts.items():
+                self._append(key, fact)
+
+    @classmethod
+    def resume(cls, path: Path, shared: FactStore | None = None) -> Journal:
+        """Go on with a journal that was cut off; raises `OSError` where it cannot be read."""
+        whole = path.read_bytes() if path.exists() else b""
+        with path.open("ab") as file:
+            file.truncate(whole.rfind(b"\n") + 1)  # a line that was not ended was cut off
+        journal = cls(shared=shared)
+        journal.facts, journal.damaged = cls.read(path)
+        journal._file = path.open("a", encoding="utf-8")
+        return journal
+
+    @staticmethod
+    def read(path: Path) -> tuple[dict[str, Fact], int]:
+        """The facts of a journal file, and how many of its lines are damaged; raises `OSError`."""
+        facts: dict[str, Fact] = {}
+        damaged = 0
+        whole_lines = path.read_bytes().split(b"\n")[:-1]
+        for line in whole_lines:
+            if (opened := open_line(line)) is None:
+                damaged += 1
+            else:
+                facts[opened[0]] = opened[1]
+        return facts, damaged
+
+    def know(self, key: str, make: Callable[[], Fact]) -> Fact:
+        """The fact of this key, made and written down if it is new."""
+        if key in self.facts:
+            self.recalled += 1
+            return self.facts[key]
+        fact = None if self.shared is None else self.shared.get_fact(key)
+        if fact is None:
+            fact = json.loads(to_json(make()))
+            if self.shared is not None:
+                self.shared.put_fact(key, fact)
+        else:
+            self.reused += 1
+        self.facts[key] = fact
+        self._append(key, fact)
+        return fact
+
+    def _append(self, key: str, fact: Fact) -> None:
+        if self._file is not None:
+            self._file.write(sealed_line(key, fact))
+            self._file.flush()
+
+    def close(self) -> None:
+        """Bring the file to the disk and close it."""
+        if self._file is not None:
+            with self._file as file:
+                self._file = None
+                file.flush()
+                os.fsync(file.fileno())

@@ -1,0 +1,105 @@
+"""What learned values depend on: the numeric platform, and the key under all keys of a run."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import sysconfig
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from simfl.algorithms.base import Algorithm
+from simfl.learning.kernels.numpy_product import openblas
+from simfl.learning.network import Network
+from simfl.provenance.journal import make_key
+from simfl.scenario.scenario import Scenario
+
+_INSTALLED = {Path(sysconfig.get_path(one)) for one in ("stdlib", "purelib", "platlib")}
+_VERSIONED = ("simfl", "torch", "torchvision", "builtins", "abc", "typing", "collections")
+
+
+def numeric_platform(network: Network) -> dict[str, Any]:
+    """What bits depend on beside the scenario: results are identical where all of this is."""
+    on_cpu = network.device.type == "cpu"
+    return {
+        "torch": torch.__version__,
+        "torchvision": version("torchvision"),
+        "dtype": str(network.dtype).removeprefix("torch."),
+        "device": network.device.type,
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "kernel_family": network.kernel_family,
+        "products": (on_cpu and openblas()) or "torch",
+        "threads": torch.get_num_threads(),
+    }
+
+
+def root_key(
+    resolved: Scenario,
+    algorithm: Algorithm,
+    model: Any,
+    shards_digest: str,
+    platform: Mapping[str, Any],
+) -> str:
+    """The key under every learned value of a run: all that they depend on, and nothing else."""
+    content = resolved.portable()
+    data = {key: value for key, value in content["data"].items() if key != "root"}
+    return make_key(
+        version("simfl"),
+        resolved.seed,
+        sorted(platform.items()),
+        sorted(data.items(), key=str),
+        sorted(content["model"].items(), key=str),
+        repr(algorithm),
+        content["algorithm"].get("non_finite"),
+        [_source_of(part) for part in (algorithm, model)],
+        shards_digest,
+    )
+
+
+def _source_of(part: Any) -> str:
+    """The source text behind a part of the user's own: its classes, and all that they import.
+
+    What is shipped, and what is installed but for the base classes of the part, goes by version.
+    """
+    owner = part if inspect.isclass(part) else getattr(part, "func", type(part))
+    waiting = [inspect.getmodule(one) for one in owner.__mro__ if not _is_versioned(one.__module__)]
+    texts: dict[str, str] = {}
+    while waiting:
+        module = waiting.pop(0)
+        if module is not None and module.__name__ not in texts:
+            file = getattr(module, "__file__", None)
+            texts[module.__name__] = Path(file).read_text("utf-8") if file else str(module)
+            waiting.extend(one for one in _imported(module) if _is_own(one))
+    return "\n".join(texts.values())
+
+
+def _imported(module: ModuleType) -> list[ModuleType]:
+    """The modules that a module's names are, or come from; in their order."""
+    found = []
+    for value in vars(module).values():
+        origin = value if inspect.ismodule(value) else sys.modules.get(_module_name(value))
+        if origin is not None and origin is not module:
+            found.append(origin)
+    return found
+
+
+def _module_name(value: Any) -> str:
+    name = getattr(value, "__module__", None)
+    return name if isinstance(name, str) else ""
+
+
+def _is_versioned(name: str) -> bool:
+    return name.partition(".")[0] in _VERSIONED
+
+
+def _is_own(module: ModuleType) -> bool:
+    """Whether a module is a Python file of the user's, neither shipped nor installed."""
+    file = getattr(module, "__file__", None)
+    if _is_versioned(module.__name__) or file is None or not file.endswith(".py"):
+        return False
+    return not any(Path(file).is_relative_to(folder) for folder in _INSTALLED)

@@ -1,0 +1,64 @@
+"""How full batteries were, found again from the log of a run.
+
+The joules of a row are what a client drew in that time, its idle power included, and what comes in
+follows from the scenario: batteries that are walked along the rows have the levels that they had in
+the run.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+
+from simfl.assembly.assemble import outlined
+from simfl.eventlog.kinds import STATES
+from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.scenario import Scenario
+from simfl.system.battery import Batteries
+
+
+def battery_levels(run: LoadedRun) -> pd.DataFrame:
+    """Columns client, time_s and level (of the capacity, 0 to 1), by client and time.
+
+    A client has its level at time 0 and at the end of each of its rows, and none on mains power.
+    Raises `ScenarioError` where the run's scenario cannot be built any more.
+    """
+    outline = outlined(Scenario.from_yaml(run.path / "scenario.yaml"))
+    charging, world = outline.parts[("population",)].batteries, outline.world
+    levels = pd.DataFrame({"client": [], "time_s": [], "level": []})
+    if charging is None:
+        return levels
+    batteries = charging.build(world.devices, world.device_index, outline.streams)
+    clients = np.flatnonzero(np.isfinite(batteries.capacity_j))
+    found = [levels, _levels(batteries, clients)]
+    rows = _rows(run)
+    rows = rows[rows["client"].isin(clients)]
+    for _, each in rows.groupby(rows.groupby("client").cumcount()):
+        who = each["client"].to_numpy(np.int64)
+        end_s = np.maximum(each["time_s"].to_numpy(), batteries.time_s[who])
+        batteries.advance(who, end_s, each["load_w"].to_numpy())
+        found.append(_levels(batteries, who))
+    whole = pd.concat(found, ignore_index=True).astype({"client": int})
+    return whole.sort_values(["client", "time_s"], ignore_index=True)
+
+
+def _levels(batteries: Batteries, clients: np.ndarray) -> pd.DataFrame:
+    columns = {"time_s": batteries.time_s[clients], "level": batteries.level(clients)}
+    return pd.DataFrame({"client": clients, **columns})
+
+
+def _rows(run: LoadedRun) -> pd.DataFrame:
+    """client, time_s and load_w of what clients did and waited, in order of time."""
+    events = run.events
+    kept = events["client"].notna() & events["kind"].isin(STATES) & (events["duration_s"] > 0)
+    rows = events.loc[kept, ["client", "time_s", "duration_s", "energy_j", "detail"]]
+    # What a device would have drawn of an empty battery was its load, too.
+    unmet_j = rows["detail"].map(_unmet_j).astype(float)  # of no rows, too
+    return rows.assign(load_w=(rows["energy_j"] + unmet_j) / rows["duration_s"])
+
+
+def _unmet_j(detail: str | None) -> float:
+    told = isinstance(detail, str) and "unmet_j" in detail
+    return float(json.loads(str(detail))["unmet_j"]) if told else 0.0

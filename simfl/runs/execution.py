@@ -1,0 +1,367 @@
+"""Running an assembled scenario and leaving a run folder."""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from pyarrow import Table
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from simfl.assembly.assemble import assemble
+from simfl.assembly.registry import part_name
+from simfl.assembly.simulation import Options, Simulation
+from simfl.common.contract import misbehaves
+from simfl.common.files import RunFolderError, replacing
+from simfl.common.notices import Notice, notice
+from simfl.eventlog.segments import SEGMENTS, remove_segments
+from simfl.learning.allocation import return_freed_memory
+from simfl.learning.federation import Federation
+from simfl.protocols.publication import Diverged
+from simfl.protocols.run import Run
+from simfl.protocols.values import Values
+from simfl.provenance.journal import Journal, Snapshot
+from simfl.provenance.replay import ReplayDiffers, set_aside
+from simfl.provenance.snapshots import Checkpoints, read_snapshot
+from simfl.runs.files import (
+    JOURNAL,
+    SCENARIO,
+    STANDALONE,
+    FolderInUse,
+    check_folder,
+    claimed,
+    clear,
+    free_reserve,
+)
+from simfl.runs.oddities import foreseen, found
+from simfl.runs.outcome import figures, finish, leave
+from simfl.runs.runfolder import (
+    MANIFEST,
+    LoadedRun,
+    described_files,
+    load_run,
+    read_manifest,
+    write_manifest,
+)
+from simfl.scenario.plugins import users_code
+from simfl.scenario.scenario import Scenario
+
+Manifest = dict[str, Any]
+
+
+NOTHING_YET: Mapping[str, Any] = {
+    "horizon_s": 0.0,
+    "energy_j": 0.0,
+    "bytes": 0,
+    "energy_by_state_j": {},
+    "counts": dict.fromkeys(("versions", "events", "jobs_asked", "jobs_trained", "jobs_reused"), 0),
+    "warnings": [],
+    "wall_s": 0.0,
+}
+"""What a manifest says of a run that has just begun (`outcome.figures`)."""
+
+
+class RunFailed(RuntimeError):
+    """The run ended, but its books do not balance, or a part of it ended it."""
+
+
+class StandaloneDiverged(RuntimeError):
+    """What clients contribute cannot be found out: their standalone training diverged."""
+
+
+def run(
+    scenario: Scenario | str | Path,
+    out: Path | str | None = None,
+    options: Options | None = None,
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+) -> LoadedRun:
+    """Run a scenario (or its YAML file) into the folder `out`, and read the result back.
+
+    `out` defaults to `runs/<name>-seed<seed>`. With `resume` a run that was cut off goes on where
+    it was, and a completed one is read. Raises `ScenarioError` before anything is written if the
+    scenario is wrong; `FolderInUse` if the folder holds a run and neither `overwrite` nor `resume`
+    is given, or another run than this one, or if a run is going on there; `RunFolderError` if what
+    is to be resumed is damaged; `Diverged` and `Stalled` after leaving a readable folder.
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = Scenario.from_yaml(scenario)
+    options = options or Options()
+    folder = Path(out) if out is not None else _default_folder(scenario)
+    check_folder(folder, overwrite=overwrite, resume=resume)
+    simulation = assemble(scenario, options)
+    with claimed(folder):
+        check_folder(folder, overwrite=overwrite, resume=resume)  # somebody may have been faster
+        if resume and (folder / MANIFEST).exists():
+            return _resumed(simulation, folder)
+        clear(folder)
+        return _begun(simulation, folder)
+
+
+def _begun(simulation: Simulation, folder: Path) -> LoadedRun:
+    """Run into a folder in which there is no run."""
+    folder.mkdir(exist_ok=True)
+    manifest = _new_manifest(simulation)
+    write_manifest(folder, manifest)  # first: from now on this is a run's folder
+    options = simulation.options
+    with closing(Journal(folder / JOURNAL, dict(options.facts or {}), options.store)) as journal:
+        _execute(simulation, folder, manifest, journal)
+    return load_run(folder)
+
+
+def _resumed(simulation: Simulation, folder: Path) -> LoadedRun:
+    """Carry a folder's run on to its end."""
+    earlier = read_manifest(folder)
+    check_resumable(folder, earlier, simulation)
+    if earlier["status"] != "completed":
+        _go_on(simulation, folder, earlier)
+    run = load_run(folder)
+    run.check()
+    return run
+
+
+def find_contributions(prelude: Simulation, folder: Path | None = None) -> Mapping[str, Any]:
+    """Let clients train alone (in `folder`, or leaving nothing): `accuracy` of each, and the cost.
+
+    Raises `StandaloneDiverged` where that does.
+    """
+    try:
+        if folder is None:
+            one = prelude.make_run(None, Journal(shared=prelude.options.store))
+            simulate(prelude, one)
+            one.close()
+            rows: list[Any] = one.publications.evaluations
+            cost = figures(one)
+        else:
+            known = (folder / MANIFEST).exists()
+            loaded = _resumed(prelude, folder) if known else _begun(prelude, folder)
+            rows, cost = loaded.evaluations.to_dict("records"), loaded.manifest
+    except Diverged as error:
+        raise StandaloneDiverged(f"clients' standalone training diverged: {error}") from error
+    scored = [row for row in rows if row["client"] is not None and row["client"] >= 0]
+    accuracy = {int(row["client"]): float(row["accuracy"]) for row in scored}
+    return {
+        "accuracy": [accuracy[client] for client in sorted(accuracy)],
+        "time_s": cost["horizon_s"],
+        "energy_j": cost["energy_j"],
+        "bytes": cost["bytes"],
+        "rounds": prelude.scenario.stop.versions,
+    }
+
+
+def _go_on(simulation: Simulation, folder: Path, earlier: Manifest) -> None:
+    """Replay a run that was cut off, from time zero, and carry on from where it was."""
+    snapshot, warnings = read_snapshot(folder, simulation.network.device)
+    check = set_aside(folder).check
+    manifest = _new_manifest(simulation)
+    try:
+        with closing(Journal.resume(folder / JOURNAL, simulation.options.store)) as journal:
+            write_manifest(folder, manifest)
+            _execute(simulation, folder, manifest, journal, snapshot, check, warnings)
+    except ReplayDiffers as error:
+        # What was written before is all that there is of this run.
+        remove_segments(folder / SEGMENTS)
+        write_manifest(folder, {**earlier, "reason": str(error)})
+        raise
+
+
+def federation_of(folder: Path | str, options: Options | None = None) -> Federation:
+    """The final model of a run folder with its clients' data, dealt out again from its scenario.
+
+    Raises `RunFolderError` where the folder holds no finished run, and what assembling its
+    scenario raises: data sets must be where they were, or `options.data_root` says where.
+    """
+    run = load_run(folder)
+    model = run.file("model.safetensors")
+    simulation = assemble(Scenario.from_yaml(run.file(SCENARIO)), options)
+    try:
+        weights = load_file(model)
+    except SafetensorError as error:
+        raise RunFolderError(f"{model}: not readable as safetensors ({error})") from error
+    return simulation.federation(weights)
+
+
+def _default_folder(scenario: Scenario) -> Path:
+    """`runs/<name>-seed<seed>`; signs that mean something in a path become "_"."""
+    name = re.sub(r"[^-+.,=@~ \w]", "_", scenario.name)
+    return Path("runs") / f"{name}-seed{scenario.seed}"
+
+
+def _new_manifest(simulation: Simulation) -> Manifest:
+    """What the manifest of a run says from its beginning."""
+    return {
+        "status": "running",
+        "reason": None,
+        "name": simulation.scenario.name,
+        "digest": simulation.digest,
+        "seed": simulation.scenario.seed,
+        "versions": {"simfl": version("simfl"), "torch": torch.__version__},
+        "numeric_platform": simulation.platform,
+        "not_stacked_because": simulation.network.not_stacked_because,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        **NOTHING_YET,
+    }
+
+
+def _execute(
+    simulation: Simulation,
+    folder: Path,
+    manifest: Manifest,
+    journal: Journal,
+    snapshot: Snapshot | None = None,
+    check: Callable[[Table, int], None] | None = None,
+    warnings: Sequence[Notice] = (),
+) -> None:
+    """Simulate into a folder that has its `manifest`, which says at every moment how far it is.
+
+    `snapshot` and `check` are those of the run that is resumed (`Simulation.make_run`), `warnings`
+    what was found wrong with what it had left.
+    """
+    began = time.perf_counter()
+    noticed, known_before = list(warnings), foreseen(simulation)
+    checkpoints = Checkpoints(folder, simulation.options.snapshot_seconds, snapshot)
+    find = partial(find_contributions, folder=folder / STANDALONE)
+    try:
+        with replacing(folder / SCENARIO) as partial_file:
+            partial_file.write_text(simulation.resolved.to_yaml(), encoding="utf-8")
+        one = simulation.make_run(folder, journal, snapshot, check, checkpoints.due, find)
+    except Exception as error:  # a user's part may raise anything
+        reason = users_code(error) or f"{type(error).__name__}: {error}"
+        with suppress(OSError):
+            write_manifest(folder, {**manifest, "status": "failed", "reason": reason})
+        raise
+
+    def close(status: str, reason: str | None) -> None:
+        manifest.update(status=status, reason=reason)
+        manifest.update(figures(one))
+        notices = [*noticed, *one.warnings, *_damage(folder, journal), *known_before]
+        manifest["warnings"] = [each.as_dict() for each in notices]
+        manifest["wall_s"] = round(time.perf_counter() - began, 3)
+        manifest["files"] = described_files(folder)
+        write_manifest(folder, manifest)
+
+    def break_off(status: str, reason: str) -> None:
+        """Leave what there is; the disk may be what failed, and then one thing goes less far."""
+        for step in (partial(leave, one, folder), partial(checkpoints.take, one.values)):
+            with suppress(OSError):
+                step()
+        try:
+            close(status, reason)
+        except OSError:
+            free_reserve(folder)
+            with suppress(OSError):  # the folder is gone: there is nowhere to say it
+                close(status, reason)
+
+    def measure(reason: str) -> None:
+        manifest.update(figures(one), reason=reason)
+        write_manifest(folder, manifest)  # measures read the run as its user will
+        ref = one.publications.latest
+        weights = ref.value().weights if isinstance(one.values, Values) and ref else None
+        manifest["measures"] = simulation.measured(load_run(folder), weights)
+
+    try:
+        reason = simulate(simulation, one)
+        return_freed_memory()  # the log's tables take their turn
+        finish(simulation, one, folder)
+        noticed += found(simulation, one)
+        measure(reason)
+        broken = "; ".join(one.accounts.violations)
+        close("failed" if broken else "completed", broken or reason)
+    except KeyboardInterrupt:
+        break_off("interrupted", "interrupted by the user")
+        raise
+    except Diverged as error:
+        try:
+            if not one.laws:  # else the end itself diverged, in a version nobody had looked at
+                ref = one.publications.latest
+                finish(simulation, one, folder, model=ref is None or ref.known)
+            close("diverged", str(error))
+        except OSError as failure:
+            break_off("failed", f"{type(failure).__name__}: {failure}")
+            raise
+        raise
+    except ReplayDiffers:
+        raise
+    except (Exception, SystemExit) as error:  # a user's part may raise anything, or leave
+        reason = users_code(error) or f"{type(error).__name__}: {error}"
+        break_off("failed", reason)
+        if isinstance(error, SystemExit):  # whose exit code would be the run's
+            raise RunFailed(reason) from error
+        raise
+    if broken:
+        raise RunFailed(f"the run broke its own laws: {broken}")
+
+
+def _damage(folder: Path, journal: Journal) -> list[Notice]:
+    """What was found not to be what had been written, for the manifest."""
+    notices = []
+    if journal.damaged:
+        lines = f"{journal.damaged} damaged lines"
+        message = f"{folder / JOURNAL}: {lines}; what they said was found out again"
+        notices.append(notice("damaged_journal", message, journal.damaged))
+    damaged = getattr(journal.shared, "damaged", 0)
+    if damaged:
+        message = f"shared results: {damaged} damaged entries, not used"
+        notices.append(notice("damaged_store", message, damaged))
+    return notices
+
+
+def simulate(simulation: Simulation, one: Run) -> str:
+    """Drive the protocol to its end; why it ended. Raises `Diverged` or `Stalled`."""
+    algorithm, protocol = simulation.algorithm, simulation.protocol
+    departs = algorithm.learns and algorithm.paper_protocol != part_name(type(protocol))
+    one.note_start(
+        simulation.edge if protocol.hierarchical else None,
+        f"the paper's protocol is {algorithm.paper_protocol}" if departs else None,
+    )
+    steps: Any = protocol.process(one)
+    if not isinstance(steps, Generator):
+        raise misbehaves(protocol, "process", steps, "a generator")
+    process = one.env.process(steps)
+    limit_s = simulation.scenario.stop.time_s
+    with _rare_collections():
+        one.clock.run(process, limit_s)
+    if one.publications.reason is not None:
+        return one.publications.reason
+    return "the protocol ended by itself" if process.triggered else f"time_s reached {limit_s:g}"
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """What lives as long as the run is not searched for garbage; a third of a small run's time."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(10_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> None:
+    """Raises `FolderInUse` unless the folder's run is this scenario's, on this numeric platform."""
+    if earlier["status"] == "diverged":
+        raise FolderInUse(f"{folder}: this run diverged ({earlier['reason']}); nothing to resume")
+    if earlier["digest"] != simulation.digest:
+        raise FolderInUse(f"{folder}: holds another scenario's run; resume it with its own")
+    there, here = earlier["numeric_platform"], dict(simulation.platform)
+    if there != here and not simulation.options.any_platform:
+        names = ", ".join(
+            f"{k} {there.get(k)} -> {here[k]}" for k in here if there.get(k) != here[k]
+        )
+        raise FolderInUse(
+            f"{folder}: was begun on another numeric platform ({names}), where results differ in"
+            " their last bits; --any-platform resumes it all the same"
+        )

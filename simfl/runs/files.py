@@ -1,0 +1,134 @@
+"""A run folder on the disk: whose it is, who is at work in it, and which files in it are simfl's.
+
+Nothing else is ever removed or written to, and symbolic links are never followed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from simfl.common.files import RunFolderError
+from simfl.eventlog.segments import SEGMENT_NAME, SEGMENTS
+from simfl.provenance.replay import BEFORE
+from simfl.runs.runfolder import MANIFEST, read_manifest
+
+JOURNAL, SCENARIO, SNAPSHOT = "journal.jsonl", "scenario.yaml", "snapshot.pt"
+STANDALONE = "standalone"
+"""The folder, in a run's own, of the run that says what its clients contribute."""
+
+LOCK = "run.lock"
+RESERVE_BYTES = 1 << 16
+"""Size of the lock's file: room that a full disk still has for saying why a run ended."""
+
+_NAMES = re.compile(
+    SEGMENT_NAME.pattern
+    + r"|(manifest|hardware|scenario|snapshot|model|events|rounds|clients|evaluations)\.partial"
+    r"|(manifest|hardware)\.json|scenario\.yaml|journal\.jsonl|snapshot\.pt|model\.safetensors|run\.lock"
+    r"|(events|rounds|clients|evaluations)\.parquet"
+    r"|(overview|report|trace)(\.partial)?\.(png|html|json)|trace\.json(\.partial)?\.gz"
+)
+
+
+class FolderInUse(ValueError):
+    """The output folder holds something already, or cannot be made."""
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Make the folder, and let nobody else run into it until the block ends.
+
+    The operating system frees it when its holder ends, however it ends. Raises `FolderInUse`
+    where another run is going on there, and where the folder cannot be made.
+    """
+    from filelock import FileLock, Timeout  # takes a tenth of a second to import
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = FileLock(folder / LOCK).acquire(blocking=False)
+    except Timeout:
+        raise FolderInUse(
+            f"{folder}: a run is going on in this folder; wait for its end, or choose another --out"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise _cannot_be_made(folder, error) from error
+    with held:
+        with suppress(OSError), (folder / LOCK).open("wb") as file:
+            file.write(b"a run is going on here\n".ljust(RESERVE_BYTES))
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                (folder / LOCK).unlink()
+
+
+def free_reserve(folder: Path) -> None:
+    """Give back what the lock's file keeps free for the manifest."""
+    with suppress(OSError), (folder / LOCK).open("r+b") as file:
+        file.truncate()
+
+
+def check_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
+    """Raises `FolderInUse` unless a run may be begun, begun anew or resumed in `folder`.
+
+    It may where there is nothing yet; with `overwrite` or `resume` also where a run of simfl's lies
+    under its own name.
+    """
+    try:
+        if folder.is_symlink():
+            raise FolderInUse(f"{folder}: a symbolic link; name the folder that it leads to")
+        if folder.exists() and not folder.is_dir():
+            raise FolderInUse(f"{folder}: a file; choose another --out")
+        found = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        # A run that was cut off in its first milliseconds has not said yet what it is.
+        if not found - {LOCK, "manifest.partial"}:
+            return
+        if MANIFEST not in found:
+            raise FolderInUse(f"{folder}: not empty and no run folder; choose another --out")
+        try:
+            read_manifest(folder)
+        except RunFolderError as error:
+            raise FolderInUse(f"{error}; choose another --out") from error
+        for path in written_paths(folder):
+            if path.is_symlink():
+                raise FolderInUse(f"{path}: a symbolic link where simfl writes; remove it")
+            if path.is_dir() == bool(_NAMES.fullmatch(path.name)):
+                kind, wanted = ("folder", "file") if path.is_dir() else ("file", "folder")
+                raise FolderInUse(f"{path}: a {kind} where simfl writes a {wanted}; remove it")
+    except FolderInUse:
+        raise
+    except (OSError, ValueError) as error:
+        raise _cannot_be_made(folder, error) from error
+    if not (overwrite or resume):
+        raise FolderInUse(f"{folder}: holds a run; choose another --out, --overwrite or --resume")
+
+
+def clear(folder: Path) -> None:
+    """Remove what simfl wrote into a run folder of its own; everything else stays."""
+    for path in written_paths(folder):
+        if path.is_dir() and not path.is_symlink():
+            with suppress(OSError):  # something of the user's lies in it
+                path.rmdir()
+        elif path != folder / LOCK:
+            path.unlink()
+
+
+def written_paths(folder: Path) -> list[Path]:
+    """What lies in a run folder where simfl writes, what a folder holds before the folder."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        is_folder = path.is_dir() and not path.is_symlink()
+        if path.name in (SEGMENTS, BEFORE) and is_folder:
+            found += [one for one in sorted(path.iterdir()) if SEGMENT_NAME.fullmatch(one.name)]
+        elif path.name == STANDALONE and is_folder:
+            found += written_paths(path)
+        if path.name in (SEGMENTS, BEFORE, STANDALONE) or _NAMES.fullmatch(path.name):
+            found.append(path)
+    return found
+
+
+def _cannot_be_made(folder: Path, error: Exception) -> FolderInUse:
+    cause = getattr(error, "strerror", None) or error
+    return FolderInUse(f"{folder}: cannot be made or read ({cause}); choose another --out")

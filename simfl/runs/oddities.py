@@ -1,0 +1,123 @@
+"""What is odd about a run: the rules of docs/warnings.md, each a function.
+
+`foreseen` knows them before the run begins, `found` when it has come to its end; what the engine
+itself notices on its way is in `Run.warnings`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from simfl.assembly.simulation import Simulation
+from simfl.common.notices import Notice, notice
+from simfl.protocols.evaluations import loss_at_start
+from simfl.protocols.run import Run
+from simfl.protocols.values import Values
+from simfl.system.provenance import unverified_figures
+
+LOSS_MARGIN = 1.05
+"""A loss counts as above another from this factor on."""
+
+FEWEST_EVALUATIONS = 5
+"""So many equal accuracies are no coincidence."""
+
+LEAST_GROWTH = 0.1
+"""A queue that grows by less than this share of what is owed counts as stable."""
+
+
+def foreseen(simulation: Simulation) -> list[Notice]:
+    """What can be said of a run before it begins."""
+    return [*_unverified(simulation), *_unread(simulation)]
+
+
+def found(simulation: Simulation, one: Run) -> list[Notice]:
+    """What is odd about a run that has come to its end."""
+    rules: tuple[Callable[[Simulation, Run], Iterator[Notice]], ...] = (
+        _loss_above_start,
+        _constant_accuracy,
+        _never_took_part,
+        _saturated_queues,
+    )
+    return [oddity for rule in rules for oddity in rule(simulation, one)]
+
+
+def _unverified(simulation: Simulation) -> list[Notice]:
+    """Figures of the catalogue behind every second and joule that nobody has verified."""
+    by_profile = unverified_figures(simulation.world.profiles)
+    estimates = sum(unverified for unverified, _ in by_profile.values())
+    total = sum(figures for _, figures in by_profile.values())
+    if not estimates:
+        return []
+    worst = max(by_profile, key=lambda name: by_profile[name][0])
+    most, its = by_profile[worst]
+    message = f"{estimates} of {total} figures of the hardware are estimates; most of {worst}"
+    return [notice("unverified_figures", f"{message} ({most} of {its})", estimates)]
+
+
+def _unread(simulation: Simulation) -> list[Notice]:
+    """Keys of the scenario that change nothing."""
+    keys = simulation.unread_keys
+    if not keys:
+        return []
+    (first, reason), others = keys[0], len(keys) - 1
+    more = f"; so it is with {others} more (`simfl validate` names them)" if others else ""
+    return [notice("unread_keys", f"nothing reads {first}: {reason}{more}", len(keys))]
+
+
+def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """The last evaluated loss is above that of the initial model."""
+    scored = [row for row in one.publications.rounds if row["loss"] is not None]
+    if not scored or not isinstance(one.values, Values):
+        return
+    data = simulation.shards.data
+    # An untrained classifier is no better than guessing: what is below that needs no evaluation.
+    if data.task == "classification" and scored[-1]["loss"] <= math.log(data.outputs):
+        return
+    start = loss_at_start(one.values, one.all_clients.tolist())
+    above = [row for row in scored if row["loss"] > LOSS_MARGIN * start]
+    if scored[-1] in above:
+        last = f"{scored[-1]['loss']:.4g}, that of the untrained model {start:.4g}"
+        message = f"the last test loss is {last}"
+        yield notice("loss_above_start", message, len(above), above[0]["time_s"])
+
+
+def _constant_accuracy(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """Every evaluation gives the same accuracy."""
+    scored = [row for row in one.publications.rounds if row["accuracy"] is not None]
+    accuracies = {row["accuracy"] for row in scored}
+    if len(scored) >= FEWEST_EVALUATIONS and len(accuracies) == 1 and max(accuracies) < 1.0:
+        message = f"all {len(scored)} evaluations give the test accuracy {max(accuracies):.4g}"
+        yield notice("constant_accuracy", message, len(scored), scored[0]["time_s"])
+
+
+def _never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """Clients without a finished turn, where chance would have left none out.
+
+    n (ln n + 5) turns of clients drawn at random leave somebody out in fewer than one of 100 runs.
+    """
+    turns = one.observations.participations
+    left_out = int((turns == 0).sum())
+    if left_out and turns.sum() >= turns.size * (math.log(turns.size) + 5.0):
+        message = f"{left_out} of {turns.size} clients never took part, in {turns.sum()} turns"
+        yield notice("never_took_part", message, left_out)
+
+
+def _saturated_queues(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """The longest virtual queue keeps growing, by the slope that the certificate measures."""
+    owed, picked = one.owed
+    if not picked.size or not owed.any():
+        return
+    from simfl.measures.virtual_queues import Queues, growth, rebuilt  # pandas and scipy: heavy
+
+    queues = Queues(rebuilt(owed, picked), owed, math.nan)
+    grows = growth(queues)
+    if grows.low > 0.0 and grows.of_owed > LEAST_GROWTH:
+        behind = np.flatnonzero(queues.lengths[-1] == queues.longest[-1])
+        message = (
+            f"what edge servers are owed grows to the end: edge server {behind[0]} waits for"
+            f" {queues.longest[-1]:.3g} rounds, {grows.of_owed:.0%} of what it is owed"
+        )
+        yield notice("saturated_queues", message, int((queues.lengths[-1] > 1.0).sum()))

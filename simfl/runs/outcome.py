@@ -1,0 +1,167 @@
+"""What a run leaves behind beside its events: tables, the final model, the manifest's figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+
+from simfl.assembly.simulation import Simulation
+from simfl.common.files import replacing
+from simfl.common.plain import to_json
+from simfl.eventlog.kinds import CLIENT_STATES, KINDS, STATES
+from simfl.eventlog.segments import write_parquet
+from simfl.protocols.evaluations import global_at_clients, served_at_clients
+from simfl.protocols.rewards import reward_scores
+from simfl.protocols.run import Run
+from simfl.protocols.values import Values
+from simfl.runs.runfolder import HARDWARE, write_table
+from simfl.system.equipment import client_columns, machine_figures
+
+
+def leave(one: Run, folder: Path) -> None:
+    """Write what there is of a run that did not come to its end."""
+    one.log.flush(one.clock.now_s)
+    write_rounds(one, folder)
+
+
+def write_rounds(one: Run, folder: Path) -> None:
+    """Write the tables of versions and evaluations so far."""
+    write_table(folder, "rounds", one.publications.rounds)
+    write_table(folder, "evaluations", one.publications.evaluations)
+
+
+def finish(simulation: Simulation, one: Run, folder: Path, *, model: bool = True) -> None:
+    """End a run: complete its log and write all tables and the final model.
+
+    Without `model`, all but the model and what clients are served. Raises `Diverged` where the last
+    version cannot be computed: the same is there then.
+    """
+    one.close()
+    write_rounds(one, folder)
+    columns = _clients(simulation, one)
+    try:
+        if model:
+            columns |= _final_scores(one)
+            columns |= _rewards(simulation, one)
+    finally:
+        write_parquet(pa.table(columns), folder / "clients.parquet")
+        _write_hardware(simulation, folder)
+    ref = one.publications.latest
+    if model and isinstance(one.values, Values) and ref is not None:
+        weights = {name: tensor.contiguous() for name, tensor in ref.value().weights.items()}
+        with replacing(folder / "model.safetensors") as partial:
+            save_file(weights, partial)
+
+
+def _write_hardware(simulation: Simulation, folder: Path) -> None:
+    """The machines' figures, of those that take part."""
+    tiers = simulation.protocol.hierarchical
+    with replacing(folder / HARDWARE) as partial:
+        text = to_json(machine_figures(simulation.world, hierarchical=tiers), indent=2)
+        partial.write_text(text + "\n", encoding="utf-8")
+
+
+def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
+    """Columns with one row per client: who it is, what it did, what it spent."""
+    world, accounts, shards = simulation.world, one.accounts, simulation.shards
+    clients = slice(0, world.num_clients)
+    columns: dict[str, Any] = {
+        "client": np.arange(world.num_clients),
+        "device": [world.devices[index].name for index in world.device_index],
+        "device_class": [world.devices[index].device_class for index in world.device_index],
+        "link": [world.link_names[index] for index in world.link_index],
+        "edge": simulation.edge,
+        "num_examples": shards.num_examples,
+        "label_counts": list(shards.label_counts),
+        **client_columns(world, simulation.network.forward_flops),
+        "participations": one.observations.participations,
+    }
+    kinds = list(KINDS)
+    for state in CLIENT_STATES:
+        columns[f"{state}_s"] = accounts.seconds[clients, kinds.index(state)]
+        columns[f"{state}_j"] = accounts.joules[clients, kinds.index(state)]
+    columns["energy_j"] = accounts.joules[clients].sum(axis=1)
+    for name, column in _footprint(one).items():
+        columns[name] = column[clients]
+    for name, kind in (("bytes_received", "download"), ("bytes_sent", "upload")):
+        columns[name] = accounts.bytes[clients, kinds.index(kind)].astype(np.int64)
+    return columns
+
+
+def _footprint(one: Run) -> dict[str, NDArray[np.float64]]:
+    """Grams of CO2 and money of every actor, as far as the scenario's regions know them."""
+    electricity, known = one.world.electricity, {}
+    if electricity is not None:
+        known["carbon_gco2"] = one.accounts.carbon_gco2
+        if any(region.price is not None for region in electricity.regions):
+            known["electricity_cost"] = one.accounts.electricity_cost
+    return known
+
+
+def _rewards(simulation: Simulation, one: Run) -> dict[str, list[float]]:
+    """What clients achieve alone and are rewarded with, on the test set, where that was asked."""
+    ref, values = one.publications.latest, one.values
+    if not isinstance(values, Values) or values.contributions is None or ref is None:
+        return {}
+    num_clients = simulation.world.num_clients
+    scores = reward_scores(values, simulation.streams, ref, num_clients, one.clock.now_s)
+    return {
+        "contribution": values.contributions.accuracy,
+        "reward_loss": [loss for loss, _ in scores],
+        "reward_accuracy": [accuracy for _, accuracy in scores],
+    }
+
+
+def _final_scores(one: Run) -> dict[str, list[float]]:
+    """Loss and accuracy of the final global and served models on each client's own data."""
+    ref, values = one.publications.latest, one.values
+    if not isinstance(values, Values) or ref is None:
+        return {}
+    of_all = global_at_clients(values, ref)
+    served = served_at_clients(values, ref, one.clock.now_s)
+    return {
+        f"{model}_{figure}": [row[column] for row in rows]
+        for model, rows in (("global", of_all), ("served", served))
+        for column, figure in enumerate(("loss", "accuracy"))
+    }
+
+
+def figures(one: Run) -> dict[str, Any]:
+    """What the manifest says about how the run went."""
+    now_s, accounts = one.clock.now_s, one.accounts
+    values = one.values if isinstance(one.values, Values) else None
+    return {
+        "horizon_s": now_s,
+        "energy_j": accounts.energy_j(now_s),
+        "bytes": accounts.bytes_moved(now_s),
+        "traffic": accounts.traffic,
+        **{
+            name: float(column.sum())
+            for name, column in _footprint(one).items()
+            if not np.isnan(column).any()
+        },
+        "energy_by_state_j": {
+            kind: float(accounts.joules[:, index].sum())
+            for index, kind in enumerate(accounts.kinds)
+            if kind in STATES or kind == "network"
+        },
+        "counts": {
+            "versions": one.publications.latest.version if one.publications.latest else 0,
+            "events": one.log.rows_written,
+            "jobs_asked": values.trainer.jobs_asked if values else 0,
+            "jobs_trained": values.trainer.trained if values else 0,
+            "jobs_reused": values.trainer.reused if values else 0,
+            "facts_reused": values.journal.reused if values else 0,
+            "facts_recalled": values.journal.recalled if values else 0,
+        },
+        "wall_by_phase_s": {name: round(s, 3) for name, s in one.values.wall_s().items()},
+        "contributions": values.contributions.known if values and values.contributions else None,
+        "fingerprint": one.log.fingerprint,
+        "invariants": one.laws,
+        "violations": accounts.violations,
+    }

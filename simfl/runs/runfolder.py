@@ -1,0 +1,345 @@
+"""A run folder: its manifest and tables, and reading it back into pandas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from simfl.common.files import RunFolderError, digest_of, replacing
+from simfl.common.notices import Notice, read_notice
+from simfl.common.plain import to_json
+from simfl.eventlog.kinds import CLIENT_STATES, KINDS, SCHEMA, STATES
+from simfl.eventlog.segments import count_rows, read_parquet, write_parquet
+from simfl.provenance.replay import longest_log
+from simfl.scenario.yaml_source.source import read_source
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LoadedRun", "RunFolderError", "load_run"]
+
+MANIFEST, HARDWARE = "manifest.json", "hardware.json"
+TABLES: dict[str, pa.Schema] = {
+    "rounds": pa.schema(
+        [
+            ("version", pa.int64()),
+            ("time_s", pa.float64()),
+            ("round", pa.int64()),
+            ("edge", pa.int64()),
+            ("accuracy", pa.float64()),
+            ("loss", pa.float64()),
+            ("latency_s", pa.float64()),
+            ("energy_j", pa.float64()),
+            ("bytes", pa.int64()),
+            ("participants", pa.int64()),
+            ("updates", pa.int64()),
+            ("staleness", pa.float64()),
+            ("staleness_max", pa.int64()),
+        ]
+    ),
+    "evaluations": pa.schema(
+        [
+            ("version", pa.int64()),
+            ("client", pa.int64()),
+            ("on", pa.string()),
+            ("loss", pa.float64()),
+            ("accuracy", pa.float64()),
+        ]
+    ),
+}
+
+ALL_TABLES = ("events", *TABLES, "clients")
+CLIENT_COLUMNS = frozenset(
+    ("client", "device", "link", "edge", "num_examples", "participations", "energy_j")
+) | {f"{state}_{unit}" for state in CLIENT_STATES for unit in "sj"}
+"""What every table of clients has, beside what depends on the scenario."""
+
+STATUSES = ("running", "completed", "interrupted", "diverged", "failed")
+
+_BEGUN: dict[str, type | tuple[type, ...]] = {
+    "status": str,
+    "digest": str,
+    "numeric_platform": dict,
+}
+"""Keys of every manifest of simfl's, and the types of what stands there."""
+
+_ENDED: dict[str, type | tuple[type, ...]] = {
+    "reason": str,
+    "name": str,
+    "seed": int,
+    "horizon_s": (int, float),
+    "energy_j": (int, float),
+    "bytes": int,
+    "energy_by_state_j": dict,
+    "counts": dict,
+    "warnings": list,
+    "wall_s": (int, float),
+}
+"""Those of a run that has come to an end of whatever kind."""
+
+_COUNTS = ("versions", "events", "jobs_asked", "jobs_trained", "jobs_reused")
+
+
+def is_own_manifest(content: object) -> bool:
+    """Whether this is the content of a manifest that simfl wrote, and not somebody else's."""
+    return (
+        isinstance(content, dict)
+        and all(isinstance(content.get(key), kind) for key, kind in _BEGUN.items())
+        and content["status"] in STATUSES
+    )
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """A run folder's manifest; raises `RunFolderError` where there is none of simfl's."""
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise RunFolderError(f"{folder}: no run folder (it has no {MANIFEST})") from None
+    except OSError as error:
+        raise RunFolderError(f"{path}: not readable ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise RunFolderError(f"{path}: not readable as JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise RunFolderError(f"{path}: not readable as a JSON object")
+    if not is_own_manifest(content):
+        raise RunFolderError(f"{path}: not a manifest of simfl's, so this is no run folder")
+    ended = content["status"] != "running"
+    for key, kind in _ENDED.items() if ended else ():
+        if not isinstance(content.get(key), kind) or isinstance(content.get(key), bool):
+            raise RunFolderError(f"{path}: damaged: {key} is missing or of another type")
+    for key in _COUNTS if ended else ():
+        if type(content["counts"].get(key)) is not int:
+            raise RunFolderError(f"{path}: damaged: counts.{key} is missing or no whole number")
+    return content
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write `manifest.json` so that it is either the old one or the new one, never half."""
+    with replacing(folder / MANIFEST) as partial:
+        partial.write_text(to_json(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    """Write a table of `TABLES` from its rows; keys that a row lacks are empty."""
+    write_parquet(pa.Table.from_pylist(rows, schema=TABLES[name]), folder / f"{name}.parquet")
+
+
+def described_files(folder: Path) -> dict[str, dict[str, Any]]:
+    """For the manifest: the digest of every file that an ended run is read from, rows of tables."""
+    found: dict[str, dict[str, Any]] = {}
+    tables = (f"{one}.parquet" for one in ALL_TABLES)
+    for name in ("scenario.yaml", HARDWARE, "model.safetensors", *tables):
+        path = folder / name
+        if path.exists():
+            rows = {"rows": count_rows(path)} if path.suffix == ".parquet" else {}
+            found[name] = {"sha256": digest_of(path), **rows}
+    return found
+
+
+class LoadedRun:
+    """A run read back: `events`, `rounds`, `clients`, `evaluations` (DataFrames) and `manifest`.
+
+    A run that is going on, or was killed, is read as far as it was written. Whatever is not as the
+    run left it raises `RunFolderError` when it is read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest: dict[str, Any] = read_manifest(path)
+
+    def file(self, name: str) -> Path:
+        """The path of a file of the run; raises `RunFolderError` unless it is there, unchanged."""
+        path, files = self.path / name, self.manifest.get("files")
+        known = files.get(name) if isinstance(files, dict) else None
+        if not path.exists():
+            status = self.manifest["status"]
+            raise RunFolderError(f"{path}: not there; the run's status is {status}")
+        if isinstance(known, dict) and digest_of(path) != known.get("sha256"):
+            raise RunFolderError(
+                f"{path}: damaged, or of another run: its digest is not that in {MANIFEST};"
+                " `simfl run ... --overwrite` runs it anew"
+            )
+        return path
+
+    def check(self) -> None:
+        """Raises `RunFolderError` unless all files that the manifest names are there, unchanged."""
+        files = self.manifest.get("files")
+        for name in files if isinstance(files, dict) else ():
+            self.file(name)
+
+    @cached_property
+    def scenario(self) -> dict[str, Any]:
+        """What was run, with every default that something reads: scenario.yaml as plain values.
+
+        Raises `RunFolderError` where the file is not there, `ScenarioError` where it is no YAML.
+        """
+        return read_source(self.file("scenario.yaml")).content
+
+    @cached_property
+    def hardware(self) -> dict[str, Any]:
+        """Figures of the machines that took part (docs/seconds_and_joules.md).
+
+        `devices` and `links` by name, `cloud_server`, `access_points_m` and, in runs with tiers,
+        `edge_server` and `backhaul`.
+        """
+        path = self.file(HARDWARE)
+        try:
+            content = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise RunFolderError(f"{path}: not readable as JSON ({error})") from None
+        if not isinstance(content, dict):
+            raise RunFolderError(f"{path}: not readable as a JSON object")
+        return content
+
+    @cached_property
+    def warnings(self) -> list[Notice]:
+        """What is odd about the run, none where nothing is (docs/warnings.md).
+
+        Raises `RunFolderError` where the manifest's list is none of simfl's.
+        """
+        try:
+            return [read_notice(one) for one in self.manifest["warnings"]]
+        except (KeyError, TypeError) as error:
+            raise RunFolderError(f"{self.path / MANIFEST}: damaged: warnings: {error}") from None
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """One row per event; columns and units in `simfl.eventlog.kinds.UNITS`."""
+        if (self.path / "events.parquet").exists():
+            path = self.file("events.parquet")
+            table = self._read(path, SCHEMA)
+            if self.manifest["status"] != "running":
+                events = self.manifest["counts"]["events"]
+                if table.num_rows != events:
+                    raise RunFolderError(
+                        f"{path}: {table.num_rows} events, but the run had {events}: the folder's"
+                        " files are of several runs"
+                    )
+            return _frame(table)
+        parts = [self._read(path, SCHEMA) for path in longest_log(self.path)]
+        return _frame(pa.concat_tables(parts) if parts else SCHEMA.empty_table())
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """One row per global version: time_s, accuracy, loss, energy_j, bytes, staleness, ...
+
+        `staleness` is the mean over the `updates` (of clients, or of edge servers) that were
+        merged into the version, `staleness_max` that of the oldest.
+        """
+        return self._table("rounds")
+
+    @property
+    def mean_staleness(self) -> float:
+        """Versions that the server moved on between an update's download and its merge.
+
+        The mean over all updates of the run; NaN without any.
+        """
+        updates = self.rounds["updates"]
+        total = int(updates.sum())
+        return float((self.rounds["staleness"] * updates).sum()) / total if total else float("nan")
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """One row per client: device, link, edge, seconds and joules by state, bytes, accuracy."""
+        return self._table("clients")
+
+    @cached_property
+    def evaluations(self) -> pd.DataFrame:
+        """One row per (version, client, data set): loss and accuracy.
+
+        `on` is "test" (client empty: the mean over what clients are served), "own" (a client's
+        training data), "train" (all clients' together, of an algorithm that goes by it) or
+        "flipped" (test examples with a flipped feature, of a data set that has one).
+        """
+        return self._table("evaluations")
+
+    def _read(self, path: Path, schema: pa.Schema | None) -> pa.Table:
+        try:
+            return read_parquet(path, schema)
+        except RunFolderError as error:
+            if "files" in self.manifest or self.manifest["status"] == "running":
+                raise
+            advice = "an earlier version's run is read with that version, or run anew (--overwrite)"
+            raise RunFolderError(f"{error}; {advice}") from None
+
+    def _table(self, name: str) -> pd.DataFrame:
+        path = self.file(f"{name}.parquet")
+        table = self._read(path, TABLES.get(name))
+        missing = CLIENT_COLUMNS - set(table.column_names) if name == "clients" else ()
+        if missing:
+            raise RunFolderError(f"{path}: not a table of simfl's: it has no column {min(missing)}")
+        return _frame(table)
+
+    def details(self, kind: str) -> pd.DataFrame:
+        """The events of one kind with the keys of their `detail` as typed columns.
+
+        ValueError for a kind that there is not.
+        """
+        from pandas import DataFrame  # heavy; a run that nobody reads back needs none of it
+
+        if kind not in KINDS:
+            raise ValueError(f"unknown event kind {kind!r}; kinds: {', '.join(KINDS)}")
+        rows = self.events[self.events["kind"] == kind].drop(columns="detail")
+        texts = self.events.loc[rows.index, "detail"]
+        parsed = [json.loads(text) if isinstance(text, str) else {} for text in texts]
+        return rows.join(DataFrame(parsed, index=rows.index))
+
+    def timeline(self, actor: str) -> pd.DataFrame:
+        """What a device (`client-3`, `edge-0`, `cloud`) did, from time 0 to the end, in order.
+
+        One row per state: start_s, time_s, kind, energy_j and, of transfers, bytes. ValueError for
+        a device that is not in the log.
+        """
+        rows = self.events[self.events["actor"] == actor]
+        if rows.empty:
+            raise ValueError(f"{actor!r} is not in the log; accepted: client-N, edge-N, cloud")
+        columns = ["start_s", "time_s", "kind", "energy_j", "bytes"]
+        states = rows.loc[rows["kind"].isin(STATES), columns]
+        return states.sort_values(["start_s", "time_s"]).reset_index(drop=True)
+
+    def energy_by_state(self) -> pd.DataFrame:
+        """Joules of every device (rows) in every state (columns); `network` is that of the links.
+
+        The sum of the table is the run's energy.
+        """
+        kinds = [*STATES, "network"]
+        spent = self.events[self.events["kind"].isin(kinds)]
+        table = spent.pivot_table(
+            "energy_j", "actor", "kind", aggfunc="sum", fill_value=0.0, observed=True
+        )
+        return table.reindex(columns=kinds, fill_value=0.0)
+
+    def time_to(self, accuracy: float | None = None, loss: float | None = None) -> float:
+        """Simulated seconds until the target was first met; NaN if it never was."""
+        return self._until("time_s", accuracy, loss)
+
+    def energy_to(self, accuracy: float | None = None, loss: float | None = None) -> float:
+        """Joules of all devices until the target was first met; NaN if it never was."""
+        return self._until("energy_j", accuracy, loss)
+
+    def bytes_to(self, accuracy: float | None = None, loss: float | None = None) -> float:
+        """Bytes over all links until the target was first met; NaN if it never was."""
+        return self._until("bytes", accuracy, loss)
+
+    def _until(self, column: str, accuracy: float | None, loss: float | None) -> float:
+        if (accuracy is None) == (loss is None):
+            raise ValueError("give one target: accuracy (at least) or loss (at most)")
+        rounds = self.rounds
+        met = rounds["accuracy"] >= accuracy if loss is None else rounds["loss"] <= loss
+        return float(rounds.loc[met, column].iloc[0]) if met.any() else float("nan")
+
+
+def _frame(table: pa.Table) -> pd.DataFrame:
+    frame: pd.DataFrame = table.to_pandas()
+    return frame
+
+
+def load_run(path: Path | str) -> LoadedRun:
+    """Read a run folder; raises `RunFolderError` if it is none."""
+    return LoadedRun(Path(path))

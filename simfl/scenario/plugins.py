@@ -1,0 +1,108 @@
+"""Classes by import path: "module.path:Class" or "path/to/file.py:Class"."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from traceback import walk_tb
+from types import ModuleType
+
+from simfl.common.contract import did, name_of
+from simfl.scenario.suggestion import nearest
+
+PREFIX = "simfl_plugin_"
+"""What the names of modules begin with that were loaded from a file."""
+
+MOST_NAMED = 20
+"""Classes of a module up to which an error lists them all."""
+
+
+class PluginError(ValueError):
+    """An import path that leads to no class: `found` says what is wrong with it."""
+
+    def __init__(self, found: str, accepted: str) -> None:
+        super().__init__(found, accepted)
+        self.found = found
+        self.accepted = accepted
+
+
+def is_import_path(name: str) -> bool:
+    """Whether `name` is an import path and not the name of a shipped part."""
+    return ":" in name
+
+
+def plugin_file(name: str, base_dir: Path) -> Path | None:
+    """The file that an import path names, if it names one; relative to `base_dir`."""
+    module, _, _ = name.rpartition(":")
+    return base_dir / module if module.endswith(".py") else None
+
+
+def import_class(name: str, base_dir: Path) -> type:
+    """The class that the import path `name` names; files are relative to `base_dir`.
+
+    Raises PluginError if the module cannot be imported or has no such class.
+    """
+    module_name, _, class_name = name.rpartition(":")
+    file = plugin_file(name, base_dir)
+    try:
+        module = load_file(file) if file else importlib.import_module(module_name)
+    except FileNotFoundError:
+        raise PluginError(f"{name!r}, a file that is not there", "an existing file") from None
+    except (Exception, SystemExit) as error:  # the user's module may do anything
+        cause = f"{type(error).__name__}: {error}"
+        accepted = "a module that can be imported"
+        raise PluginError(f"{name!r}, which cannot be imported ({cause})", accepted) from error
+    found = getattr(module, class_name, None)
+    if inspect.isclass(found):
+        return found
+    # A package offers classes that its modules define, a module those of its own.
+    classes = [
+        one
+        for one, value in vars(module).items()
+        if inspect.isclass(value)
+        and f"{value.__module__}.".startswith(f"{module.__name__}.")
+        and not one.startswith("_")
+    ]
+    message = f"{name!r}, a module without the class {class_name!r}{nearest(class_name, classes)}"
+    few = ": " + ", ".join(classes) if 0 < len(classes) <= MOST_NAMED else ""
+    raise PluginError(message, f"a class of that module{few}")
+
+
+def users_code(error: BaseException) -> str | None:
+    """What a user's own code did that ended in `error`, with its place; None: none is to blame."""
+    while error.__cause__ is not None:  # what a SimPy process raised is raised anew, as a copy
+        error = error.__cause__
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    own = [one for one in frames if str(one.f_globals.get("__name__")).startswith(PREFIX)]
+    if not own:
+        return None
+    part = own[-1].f_locals.get("self")
+    return f"{name_of(part)}.{own[-1].f_code.co_name} {did(part, error)}"
+
+
+def load_file(file: Path) -> ModuleType:
+    """The module in `file`: the same object as long as the file's content is the same.
+
+    The module's name is made of its content, so that nothing computed from the name depends on
+    where the file lies.
+    """
+    code = file.read_bytes()
+    name = f"{PREFIX}{file.stem}_{hashlib.sha256(code).hexdigest()[:12]}"
+    known = sys.modules.get(name)
+    if known is not None and known.__file__ == str(file):
+        return known
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # dataclasses and pickle look a class's module up by name, so it must be known while it runs
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

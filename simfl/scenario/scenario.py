@@ -1,0 +1,207 @@
+"""A scenario: the YAML file that describes one simulation, checked and frozen.
+
+This room knows the frame only. The parameters of the named parts (`Part`) are checked by the
+registry with the fields of the class that the name stands for.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter
+
+from simfl.scenario.plugins import is_import_path, plugin_file
+from simfl.scenario.sections import (
+    AlgorithmSection,
+    AnyPart,
+    DataSection,
+    Decisions,
+    Evaluate,
+    Log,
+    Part,
+    PopulationSection,
+    Section,
+    Stop,
+    from_name,
+)
+from simfl.scenario.validation.keys import canonical
+from simfl.scenario.validation.validate import validate
+from simfl.scenario.yaml_source.source import KeyPath, Source, read_source, remove
+from simfl.scenario.yaml_source.text import Key, dump
+
+Keys = tuple[Key, ...]
+
+
+class Scenario(Section):
+    """One simulation, checked and frozen; made by `from_yaml` or `from_mapping`."""
+
+    name: Annotated[str, Field(strict=True, min_length=1)] = "scenario"
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
+    dtype: Literal["float32", "float64"] = "float32"
+    data: DataSection
+    model: AnyPart
+    population: Annotated[PopulationSection, BeforeValidator(from_name)]
+    algorithm: Annotated[AlgorithmSection, BeforeValidator(from_name)]
+    protocol: AnyPart
+    decisions: Decisions = Field(default_factory=Decisions)
+    stop: Stop
+    evaluate: Evaluate = Field(default_factory=Evaluate)
+    log: Log = Field(default_factory=Log)
+
+    _source: Source = PrivateAttr()
+    _left_out: Collection[Keys] = PrivateAttr(default=())
+
+    @classmethod
+    def from_yaml(
+        cls, path: Path | str, overrides: Sequence[str] = (), seed: int | None = None
+    ) -> Scenario:
+        """The scenario in a YAML file, after `KEY=VALUE` overrides and with another seed.
+
+        Raises ScenarioError, whose text names file, line and key. A scenario without a name is
+        called after its file.
+        """
+        source = read_source(path).with_overrides(overrides)
+        if seed is not None:
+            source = source.with_value("seed", seed, "--seed")
+        if "name" not in source.content:
+            source = source.with_value("name", Path(path).stem, source.file)
+        return cls.from_source(source)
+
+    @classmethod
+    def from_mapping(cls, content: Mapping[str, Any], base_dir: Path | str = ".") -> Scenario:
+        """The scenario in a mapping; files of import paths are relative to `base_dir`."""
+        return cls.from_source(
+            Source("scenario", Path(base_dir).absolute(), copy.deepcopy(dict(content)))
+        )
+
+    @classmethod
+    def from_source(cls, source: Source) -> Scenario:
+        """The scenario in a source's content; raises ScenarioError."""
+        scenario = validate(TypeAdapter(cls), source.content, KeyPath(source))
+        scenario._source = source
+        return scenario
+
+    def with_overrides(self, overrides: Sequence[str]) -> Scenario:
+        """This scenario after `KEY=VALUE` overrides, as `--set` gives them."""
+        return self.from_source(self._source.with_overrides(overrides))
+
+    def holds(self, keys: Keys) -> bool:
+        """Whether the content that it was made of has the key: not a default filled in."""
+        return self._source.holds(keys)
+
+    def without(self, paths: Collection[Keys]) -> Scenario:
+        """This scenario with the keys at these paths at their defaults."""
+        return self.from_source(self._source.without(paths))
+
+    @property
+    def base_dir(self) -> Path:
+        """The folder that files of import paths are relative to: the scenario file's."""
+        return self._source.base_dir
+
+    def where(self, *keys: Key) -> KeyPath:
+        """The place `keys` of this scenario, for errors that name file, line and key."""
+        return KeyPath(self._source, keys)
+
+    def parts(self) -> dict[Keys, tuple[str, Part]]:
+        """Every part by its key path, with its kind: what the registry resolves."""
+        decisions: dict[Keys, tuple[str, Part]] = {
+            ("decisions", kind): (kind, getattr(self.decisions, kind))
+            for kind in Decisions.model_fields
+        }
+        return {
+            ("data",): ("datasets", self.data.part),
+            ("data", "partition"): ("partitions", self.data.partition),
+            ("model",): ("models", self.model),
+            ("population",): ("populations", self.population.part),
+            ("population", "availability"): ("availability", self.population.availability),
+            ("population", "uplink_codec"): ("codecs", self.population.uplink_codec),
+            ("population", "downlink_codec"): ("codecs", self.population.downlink_codec),
+            ("population", "access_sharing"): ("sharing", self.population.access_sharing),
+            ("population", "backhaul_sharing"): ("sharing", self.population.backhaul_sharing),
+            ("algorithm",): ("algorithms", self.algorithm.part),
+            ("protocol",): ("protocols", self.protocol),
+            **decisions,
+            **{
+                ("evaluate", "measures", index): ("measures", part)
+                for index, part in enumerate(self.evaluate.measures)
+            },
+        }
+
+    def plugin_files(self) -> list[Path]:
+        """The files of the user's own that parts of this scenario are written in."""
+        named = [part.name for _, part in self.parts().values() if is_import_path(part.name)]
+        files = [plugin_file(name, self.base_dir) for name in named]
+        return [file for file in files if file is not None]
+
+    def with_parts(
+        self, parts: Mapping[Keys, Mapping[str, Any]], leave_out: Collection[Keys] = ()
+    ) -> Scenario:
+        """This scenario with the keys of its parts replaced: their defaults filled in, say.
+
+        Nothing of what stands at the paths of `leave_out` is written, or counts for the digest.
+        """
+        content = self.as_mapping()
+        for (*above, last), keys in parts.items():
+            section: Any = content
+            for step in above:
+                section = section[step]
+            section[last] = {**section[last], **keys}
+        source = Source(
+            self._source.file, self.base_dir, content, self._source.lines, self._source.origins
+        )
+        resolved = self.from_source(source.without(leave_out))
+        resolved._left_out = leave_out
+        return resolved
+
+    def as_mapping(self) -> dict[str, Any]:
+        """The whole content as plain values, defaults of the frame included."""
+        content = self.model_dump(mode="json")
+        remove(content, self._left_out)
+        return content
+
+    def to_yaml(self) -> str:
+        """The whole content as YAML; it reads back, from any folder, to the same scenario."""
+        content = self.as_mapping()
+        self._rename_files(content, lambda file: str(file.absolute()))
+        return dump(content)
+
+    def portable(self) -> dict[str, Any]:
+        """The content, with parts in files of the user's by the files' content, not their place."""
+        content = self.as_mapping()
+        self._rename_files(content, _content_hash)
+        return content
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content but for the scenario's name: equal for equal simulations.
+
+        Numbers count by value (1 is 1.0), and a part in a file of the user's by the file's
+        content, wherever it lies.
+        """
+        content = self.portable()
+        del content["name"]
+        text = json.dumps(canonical(content), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _rename_files(self, content: dict[str, Any], rename: Callable[[Path], str]) -> None:
+        for keys, (_, part) in self.parts().items():
+            file = plugin_file(part.name, self.base_dir) if is_import_path(part.name) else None
+            if file is not None:
+                section: Any = content
+                for step in keys:
+                    section = section[step]
+                section["name"] = f"{rename(file)}:{part.name.rpartition(':')[2]}"
+
+
+def _content_hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else file.name
+
+
+def frame_schema() -> dict[str, Any]:
+    """JSON Schema of the frame, in which a part may have any parameters."""
+    return Scenario.model_json_schema()

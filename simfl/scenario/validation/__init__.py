@@ -1,0 +1,1 @@
+"""Values of a scenario against the types of its fields."""

@@ -1,0 +1,230 @@
+"""Values from YAML -> checked objects: classes become pydantic adapters, errors become one line.
+
+A class is its own configuration: the fields of a dataclass (or the arguments of a constructor) are
+its YAML keys. Metadata strings in `Annotated` that begin with an operator are bounds, any other
+string is the description; a bound on a list or tuple holds for each of its elements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, Required, Union
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationInfo,
+)
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+from typing_extensions import TypedDict
+
+from simfl.common.limits import refusal
+
+BOUNDS = {">=": "ge", "<=": "le", ">": "gt", "<": "lt"}
+"""Operators of metadata strings, the longer ones first, and pydantic's names for them."""
+
+REQUIRED = inspect.Parameter.empty
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One YAML key of a class: its type, and its default (`REQUIRED`: none)."""
+
+    name: str
+    annotation: Any
+    default: Any
+
+
+def parameters(target: type) -> tuple[list[Parameter], bool]:
+    """The keys that `target` is configured by, and whether it takes any other key too."""
+    owner = next(one for one in target.__mro__ if "__init__" in vars(one))
+    if owner is object:
+        return [], False
+    if "__dataclass_fields__" in vars(owner):
+        fields = [one for one in dataclasses.fields(owner) if one.init]
+        return [_field_parameter(owner, one) for one in fields], False
+    found, is_open = [], False
+    initialiser = vars(owner)["__init__"]
+    hints = typing.get_type_hints(initialiser, include_extras=True)
+    for one in list(inspect.signature(initialiser).parameters.values())[1:]:
+        if one.kind is one.VAR_KEYWORD:
+            is_open = True
+        elif one.kind is not one.VAR_POSITIONAL:
+            found.append(Parameter(one.name, hints.get(one.name, Any), one.default))
+    return found, is_open
+
+
+def _field_parameter(owner: type, field: dataclasses.Field[Any]) -> Parameter:
+    # An annotation is text in the module of the class that wrote it, which may be a base class.
+    writer = next(
+        one for one in owner.__mro__ if field.name in vars(one).get("__annotations__", {})
+    )
+    holder = types.SimpleNamespace(__annotations__={field.name: field.type})
+    names = vars(sys.modules[writer.__module__])
+    hint = typing.get_type_hints(holder, names, include_extras=True)[field.name]
+    if field.default is not dataclasses.MISSING:
+        return Parameter(field.name, hint, field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        return Parameter(field.name, hint, field.default_factory())
+    return Parameter(field.name, hint, REQUIRED)
+
+
+@cache
+def adapter(
+    target: type, construct: Callable[..., Any] | None = None, supplied: Collection[str] = ()
+) -> TypeAdapter[Any]:
+    """Checks a mapping against the keys of `target` and calls `construct` (`target`) with them.
+
+    `supplied` names arguments that somebody else gives, so that they may be missing here.
+    """
+    checked: Any = Annotated[_shape(target, supplied), AfterValidator(_caller(construct or target))]
+    return TypeAdapter(checked)
+
+
+def _caller(construct: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
+    def call(values: dict[str, Any]) -> Any:
+        return construct(**values)
+
+    return call
+
+
+def _shape(target: type, supplied: Collection[str]) -> Any:
+    """A typed dictionary with the keys of `target`, which pydantic checks.
+
+    A key that is not given is left out, so that `target` itself fills in its default.
+    """
+    known, is_open = parameters(target)
+    fields: dict[str, Any] = {}
+    for one in known:
+        extra = {} if one.default is REQUIRED else {"default": plain(one.default)}
+        checked: Any = Annotated[
+            _checked(one.annotation, {}),
+            AfterValidator(partial(_within_limits, one.name)),
+            Field(json_schema_extra=extra),
+        ]
+        is_needed = one.default is REQUIRED and one.name not in supplied
+        fields[one.name] = Required[checked] if is_needed else NotRequired[checked]
+    make: Any = TypedDict
+    shape = make(target.__name__, fields)
+    shape.__pydantic_config__ = ConfigDict(
+        extra="allow" if is_open else "forbid", arbitrary_types_allowed=True
+    )
+    return shape
+
+
+def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
+    """`annotation` as pydantic checks it: strict scalars, bounds at the numbers, nested classes."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        inner, *metadata = arguments
+        text = [one for one in metadata if isinstance(one, str)]
+        kept = [one for one in metadata if not isinstance(one, str)]
+        limits = dict(limit for one in text for limit in _bound(one))
+        description = " ".join(one for one in text if not list(_bound(one))) or None
+        checked: Any = Annotated[
+            _checked(inner, {**bounds, **limits}), Field(description=description)
+        ]
+        for one in kept:
+            checked = Annotated[checked, one]
+        return checked
+    if annotation is float:
+        return Annotated[float, Field(strict=True, allow_inf_nan=False, **bounds)]
+    if annotation is int:
+        return Annotated[int, Field(strict=True, **bounds)]
+    if annotation is Path:
+        return Annotated[str, Field(strict=True), AfterValidator(_from_scenario)]
+    if annotation in (bool, str):
+        return Annotated[annotation, Field(strict=True)]
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        return Annotated[_shape(annotation, ()), AfterValidator(_caller(annotation))]
+    if origin in (Union, types.UnionType):
+        return Union[tuple(_checked(one, bounds) for one in arguments)]  # noqa: UP007  # no | of a tuple
+    if origin is None or origin is Literal or not isinstance(origin, type):
+        return annotation
+    if arguments and all(one is ... or not isinstance(one, list) for one in arguments):
+        checked_arguments = tuple(one if one is ... else _checked(one, bounds) for one in arguments)
+        return types.GenericAlias(origin, checked_arguments)
+    return annotation
+
+
+def _within_limits(key: str, value: Any) -> Any:
+    reason = refusal(key, value)
+    if reason is not None:
+        raise ValueError(reason)
+    return value
+
+
+def _from_scenario(text: str, info: ValidationInfo) -> Path:
+    """A path, relative to the folder of the scenario that names it."""
+    folder: Path = (info.context or {}).get("base_dir", Path())
+    return folder / text
+
+
+def _bound(text: str) -> Iterator[tuple[str, int | float]]:
+    for operator, name in BOUNDS.items():
+        if text.startswith(operator):
+            limit = float(text.removeprefix(operator))
+            yield name, int(limit) if limit.is_integer() else limit
+            return
+
+
+def plain(value: Any) -> Any:
+    """`value` as YAML can hold it: nested classes as mappings, tuples and sets as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [one.name for one in dataclasses.fields(value) if one.init]
+        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(plain(item) for item in value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+class LenientJsonSchema(GenerateJsonSchema):
+    """JSON Schema in which a type that JSON does not know accepts anything."""
+
+    def handle_invalid_for_json_schema(
+        self, schema: core_schema.CoreSchema, error_info: str
+    ) -> JsonSchemaValue:
+        return {}
+
+
+def canonical(value: Any) -> Any:
+    """Plain values in which whole numbers are integers, so that equal ones are written alike."""
+    if isinstance(value, dict):
+        return {key: canonical(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def json_schema(checker: TypeAdapter[Any]) -> dict[str, Any]:
+    """The JSON Schema of what `checker` accepts, without references: it fits into any other."""
+    schema = checker.json_schema(schema_generator=LenientJsonSchema)
+    result: dict[str, Any] = _inlined(schema, schema.pop("$defs", {}))
+    return result
+
+
+def _inlined(node: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_inlined(one, definitions) for one in node]
+    if not isinstance(node, dict):
+        return node
+    rest = {key: _inlined(one, definitions) for key, one in node.items() if key != "$ref"}
+    if "$ref" not in node:
+        return rest
+    # What stands beside a reference (a description, a default) is said of this use of it.
+    target = definitions[node["$ref"].rpartition("/")[2]]
+    return {**_inlined(target, definitions), **rest}

@@ -1,0 +1,99 @@
+"""What pydantic finds wrong with a scenario's values, as one error at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from simfl.scenario.accepted import accepted_at, keys_at
+from simfl.scenario.suggestion import nearest
+from simfl.scenario.validation.keys import REQUIRED, json_schema
+from simfl.scenario.yaml_source.error import ScenarioError, show
+from simfl.scenario.yaml_source.source import KeyPath
+from simfl.scenario.yaml_source.text import Key
+
+Value = TypeVar("Value")
+
+
+def validate(
+    checker: TypeAdapter[Value], value: Any, where: KeyPath, beside: Collection[str] = ()
+) -> Value:
+    """`value` checked; raises ScenarioError, placed at `where`, for the first thing wrong with it.
+
+    `beside` names keys that may stand in the same section though `checker` does not know them.
+    """
+    try:
+        return checker.validate_python(value, context={"base_dir": where.source.base_dir})
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+    # A misspelt key explains a missing one, so it is told first.
+    problems.sort(key=lambda one: one["type"] != "extra_forbidden")
+    raise _scenario_error(problems[0], json_schema(checker), value, where, beside)
+
+
+def _scenario_error(
+    problem: ErrorDetails,
+    schema: dict[str, Any],
+    value: Any,
+    where: KeyPath,
+    beside: Collection[str],
+) -> ScenarioError:
+    path, found = _locate(problem, value)
+    place = where.child(*path)
+    if problem["type"] == "extra_forbidden":
+        name = str(path[-1])
+        known = sorted({*keys_at(schema, path[:-1]), *(beside if len(path) == 1 else ())})
+        guess = nearest(name, known) or ";"
+        accepted = ", ".join(known) or "no keys"
+        message = f"unknown key {name!r}{guess} accepted: {accepted}"
+        return place.error(f"unknown key {name!r}", accepted, message)
+    if problem["type"] == "missing":
+        return place.error("nothing", accepted_at(schema, path))
+    if problem["type"] in ("value_error", "assertion_error"):
+        return _check_error(problem["msg"].partition(", ")[2], schema, path, found, where)
+    accepted = accepted_at(schema, path) or problem["msg"]
+    if problem["type"] == "finite_number":
+        accepted = f"{accepted}, finite"
+    return place.error(show(found), accepted)
+
+
+def _check_error(
+    reason: str, schema: dict[str, Any], path: tuple[Key, ...], found: Any, where: KeyPath
+) -> ScenarioError:
+    """The error of a class's own check, placed at the field that its message names first."""
+    first = reason.split(maxsplit=1)[0].strip(",.:;'") if reason else ""
+    shown = show(found)
+    steps = tuple(first.split("."))
+    upper = [(*path, *steps[:depth]) for depth in range(len(steps))]
+    if isinstance(found, Mapping) and all(
+        step in keys_at(schema, above) for step, above in zip(steps, upper, strict=True)
+    ):
+        for step in steps:
+            found = found.get(step, REQUIRED) if isinstance(found, Mapping) else REQUIRED
+        shown = "nothing" if found is REQUIRED else show(found)
+        path = (*path, *steps)
+        reason = reason.removeprefix(f"{first}: ")
+    message = reason if reason.startswith("found ") else f"found {shown}, but {reason}"
+    return where.child(*path).error(shown, reason, message)
+
+
+def _locate(problem: ErrorDetails, value: Any) -> tuple[tuple[Key, ...], Any]:
+    """The key path of a problem and what stands there.
+
+    Pydantic puts the names of a union's branches and of validators into its path; they are no keys
+    of the value and are left out.
+    """
+    path: list[Key] = []
+    steps = problem["loc"]
+    for number, step in enumerate(steps):
+        is_key = isinstance(value, Mapping) and step in value
+        is_index = isinstance(value, list | tuple) and isinstance(step, int) and step < len(value)
+        if is_key or is_index:
+            value = value[step]
+            path.append(step)
+        elif problem["type"] == "missing" and number == len(steps) - 1:
+            path.append(step)
+    return tuple(path), value

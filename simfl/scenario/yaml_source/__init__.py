@@ -1,0 +1,1 @@
+"""YAML text, and where in it each value stands."""
