@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[np.float64]
+from simfl.common.arrays import FloatArray
+
 WordArray = NDArray[np.uint64]
 
 # Python's integers: they take the type of an array that they meet, and stand for one draw alone.

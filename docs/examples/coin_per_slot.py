@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.streams import FloatArray, Streams
-from simfl.system.availability.base import Availability, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class CoinPerSlot(Availability):
     slot_s: Annotated[float, "> 0", "length of a slot"] = 60.0
     probability: Annotated[float, "> 0.01", "<= 1", "of being there during a slot"] = 0.5
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """A draw is addressed by client and slot, so asking twice gives the same answer."""
         return streams.uniform("coin_per_slot", clients, self._slot(time_s)) < self.probability
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from simfl.common.arrays import IntArray
 from simfl.decisions.base import Selection
-from simfl.decisions.views import ClientView, IntArray
+from simfl.decisions.views import ClientView
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfl.system.cost import FloatArray
+from simfl.common.arrays import FloatArray
 from simfl.system.sharing.base import Flows, Sharing
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import IntArray
 from simfl.decisions.base import Staleness
 
 
@@ -18,6 +18,6 @@ class Polynomial(Staleness):
     initial: Annotated[float, "> 0", "<= 1", "share of a fresh model"] = 0.6
     exponent: Annotated[float, ">= 0", "0 ignores staleness"] = 0.5
 
-    def share(self, staleness: NDArray[np.int64] | int) -> Any:
+    def share(self, staleness: IntArray | int) -> Any:
         """Mixing share in [0, 1]."""
         return self.initial * (np.asarray(staleness) + 1.0) ** -self.exponent

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import IntArray
 from simfl.system.codecs.base import Codec, bit_bytes, value_count
-from simfl.system.cost import IntArray
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ import numpy as np
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState
 from simfl.algorithms.measured import (
-    FloatArray,
     loss_report,
     losses_before,
     measured_price,
     measured_recipe,
     step_along,
 )
+from simfl.common.arrays import FloatArray
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Price, Recipe, Update
 from simfl.learning.network import Network

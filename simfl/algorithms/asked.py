@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
 from simfl.common.amounts import amounts, distinct_of, number, whole_amounts
+from simfl.common.arrays import IntArray
 from simfl.common.contract import PartMisbehaves, at_work, is_users_own, misbehaves, name_of
 from simfl.common.plain import to_json
 from simfl.learning.evaluate import Evaluator
@@ -25,8 +24,6 @@ from simfl.learning.job import Brief, Memory, Price, Prices, Recipe, Update
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
-
-IntArray = NDArray[np.int64]
 
 
 class Asked:

@@ -13,16 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
+from simfl.common.arrays import IntArray
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
 from simfl.learning.minibatch import Minibatch, plain_loss
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, weighted_sum
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -39,16 +39,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simfl.algorithms.base import (
-    Algorithm,
-    ClientFacts,
-    IntArray,
-    ServerState,
-    Standing,
-    Work,
-)
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
 from simfl.algorithms.ensemble import Ensemble, Member
 from simfl.algorithms.equilibrium import Equilibrium
+from simfl.common.arrays import IntArray
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
 from simfl.learning.minibatch import Minibatch

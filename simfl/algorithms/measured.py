@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.algorithms.base import ServerState
+from simfl.common.arrays import FloatArray
 from simfl.learning.job import LocalTraining, Price, Recipe, Update
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add, weighted_sum
-
-FloatArray = NDArray[np.float64]
 
 
 def measured_recipe(network: Network, local: LocalTraining) -> Recipe:

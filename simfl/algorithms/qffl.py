@@ -28,7 +28,6 @@ import torch
 
 from simfl.algorithms.base import Algorithm, ServerState
 from simfl.algorithms.measured import (
-    FloatArray,
     changes,
     loss_report,
     losses_before,
@@ -36,6 +35,7 @@ from simfl.algorithms.measured import (
     measured_recipe,
     step_along,
 )
+from simfl.common.arrays import FloatArray
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Price, Recipe, Update
 from simfl.learning.network import Network

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from simfl.algorithms.base import Algorithm, IntArray, ServerState, Work
+from simfl.algorithms.base import Algorithm, ServerState, Work
+from simfl.common.arrays import IntArray
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Memory, Price, Recipe, Update
 from simfl.learning.network import Network

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from simfl.assembly import registry
 from simfl.assembly.checks import (
@@ -43,6 +42,7 @@ from simfl.assembly.standalone_baseline import (
 )
 from simfl.assembly.trials import check_answers, check_costs
 from simfl.assembly.unread import dotted, held, refuse_named, unread_keys
+from simfl.common.arrays import IntArray
 from simfl.common.plain import to_json
 from simfl.decisions.divergence import mean_js
 from simfl.learning.datasets.base import Data
@@ -60,8 +60,6 @@ from simfl.system.catalogue import Catalogue
 from simfl.system.provenance import profiles_behind
 from simfl.system.sound_world import sound_world
 from simfl.system.world import World
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

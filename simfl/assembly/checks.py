@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from simfl.algorithms.base import Algorithm
 from simfl.assembly import registry
+from simfl.common.arrays import IntArray
 from simfl.common.contract import PartMisbehaves
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.decisions.sampling import CountedSelection
@@ -90,7 +90,7 @@ def check_updates(
     algorithm: Algorithm,
     protocol: Protocol,
     selection: Selection,
-    edge: NDArray[np.int64],
+    edge: IntArray,
 ) -> None:
     """Raises `ScenarioError` where a server can never gather as many updates as are needed.
 
@@ -128,7 +128,7 @@ def check_selection(scenario: Scenario, selection: Selection, protocol: Protocol
 
 
 def check_count(
-    scenario: Scenario, selection: Selection, protocol: Protocol, edge: NDArray[np.int64]
+    scenario: Scenario, selection: Selection, protocol: Protocol, edge: IntArray
 ) -> None:
     """Raises `ScenarioError` for a selection of more clients than any server has.
 
@@ -165,7 +165,7 @@ def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> N
 
 
 def check_batches(
-    scenario: Scenario, algorithm: Algorithm, network: Network, num_examples: NDArray[np.int64]
+    scenario: Scenario, algorithm: Algorithm, network: Network, num_examples: IntArray
 ) -> None:
     """Raises `ScenarioError` where a client's data make no batch that the model can learn from."""
     if not algorithm.learns:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from simfl.common.arrays import IntArray
 from simfl.common.contract import is_users_own, misbehaves
 from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.datasets.sound import require_sound
@@ -20,8 +21,6 @@ from simfl.learning.partitions.base import Partition
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.source import blame
 from simfl.streams import Streams
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from simfl.algorithms.asked import AskedLoss
@@ -17,6 +16,7 @@ from simfl.algorithms.base import Algorithm, ClientFacts
 from simfl.assembly.data_partitioning import Shards, shares_of_test_set
 from simfl.assembly.registry import part_name
 from simfl.common.amounts import figures
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work, is_users_own
 from simfl.eventlog.accounts import Accounts
 from simfl.eventlog.kinds import KINDS, STATES, Actors
@@ -50,8 +50,6 @@ from simfl.system.failures import Failures
 from simfl.system.presence import Presence
 from simfl.system.world import World
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 TRAINERS: Mapping[str, type[Trainer]] = {
     "batched": BatchedTrainer,
     "sequential": SequentialTrainer,

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import misbehaves
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 LARGEST_WHOLE = 2.0**53
 """Above it not every whole number is a float any more."""

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.decisions.views import AssociationView, ClientView, EdgeView, FloatArray, IntArray
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.decisions.views import AssociationView, ClientView, EdgeView
 
 
 class Selection(ABC):
@@ -140,5 +140,5 @@ class Staleness(ABC):
     """How much an update counts that is late by some versions."""
 
     @abstractmethod
-    def share(self, staleness: NDArray[np.int64] | int) -> Any:
+    def share(self, staleness: IntArray | int) -> Any:
         """Mixing share in [0, 1] of a model that is `staleness` versions old."""

@@ -21,10 +21,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.decisions.base import Association
 from simfl.decisions.coalition_game import require_labels
 from simfl.decisions.divergence import label_distribution
-from simfl.decisions.views import AssociationView, FloatArray, IntArray
+from simfl.decisions.views import AssociationView
 
 
 @dataclass(frozen=True)

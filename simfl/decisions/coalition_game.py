@@ -18,9 +18,10 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import IntArray
 from simfl.decisions.base import Association
 from simfl.decisions.coalitions import Coalitions
-from simfl.decisions.views import AssociationView, IntArray
+from simfl.decisions.views import AssociationView
 
 TOLERANCE = 1e-12
 """A gain no larger than this is rounding."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.decisions.divergence import coalition_counts, js_divergence, label_distribution
-from simfl.decisions.views import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

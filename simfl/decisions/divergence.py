@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simfl.decisions.views import FloatArray, IntArray
+from simfl.common.arrays import FloatArray, IntArray
 
 
 def entropy(p: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simfl.decisions.views import FloatArray
+from simfl.common.arrays import FloatArray
 
 
 def attainable_share(latency_s: FloatArray, concurrency: int) -> FloatArray:

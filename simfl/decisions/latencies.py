@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work, misbehaves
 from simfl.decisions.base import Estimator
-from simfl.decisions.views import FloatArray, IntArray
 
 
 class Latencies:

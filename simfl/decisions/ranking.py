@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from simfl.decisions.views import EdgeView, FloatArray
+from simfl.common.arrays import FloatArray
+from simfl.decisions.views import EdgeView
 
 DECIMALS = 9
 """Scores that agree to this many decimals are tied: sums of equal shares differ in rounding."""

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ class EdgeView:
 
     time_s: float
     round: int
-    idle: NDArray[np.bool_]
+    idle: BoolArray
     data_share: FloatArray
     dispatches: IntArray
     last_dispatch_round: IntArray

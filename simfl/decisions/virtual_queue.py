@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from simfl.decisions.views import EdgeView, FloatArray
+from simfl.common.arrays import FloatArray
+from simfl.decisions.views import EdgeView
 
 
 def advanced(queues: FloatArray | None, view: EdgeView, participation: float) -> FloatArray:

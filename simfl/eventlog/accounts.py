@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from simfl.common.arrays import FloatArray, IntArray
+
 _TOLERANCE = 1e-9
 _MOST_BLOCKS = 1000
 """Sendings that are kept apart; more are added up as far as they have arrived."""

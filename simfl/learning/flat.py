@@ -11,15 +11,13 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.learning.datasets.base import Examples
 from simfl.learning.evaluate import ROWS_PER_PASS
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
-
-FloatArray = NDArray[np.float64]
 
 MOST_FEATURES = 1024
 """Up to which inputs are decorrelated: the time it takes grows with the third power."""
@@ -77,7 +75,7 @@ class FlatLosses:
         return np.array([losses.mean() for losses in self.per_example(theta)])
 
     def with_gradients(
-        self, theta: FloatArray, counts: Sequence[NDArray[np.int64]] | None = None
+        self, theta: FloatArray, counts: Sequence[IntArray] | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """The agents' mean losses (agents,) and their gradients (agents, d).
 

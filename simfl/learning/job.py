@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.learning.parameters import Parameters, all_finite
 
 if TYPE_CHECKING:
@@ -130,9 +130,9 @@ class Price:
 class Prices:
     """What the turns of some clients cost, one column entry each (see `Price`)."""
 
-    down_bytes: NDArray[np.int64]
-    up_bytes: NDArray[np.int64]
-    work: NDArray[np.float64]
+    down_bytes: IntArray
+    up_bytes: IntArray
+    work: FloatArray
 
     @staticmethod
     def of(prices: Sequence[Price]) -> Prices:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from simfl.common.arrays import FloatArray
 from simfl.learning.datasets.base import Examples
 from simfl.learning.evaluate import outputs_of
 from simfl.learning.network import Network
@@ -68,14 +67,12 @@ def _summed(
     return total
 
 
-def class_probabilities(
-    network: Network, weights: Parameters, inputs: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def class_probabilities(network: Network, weights: Parameters, inputs: FloatArray) -> FloatArray:
     """Softmax (rows, classes) of the players' mean outputs, or of a common model's."""
     members, rows = models_of(weights), torch.as_tensor(inputs).to(network.device, network.dtype)
     total = outputs_of(network, members[0], rows)
     for member in members[1:]:
         total = total + outputs_of(network, member, rows)
     probabilities = torch.softmax(total.double() / len(members), dim=1)
-    found: NDArray[np.float64] = probabilities.cpu().numpy()
+    found: FloatArray = probabilities.cpu().numpy()
     return found

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import rel_entr
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.measures.base import Measure
 from simfl.runs.runfolder import LoadedRun
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 TOLERANCE = 2e-12
 """A gain no larger than this is rounding; clients switch for gains above 1e-12."""

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import BoolArray, FloatArray
 from simfl.measures.base import Measure
 from simfl.runs.runfolder import LoadedRun
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -65,12 +63,12 @@ def pearson_percent(contribution: FloatArray, reward: FloatArray) -> float:
     return 100.0 * float(np.corrcoef(contribution, reward)[0, 1])
 
 
-def within_bounds(contribution: FloatArray, reward: FloatArray) -> NDArray[np.bool_]:
+def within_bounds(contribution: FloatArray, reward: FloatArray) -> BoolArray:
     """Whether each client's reward is above what it contributes and below the upper bound."""
     best = reward == reward.max()
     exempt = best & (contribution == contribution[best].max())
     below = reward < (contribution + reward.max()) / 2
-    bounded: NDArray[np.bool_] = (reward > contribution) & (below | exempt)
+    bounded: BoolArray = (reward > contribution) & (below | exempt)
     return bounded
 
 

@@ -34,12 +34,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from simfl.common.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray
 from simfl.learning.federation import Federation
 from simfl.learning.players import players_of
 from simfl.measures.base import ModelMeasure
-from simfl.measures.core.agents import Agents, FloatArray
+from simfl.measures.core.agents import Agents
 from simfl.measures.core.answer import Answer
 from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.core.certificate import certificate

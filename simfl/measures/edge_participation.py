@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import columns, data_shares, decisions, owed_shares
 from simfl.runs.runfolder import LoadedRun
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

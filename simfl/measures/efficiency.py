@@ -27,14 +27,13 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from simfl.common.arrays import FloatArray
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import ROUND_0, columns, decisions, dispatches, owed_shares
 from simfl.runs.runfolder import LoadedRun
 
-FloatArray = NDArray[np.float64]
 GIGA = 1.0e9
 
 

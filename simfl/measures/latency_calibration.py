@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from simfl.common.arrays import FloatArray
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import decisions, dispatches
 from simfl.runs.runfolder import LoadedRun
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,18 +7,14 @@ from importlib.util import find_spec
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.learning.federation import Federation
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
 from simfl.learning.responses import class_probabilities
 from simfl.measures.base import ModelMeasure
 from simfl.runs.runfolder import LoadedRun
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 SHOWN = 3
 """Colours of the images that LIME cuts into segments; channels that are missing stay dark."""

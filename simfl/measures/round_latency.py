@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import ROUND_0, dispatches
 from simfl.runs.runfolder import LoadedRun
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

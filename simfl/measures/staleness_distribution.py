@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from simfl.common.arrays import IntArray
 from simfl.measures.base import Measure
 from simfl.runs.runfolder import LoadedRun
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

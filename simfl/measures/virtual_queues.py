@@ -15,15 +15,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import columns, data_shares, decisions, owed_shares
 from simfl.runs.runfolder import LoadedRun
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 BATCHES = 10
 

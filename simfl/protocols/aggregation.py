@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from simfl.common.amounts import one_or_each
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import PartMisbehaves, at_work, name_of
 from simfl.decisions.base import Staleness
 from simfl.protocols.deliveries import Delivered
@@ -31,7 +31,7 @@ class Aggregation:
         values: Values | TimingOnly,
         servers: Servers,
         staleness: Staleness,
-        edge_examples: NDArray[np.float64],
+        edge_examples: FloatArray,
     ) -> None:
         self._values = values
         self._servers = servers
@@ -48,7 +48,7 @@ class Aggregation:
         """
         work = self._values.server_work(ref, delivered)
         staleness = delivered.staleness(ref.version)
-        shares: NDArray[np.float64] | None = None
+        shares: FloatArray | None = None
         about: dict[str, Any] = {
             "detail": _merged(staleness),
             "staleness": float(staleness.mean()) if staleness.size else 0.0,
@@ -159,17 +159,17 @@ class Aggregation:
             about = {"version": ref.version + 1, "round": round_number, "value": value}
             self._servers.note(edge, "report", report, **about)
 
-    def _shares(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _shares(self, staleness: IntArray) -> FloatArray:
         return shares_of(self._staleness, staleness)
 
 
-def _merged(staleness: NDArray[np.int64]) -> dict[str, Any]:
+def _merged(staleness: IntArray) -> dict[str, Any]:
     """What the log says of updates of this staleness: each one's where they differ."""
     differ = staleness.size and (staleness != staleness[0]).any()
     return {"updates": staleness.size} | ({"staleness_each": staleness.tolist()} if differ else {})
 
 
-def shares_of(rule: Staleness, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+def shares_of(rule: Staleness, staleness: IntArray) -> FloatArray:
     """How much updates of this staleness count.
 
     Raises `PartMisbehaves` for what is no share in [0, 1] of each, or one of all.

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.common.amounts import distinct_of
+from simfl.common.arrays import IntArray
 from simfl.common.contract import PartMisbehaves, name_of, short
-
-IntArray = NDArray[np.int64]
 
 
 def numbers_among(players: IntArray, shown: IntArray, decision: Any, part: Any) -> IntArray:

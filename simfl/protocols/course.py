@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.eventlog.accounts import Messages
 from simfl.system.presence import Outcome
 from simfl.system.turn_plan import TurnPlan
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

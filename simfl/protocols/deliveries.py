@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import BoolArray, IntArray
 from simfl.learning.trainer import Future
 
 
@@ -19,16 +19,16 @@ class Delivered:
     the codec; `futures`: the updates themselves, empty in a timing-only run.
     """
 
-    clients: NDArray[np.int64]
-    versions: NDArray[np.int64]
-    up_bytes: NDArray[np.int64]
+    clients: IntArray
+    versions: IntArray
+    up_bytes: IntArray
     futures: Sequence[Future]
 
-    def staleness(self, version: int) -> NDArray[np.int64]:
+    def staleness(self, version: int) -> IntArray:
         """How many versions each update is behind `version`."""
         return version - self.versions
 
-    def take(self, which: NDArray[np.bool_]) -> Delivered:
+    def take(self, which: BoolArray) -> Delivered:
         """The updates of a mask."""
         places = np.flatnonzero(which).tolist() if self.futures else []
         futures = [self.futures[place] for place in places]

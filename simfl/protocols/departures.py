@@ -13,8 +13,9 @@ from functools import partial
 
 import numpy as np
 import simpy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.limits import LATEST_S
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import join_rows
@@ -33,8 +34,6 @@ from simfl.system.cost import WireTransfer
 from simfl.system.presence import Presence
 from simfl.system.world import TurnPlan, World
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 Received = Callable[[IntArray], None]
 Computed = Callable[[IntArray, FloatArray], None]
 

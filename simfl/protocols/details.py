@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray
 from simfl.common.plain import to_json
 
 
@@ -16,6 +16,6 @@ def as_json(detail: Mapping[str, Any]) -> str:
     return to_json(detail)
 
 
-def known(column: NDArray[np.float64]) -> list[float | None]:
+def known(column: FloatArray) -> list[float | None]:
     """A column in which what is not known (NaN) is null."""
     return [None if np.isnan(value) else float(value) for value in column]

@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
+from simfl.common.arrays import IntArray
 from simfl.protocols.patience import Patience
 from simfl.protocols.run import Run
 from simfl.protocols.servers import Crashed
 from simfl.protocols.state_ref import StateRef
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.notices import Notice, notice
 from simfl.decisions.feasibility import attainable_share
 from simfl.protocols.details import known
@@ -15,9 +15,6 @@ from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
 from simfl.system.world import World
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

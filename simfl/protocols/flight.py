@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.protocols.course import Course
 from simfl.protocols.observations import Reports
 from simfl.protocols.patience import Patience
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
-Late = Callable[[NDArray[np.bool_]], None]
+Late = Callable[[BoolArray], None]
 
 
 class Flight(ABC):
@@ -39,7 +37,7 @@ class Flight(ABC):
     def spent_j(self) -> FloatArray:
         """Joules of each turn beyond idle power, as far as they are known."""
 
-    def reports(self, which: NDArray[np.bool_]) -> Reports:
+    def reports(self, which: BoolArray) -> Reports:
         """What servers observe of those of a mask, whose uploads arrive."""
         arrives_s = self.arrives_s[which]
         took_s = arrives_s - self.begun_s

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
+from simfl.common.arrays import IntArray
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.departures import Departures
 from simfl.protocols.servers import MOST_FAILURES
@@ -20,8 +20,6 @@ from simfl.system.world import World
 
 FIRST_NUMBER = 2**40
 """Numbers of messages beside turns start here: their noise is not that of any turn."""
-
-IntArray = NDArray[np.int64]
 
 
 class Forwards:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from simfl.common.arrays import FloatArray
 from simfl.eventlog.kinds import KIND_INDEX
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import make_rows
@@ -12,8 +10,6 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.details import as_json
 from simfl.protocols.observations import Observations, Reports
 from simfl.protocols.patience import Patience
-
-FloatArray = NDArray[np.float64]
 
 
 class Late:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.learning.evaluate import client_set
 from simfl.learning.job import Memory
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.values import Values
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 def reported_losses(values: Values, ref: StateRef, clients: IntArray, now_s: float) -> FloatArray:

@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.eventlog.kinds import KIND_INDEX, Actors
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import Columns, join_rows, make_rows
 from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.cost import WireTransfer
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 def book_message(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.decisions.base import Estimator
 from simfl.decisions.latencies import Latencies
 from simfl.decisions.views import AssociationView, ClientView, EdgeView
@@ -17,9 +18,6 @@ from simfl.protocols.expectations import Expectations, unknown
 from simfl.protocols.oracle import Oracle
 from simfl.system.presence import Presence
 from simfl.system.world import World
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Reports:
     duration_s: FloatArray
     energy_j: FloatArray
 
-    def take(self, which: NDArray[np.bool_]) -> Reports:
+    def take(self, which: BoolArray) -> Reports:
         """The turns of a mask."""
         return Reports(
             self.clients[which],
@@ -192,7 +190,7 @@ class Observations:
         which = np.array([server])
         return self._latencies.estimate_s(which, self._latency_prior_s(which))
 
-    def edges(self, time_s: float, round_number: int, idle: NDArray[np.bool_]) -> EdgeView:
+    def edges(self, time_s: float, round_number: int, idle: BoolArray) -> EdgeView:
         """The view of all edge servers."""
         which = np.arange(idle.size)
         estimate_s = self._latencies.estimate_s(which, self._latency_prior_s(which))

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.world import World
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 DRAWS = 1024
 """Turns of a cohort that an expectation is the mean of."""

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray
 from simfl.common.limits import SHORTEST_S
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from simfl.algorithms.base import Standing
+from simfl.common.arrays import IntArray
 from simfl.protocols.clock import Stalled
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.stopping import StopRule
@@ -75,7 +73,7 @@ class Publications:
         bytes_moved: int,
         round_number: int,
         participants: int,
-        staleness: NDArray[np.int64],
+        staleness: IntArray,
         edge: int | None,
         standing: Standing | None = None,
         jobs: int = 0,

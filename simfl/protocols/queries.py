@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.learning.parameters import BYTES_PER_VALUE
@@ -29,9 +29,6 @@ from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
 from simfl.system.world import World
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 class Queries:

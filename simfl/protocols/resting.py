@@ -9,17 +9,15 @@ when that ends.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.eventlog.kinds import KIND_INDEX
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import Columns, make_rows
 from simfl.protocols.clock import Clock
 from simfl.system.charge import Charge
 from simfl.system.link_columns import LinkColumns
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 class Resting:
@@ -138,7 +136,7 @@ class Resting:
         self._free_s[waited] = now_s
         return rows
 
-    def _rows(self, who: IntArray, until_s: FloatArray, in_tail: NDArray[np.bool_]) -> Columns:
+    def _rows(self, who: IntArray, until_s: FloatArray, in_tail: BoolArray) -> Columns:
         """Tails and waits until then; batteries that were empty did not give all of it."""
         since_s = self._free_s[who]
         duration_s = until_s - since_s

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.notices import Notice
 from simfl.eventlog.accounts import Accounts
 from simfl.eventlog.kinds import Actors
@@ -44,7 +45,6 @@ from simfl.system.failures import Failures
 from simfl.system.presence import Presence
 from simfl.system.world import World
 
-IntArray = NDArray[np.int64]
 Waiting = Generator[simpy.Event, Any, Any]
 
 
@@ -131,7 +131,7 @@ class Run:
         return [*self._unattainable, *self._selecting.warnings]
 
     @property
-    def owed(self) -> tuple[NDArray[np.float64], IntArray]:
+    def owed(self) -> tuple[FloatArray, IntArray]:
         """What share of its picks the scheduling rule owes each edge server, and those picks."""
         owed = self._deciders.scheduling.owed_share(self.observations.data_share)
         return owed, np.array(self._scheduler.picked, dtype=np.int64)
@@ -253,7 +253,7 @@ class Run:
         raw_bytes = price.up_bytes if uplink else price.down_bytes
         yield from self._servers.send(edge, raw_bytes, ref.version, round_number, uplink=uplink)
 
-    def schedule(self, idle: NDArray[np.bool_], round_number: int) -> int:
+    def schedule(self, idle: BoolArray, round_number: int) -> int:
         """Which idle edge server the cloud dispatches now."""
         return self._scheduler.next(idle, round_number)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.common.amounts import number
+from simfl.common.arrays import BoolArray
 from simfl.common.contract import PartMisbehaves, at_work, name_of
 from simfl.common.plain import to_json
 from simfl.decisions.base import Scheduling
@@ -38,7 +38,7 @@ class Scheduler:
         with at_work(scheduling, "initial"):
             self._memory = scheduling.initial()
 
-    def next(self, idle: NDArray[np.bool_], round_number: int) -> int:
+    def next(self, idle: BoolArray, round_number: int) -> int:
         """Which of the `idle` edge servers is dispatched now, and a row that says why.
 
         Raises `PartMisbehaves` where the rule picks one that is not idle.

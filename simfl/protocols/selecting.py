@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
+from simfl.common.arrays import IntArray
 from simfl.common.contract import at_work
 from simfl.common.notices import Notice, notice
 from simfl.decisions.base import QueryingSelection, Selection
@@ -23,8 +23,6 @@ from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.presence import Presence
-
-IntArray = NDArray[np.int64]
 
 MOST_GIVEN_UP = 30_000
 """Rounds in a row to which nobody comes: a night of ten edge servers that wait for 15 s each."""

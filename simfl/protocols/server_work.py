@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from simfl.algorithms.asked import Asked
 from simfl.algorithms.base import Work
+from simfl.common.arrays import IntArray
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.network import Network
 
@@ -18,7 +16,7 @@ def aggregation_work(
     network: Network,
     evaluator: Evaluator,
     version: int,
-    up_bytes: NDArray[np.int64],
+    up_bytes: IntArray,
 ) -> Work:
     """Aggregating updates of these sizes, and what the algorithm tries out on validation data."""
     work, passes = asked.work(version, up_bytes)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.eventlog.log import EventLog
 from simfl.protocols.attendance import EMPTY, UNAVAILABLE, Attendance
 from simfl.protocols.clock import Clock
@@ -27,9 +27,6 @@ from simfl.protocols.turn_rows import QUERY, compute_detail, mishap_row
 from simfl.system.presence import Mishap, Presence
 from simfl.system.sharing.message import SharedMessage
 from simfl.system.turn_plan import TurnPlan
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.algorithms.base import ServerState, Work
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.learning.job import LocalTraining, Price, Prices
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.learning.trainer import Future
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.state_ref import StateRef
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 class TimingOnly:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.eventlog.kinds import KIND_INDEX
 from simfl.eventlog.rows import Columns, make_rows, take_rows
 from simfl.protocols.details import as_json
 from simfl.system.presence import Mishap
 from simfl.system.turn_plan import TurnPlan
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 QUERY = ', "query": true'
 

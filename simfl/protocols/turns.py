@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from simfl.common.amounts import one_or_each
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.contract import at_work
 from simfl.decisions.base import Allocation
 from simfl.eventlog.log import EventLog
@@ -27,9 +27,6 @@ from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.world import World
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 class Turns:
@@ -124,7 +121,7 @@ class Turns:
         delivered = Delivered(clients, versions, prices.up_bytes, futures)
         carried = self._late.carried(tier, closed_s)
 
-        def late(which: NDArray[np.bool_]) -> None:
+        def late(which: BoolArray) -> None:
             stragglers, reports = delivered.take(which), flight.reports(which)
             self._late.expect(stragglers, reports, closed_s, round_number, tier, patience)
 

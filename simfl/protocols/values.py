@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.algorithms.asked import Asked
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Work
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import LocalJob, Price, Prices, Update
 from simfl.learning.network import Network
@@ -33,8 +33,6 @@ from simfl.streams import Streams
 from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
 
 NonFinite = Literal["stop", "drop", "reset"]
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 
 class Values:
@@ -185,10 +183,10 @@ class Values:
 
     def prices(
         self,
-        clients: NDArray[np.int64],
+        clients: IntArray,
         futures: Sequence[Future],
         ref: StateRef,
-        held: NDArray[np.int64],
+        held: IntArray,
     ) -> Prices:
         """What each client's turn costs; learned prices pass the journalled door."""
         if not self.algorithm.learned_price:

@@ -25,6 +25,7 @@ _KNOWN_TYPES: list[Any] = [
     Recipe,
     ServerState,
     Snapshot,
+    (Snapshot, "simfl.journal.Snapshot"),  # its name in checkpoints of earlier versions
     Update,
     OrderedDict,
     frozenset,

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from safetensors.torch import save_file
 
 from simfl.assembly.simulation import Simulation
+from simfl.common.arrays import FloatArray
 from simfl.common.files import replacing
 from simfl.common.plain import to_json
 from simfl.eventlog.kinds import CLIENT_STATES, KINDS, STATES
@@ -93,7 +93,7 @@ def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
     return columns
 
 
-def _footprint(one: Run) -> dict[str, NDArray[np.float64]]:
+def _footprint(one: Run) -> dict[str, FloatArray]:
     """Grams of CO2 and money of every actor, as far as the scenario's regions know them."""
     electricity, known = one.world.electricity, {}
     if electricity is not None:

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.comparisons import half_width, replications
 from simfl.study.means import point_means
 from simfl.study.targets import judged, target_of
-
-FloatArray = NDArray[np.float64]
 
 MOST_BINS = 32
 """For sampled factors; fewer where there are fewer than their square of settings."""
@@ -105,7 +103,7 @@ def first_order_indices(
     return pd.DataFrame(rows, columns=columns)
 
 
-def _groups(levels: FloatArray) -> NDArray[np.int64]:
+def _groups(levels: FloatArray) -> IntArray:
     """The group of each setting: its level, or a bin of equally many settings."""
     distinct, group = np.unique(levels, return_inverse=True)
     if distinct.size <= max(2, levels.size // 2):
@@ -115,7 +113,7 @@ def _groups(levels: FloatArray) -> NDArray[np.int64]:
     return rank * bins // levels.size
 
 
-def _explained(values: FloatArray, groups: NDArray[np.int64]) -> float:
+def _explained(values: FloatArray, groups: IntArray) -> float:
     """Epsilon squared of the groups; NaN where nothing varies or a group has one setting."""
     count, size = len(np.unique(groups)), values.size
     total = float(((values - values.mean()) ** 2).sum())
@@ -142,7 +140,7 @@ def _without_a_seed(table: pd.DataFrame, metric: str) -> FloatArray:
     return np.array([wide.drop(columns=seed).mean(axis=1) for seed in wide])
 
 
-def _jackknife(parts: FloatArray, groups: NDArray[np.int64]) -> float:
+def _jackknife(parts: FloatArray, groups: IntArray) -> float:
     """Half the width of a 90 % interval by the delete-a-group jackknife.
 
     Efron, Stein, Ann. Statist. 9 (1981), with Student's quantile. `parts` are the settings' values,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from simfl.common.arrays import FloatArray
 from simfl.study.targets import target_of
 
 Bounds = tuple[float, float]
@@ -77,7 +75,7 @@ def bounds_of(metric: str) -> Bounds:
     return AMOUNT if metric.endswith(AMOUNT_ENDINGS) and "error" not in metric else ANYTHING
 
 
-def cut(interval: Bounds, metric: str, values: NDArray[np.float64]) -> Bounds:
+def cut(interval: Bounds, metric: str, values: FloatArray) -> Bounds:
     """An interval for the mean of `values` without what the mean cannot be.
 
     Cutting at a bound takes no possible value away, so the interval holds the mean as often as

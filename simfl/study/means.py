@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from simfl.common.arrays import FloatArray
 from simfl.study.comparisons import CONFIDENCE, half_width
 from simfl.study.figures import Bounds, cut
 from simfl.study.studyfile import short_names
@@ -67,9 +67,7 @@ def _of_metric(runs: pd.DataFrame, metric: str) -> dict[str, Any]:
     }
 
 
-def mean_interval(
-    values: NDArray[np.float64], metric: str, confidence: float = CONFIDENCE
-) -> Bounds:
+def mean_interval(values: FloatArray, metric: str, confidence: float = CONFIDENCE) -> Bounds:
     """Student's interval for the mean of `values` of a figure, cut to what the figure can be.
 
     NaN below two values.

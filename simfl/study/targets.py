@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+
+from simfl.common.arrays import FloatArray
 
 TARGETS = {"time": ("time_s", "s"), "energy": ("energy_j", "j"), "bytes": ("bytes", "b")}
 """What is asked for every target: the column of a run that tells, and its unit in a name.
@@ -57,7 +58,7 @@ def judged(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     return completed(table) if target_of(metric) is None else table
 
 
-def ends(runs: pd.DataFrame, metric: str) -> NDArray[np.float64]:
+def ends(runs: pd.DataFrame, metric: str) -> FloatArray:
     """What each run had spent at its end, in the unit of a target; NaN where the table lacks it."""
     target = target_of(metric)
     if target is None or target.spent not in runs:
@@ -65,7 +66,7 @@ def ends(runs: pd.DataFrame, metric: str) -> NDArray[np.float64]:
     return runs[target.spent].to_numpy(dtype=float)
 
 
-def median_and_bound(values: NDArray[np.float64], ends: NDArray[np.float64]) -> tuple[float, float]:
+def median_and_bound(values: FloatArray, ends: FloatArray) -> tuple[float, float]:
     """The median over all runs and, where that is not known, what it lies above; else NaN each.
 
     `values` is NaN for runs that missed the target, `ends` what they had spent by then. The lowest
@@ -80,9 +81,9 @@ def median_and_bound(values: NDArray[np.float64], ends: NDArray[np.float64]) -> 
 
 
 def known_first(
-    values: NDArray[np.float64],
-    rivals: NDArray[np.float64],
-    ends_of_rivals: NDArray[np.float64],
+    values: FloatArray,
+    rivals: FloatArray,
+    ends_of_rivals: FloatArray,
 ) -> int:
     """In how many pairs a run is known to have met the target before its rival.
 

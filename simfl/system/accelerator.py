@@ -9,7 +9,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.system.cost import ComputeCost, FloatArray
+from simfl.common.arrays import FloatArray
+from simfl.system.cost import ComputeCost
 from simfl.system.cpu import Processor
 from simfl.system.fields import suggestion
 

@@ -16,12 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from simfl.system.cost import FloatArray, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.system.series import StepSeries
-
-BoolArray = NDArray[np.bool_]
 
 _ROUNDING = 1e-9
 """Of a capacity: a level reached up to this is reached."""

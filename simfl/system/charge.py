@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from simfl.system.battery import Batteries, BoolArray
-from simfl.system.cost import FloatArray, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.system.battery import Batteries
 from simfl.system.turn_plan import TurnPlan
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.streams import FloatArray, Streams
-from simfl.system.availability.base import Availability, IntArray, UnusableAvailability
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability, UnusableAvailability
 
 
 class CheckedAvailability:
@@ -26,7 +27,7 @@ class CheckedAvailability:
         """The model's class, for whoever must blame it."""
         return type(self._model).__name__
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """One truth per client."""
         there = np.asarray(self._model.available(clients, time_s, streams))
         if there.shape != clients.shape or there.dtype != np.bool_:

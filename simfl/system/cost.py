@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 
 
 class MissingCost(ValueError):
@@ -70,6 +66,6 @@ class WireTransfer(TransferCost):
     wire_bytes: IntArray
     attempts: IntArray
     lost_bytes: IntArray
-    failed: NDArray[np.bool_]
+    failed: BoolArray
     promotion_j: FloatArray
     silent_s: FloatArray

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.common.amounts import amounts
+from simfl.common.arrays import FloatArray
 from simfl.common.contract import at_work, is_users_own, misbehaves
-from simfl.system.cost import ComputeCost, FloatArray, TransferCost
+from simfl.system.cost import ComputeCost, TransferCost
 from simfl.system.cpu import Processor
 from simfl.system.link import Link
 from simfl.system.radio_paths import RadioPaths

@@ -17,7 +17,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.system.cost import ComputeCost, FloatArray, MissingCost
+from simfl.common.arrays import FloatArray
+from simfl.system.cost import ComputeCost, MissingCost
 
 TRAINING_FLOPS_PER_FORWARD = 3.0
 """Forward plus backward pass over forward pass; the backward pass costs two forward ones."""

@@ -13,10 +13,10 @@ from typing import Annotated
 
 import numpy as np
 
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.streams import Streams
-from simfl.system.availability.courses import BoolArray, Courses
+from simfl.system.availability.courses import Courses
 from simfl.system.availability.sojourn import Sojourn
-from simfl.system.cost import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

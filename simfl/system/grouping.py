@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simfl.system.cost import IntArray
+from simfl.common.arrays import IntArray
 
 
 def by_value(index: IntArray) -> Iterator[tuple[int, IntArray]]:

@@ -14,7 +14,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.system.cost import FloatArray, TransferCost
+from simfl.common.arrays import FloatArray
+from simfl.system.cost import TransferCost
 from simfl.system.radio_paths import RadioPaths
 
 

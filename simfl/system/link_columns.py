@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from simfl.system.cost import FloatArray, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.system.link import Link
-
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

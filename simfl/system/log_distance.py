@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from simfl.system.cost import FloatArray
+from simfl.common.arrays import FloatArray
 from simfl.system.radio_paths import RadioPaths
 from simfl.system.shannon import ShannonLink
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from simfl.common.arrays import BoolArray, IntArray
 from simfl.common.limits import MOST_S
-from simfl.system.cost import IntArray
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class MessageLoss:
 
     def attempts(
         self, loss_probability: ArrayLike, uniform: ArrayLike
-    ) -> tuple[IntArray, NDArray[np.bool_]]:
+    ) -> tuple[IntArray, BoolArray]:
         """How often each message is sent, and whether all of that was in vain; broadcasts.
 
         `loss_probability` is the link's own, `uniform` one draw per message: a larger probability

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.system.cost import FloatArray, IntArray, TransferCost, WireTransfer
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.system.cost import TransferCost, WireTransfer
 from simfl.system.costs_of import channel_of, transfer_cost_of
 from simfl.system.grouping import by_value
 from simfl.system.link import Link

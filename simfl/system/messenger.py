@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.streams import Streams
 from simfl.system.codecs.base import Codec, encoded_bytes
-from simfl.system.cost import FloatArray, IntArray, WireTransfer
+from simfl.system.cost import WireTransfer
 from simfl.system.costs_of import transfer_cost_of
 from simfl.system.link import Link
 from simfl.system.link_columns import LinkColumns

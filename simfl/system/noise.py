@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import FloatArray
 from simfl.streams import Streams
-from simfl.system.cost import FloatArray
 
 
 def lognormal(

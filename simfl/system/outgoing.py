@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfl.system.cost import FloatArray, IntArray, TransferCost, WireTransfer
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.system.cost import TransferCost, WireTransfer
 from simfl.system.costs_of import channel_of
 from simfl.system.grouping import by_value
 from simfl.system.link import Link

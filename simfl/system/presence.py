@@ -21,12 +21,12 @@ from typing import Literal
 
 import numpy as np
 
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.streams import Streams
 from simfl.system.availability.base import MOST_PAUSES, Availability, UnusableAvailability
-from simfl.system.battery import Batteries, BoolArray
+from simfl.system.battery import Batteries
 from simfl.system.charge import Charge
 from simfl.system.checked_availability import CheckedAvailability
-from simfl.system.cost import FloatArray, IntArray
 from simfl.system.failures import Failures
 from simfl.system.turn_plan import TurnPlan
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.streams import Streams
-from simfl.system.cost import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

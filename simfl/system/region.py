@@ -13,7 +13,7 @@ from typing import Annotated
 
 import numpy as np
 
-from simfl.system.cost import FloatArray, IntArray
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.system.series import StepSeries
 
 JOULES_PER_KWH = 3.6e6

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.system.cost import FloatArray, IntArray
+from simfl.common.arrays import FloatArray, IntArray
 
 
 class StepSeries:

@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.system.cost import FloatArray
+from simfl.common.arrays import FloatArray
 from simfl.system.link import Link
 from simfl.system.radio_paths import RadioPaths
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.streams import Streams
-from simfl.system.cost import FloatArray, IntArray
 
 GOLDEN_RATIO = (5.0**0.5 - 1.0) / 2.0
 _ROWS_AT_ONCE = 65536

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.system.cost import ComputeCost, FloatArray, IntArray, WireTransfer
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.system.cost import ComputeCost, WireTransfer
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,11 @@ class TurnPlan:
     upload_network_j: FloatArray
     download_attempts: IntArray
     down_lost_bytes: IntArray
-    download_failed: NDArray[np.bool_]
+    download_failed: BoolArray
     download_promotion_j: FloatArray
     upload_attempts: IntArray
     up_lost_bytes: IntArray
-    upload_failed: NDArray[np.bool_]
+    upload_failed: BoolArray
     upload_promotion_j: FloatArray
     compute_tail_j: FloatArray
     radio_idle_s: FloatArray

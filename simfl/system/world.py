@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.streams import Streams
 from simfl.system.codecs.base import Codec
 from simfl.system.codecs.float32 import Float32
-from simfl.system.cost import ComputeCost, FloatArray, IntArray, MissingCost, WireTransfer
+from simfl.system.cost import ComputeCost, MissingCost, WireTransfer
 from simfl.system.costs_of import compute_cost_of, cycles_of
 from simfl.system.device import Device, Server
 from simfl.system.grouping import by_value

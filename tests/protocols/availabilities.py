@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.streams import FloatArray, Streams
-from simfl.system.availability.base import Availability, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Gone(Availability):
 
     clients: tuple[int, ...]
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Whether they are not gone."""
-        there: NDArray[np.bool_] = ~np.isin(clients, self.clients)
+        there: BoolArray = ~np.isin(clients, self.clients)
         return there
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
@@ -35,9 +35,9 @@ class Away(Availability):
     from_s: float
     back_s: float | None
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Whether they are not away."""
-        away: NDArray[np.bool_] = np.isin(clients, self.clients)
+        away: BoolArray = np.isin(clients, self.clients)
         return ~away | (not self.from_s <= time_s < self._back_s)
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:

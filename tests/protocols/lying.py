@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.streams import FloatArray, Streams
-from simfl.system.availability.base import Availability, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Promises(Availability):
 
     ahead_s: float = 0.0
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Nobody."""
         return np.zeros(clients.size, dtype=np.bool_)
 
@@ -30,7 +30,7 @@ class Promises(Availability):
 class Flickers(Availability):
     """Everybody is there, and leaves at once."""
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Everybody."""
         return np.ones(clients.size, dtype=np.bool_)
 
@@ -50,7 +50,7 @@ class Says(Availability):
     there: float = 0.0
     time: str = "nan"
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """A truth, unless `there` is neither 0 nor 1."""
         truth = bool if self.there in (0.0, 1.0) else float
         return np.full(clients.size, self.there, dtype=truth)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from simfl.streams import FloatArray, Streams
-from simfl.system.availability.base import Availability, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability
 from simfl.system.battery import Batteries, Supply
 from simfl.system.failures import Failures
 from simfl.system.presence import Leaving, Presence
@@ -51,7 +51,7 @@ class Intervals(Availability):
 
     spans: tuple[tuple[float, float], ...]
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         there = any(start <= time_s < end for start, end in self.spans)
         return np.full(clients.size, there)
 
@@ -74,7 +74,7 @@ class Planned(Failures):
     def never(self) -> bool:
         return False
 
-    def at(self, machines: IntArray, time_s: float) -> tuple[NDArray[np.bool_], FloatArray]:
+    def at(self, machines: IntArray, time_s: float) -> tuple[BoolArray, FloatArray]:
         fails_s = self._at_s[machines]
         broken = (fails_s <= time_s) & (time_s < fails_s + 3.0)
         ahead_s = np.where(time_s < fails_s, fails_s, np.inf)

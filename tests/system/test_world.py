@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simfl.common.arrays import IntArray
 from simfl.system.codecs.base import Codec
-from simfl.system.cost import IntArray, MissingCost
+from simfl.system.cost import MissingCost
 from simfl.system.world import World
 
 MakeWorld = Callable[..., World]

@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray
 from simfl.decisions.base import Allocation
-from simfl.decisions.views import ClientView, FloatArray
+from simfl.decisions.views import ClientView
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray
 from simfl.decisions.base import Allocation
-from simfl.decisions.views import ClientView, FloatArray
+from simfl.decisions.views import ClientView
 
 GIGA = 1.0e9
 

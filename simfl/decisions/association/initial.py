@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import IntArray
 from simfl.decisions.base import Association
-from simfl.decisions.views import AssociationView, IntArray
+from simfl.decisions.views import AssociationView
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.decisions.clusters import ClusteredAssociation
-from simfl.decisions.views import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

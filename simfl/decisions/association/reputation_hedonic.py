@@ -25,9 +25,10 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray
 from simfl.decisions.coalition_game import TOLERANCE, CoalitionGame, Preference
 from simfl.decisions.coalitions import Coalitions
-from simfl.decisions.views import AssociationView, FloatArray
+from simfl.decisions.views import AssociationView
 
 
 @dataclass(frozen=True)

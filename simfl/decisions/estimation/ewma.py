@@ -7,8 +7,8 @@ from typing import Annotated
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray
 from simfl.decisions.base import Estimator
-from simfl.decisions.views import FloatArray
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray
 from simfl.decisions.base import Estimator
-from simfl.decisions.views import FloatArray
 
 
 @dataclass(frozen=True)

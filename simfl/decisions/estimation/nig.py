@@ -30,8 +30,8 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray
 from simfl.decisions.base import Estimator
-from simfl.decisions.views import FloatArray
 
 
 @dataclass(frozen=True)

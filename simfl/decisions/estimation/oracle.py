@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from simfl.common.arrays import FloatArray
 from simfl.decisions.base import Estimator
-from simfl.decisions.views import FloatArray
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray
 from simfl.decisions.base import Scheduling
 from simfl.decisions.ranking import highest, of_idle
-from simfl.decisions.views import EdgeView, FloatArray
+from simfl.decisions.views import EdgeView
 from simfl.decisions.virtual_queue import advanced
 
 

@@ -30,8 +30,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.decisions.sampling import CountedSelection
-from simfl.decisions.views import ClientView, FloatArray, IntArray
+from simfl.decisions.views import ClientView
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,10 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import IntArray
 from simfl.decisions.base import QueryingSelection
 from simfl.decisions.sampling import CountedSelection, proportional_to_size
-from simfl.decisions.views import ClientView, IntArray
+from simfl.decisions.views import ClientView
 
 
 @dataclass(frozen=True)

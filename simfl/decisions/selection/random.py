@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import IntArray
 from simfl.decisions.sampling import CountedSelection
-from simfl.decisions.views import ClientView, IntArray
+from simfl.decisions.views import ClientView
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.decisions.sampling import CountedSelection
-from simfl.decisions.views import ClientView, FloatArray, IntArray
+from simfl.decisions.views import ClientView
 
 TOLERANCE = 1e-12
 """A gain no larger than this is rounding."""

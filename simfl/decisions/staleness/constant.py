@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import IntArray
 from simfl.decisions.base import Staleness
 
 
@@ -17,6 +17,6 @@ class Constant(Staleness):
 
     value: Annotated[float, "> 0", "<= 1", "mixing share"] = 1.0
 
-    def share(self, staleness: NDArray[np.int64] | int) -> Any:
+    def share(self, staleness: IntArray | int) -> Any:
         """`value`, in the shape of `staleness`."""
         return self.value + 0.0 * np.asarray(staleness)

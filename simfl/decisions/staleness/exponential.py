@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import IntArray
 from simfl.decisions.base import Staleness
 
 
@@ -18,6 +18,6 @@ class Exponential(Staleness):
     initial: Annotated[float, "> 0", "<= 1", "share of a fresh model (ell)"] = 0.2
     base: Annotated[float, "> 0", "<= 1", "factor per version of staleness (k)"] = 0.9
 
-    def share(self, staleness: NDArray[np.int64] | int) -> Any:
+    def share(self, staleness: IntArray | int) -> Any:
         """Eq. 2's mixing weight."""
         return self.initial * self.base ** np.asarray(staleness)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import IntArray
 from simfl.decisions.base import Staleness
 
 
@@ -23,7 +23,7 @@ class Hinge(Staleness):
     limit: Annotated[int, ">= 0", "staleness that does not count yet (b)"] = 6
     slope: Annotated[float, ">= 0", "0 ignores staleness (a)"] = 10.0
 
-    def share(self, staleness: NDArray[np.int64] | int) -> Any:
+    def share(self, staleness: IntArray | int) -> Any:
         """Mixing share in [0, 1]."""
         beyond = np.maximum(np.asarray(staleness) - self.limit, 0)
         return self.initial / (self.slope * beyond + 1.0)

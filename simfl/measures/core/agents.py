@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from simfl.common.arrays import FloatArray, IntArray
 
 
 class Losses(Protocol):

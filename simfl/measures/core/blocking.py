@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from simfl.measures.core.agents import FloatArray, require_positive, weights_of
+from simfl.common.arrays import FloatArray
+from simfl.measures.core.agents import require_positive, weights_of
 from simfl.measures.core.answer import Answer
 
 EXACT = 1e-9

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfl.measures.core.agents import Agents, FloatArray, IntArray
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.measures.core.agents import Agents
 
 Margin = Callable[..., float]
 """A margin as a function of utilities (n,): those in question, then those of alternatives."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from simfl.measures.core.agents import Agents, FloatArray
+from simfl.common.arrays import FloatArray
+from simfl.measures.core.agents import Agents
 from simfl.measures.core.answer import Answer
 from simfl.measures.core.blocking import blocking, ratio_sum
 from simfl.measures.core.bootstrap import Bootstrap, coalition_margin

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import linprog
 
-from simfl.measures.core.agents import Agents, FloatArray, IntArray, require_positive
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.measures.core.agents import Agents, require_positive
 from simfl.measures.core.blocking import ROUNDING
 from simfl.measures.core.concave import Optimum, maximise
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from simfl.measures.core.agents import Agents, FloatArray
+from simfl.common.arrays import FloatArray
+from simfl.measures.core.agents import Agents
 
 GRADIENT = 1e-6
 """An optimum counts as found where no entry of the gradient is larger, pulls summing to 1."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfl.measures.core.agents import Agents, FloatArray, require_positive, weights_of
+from simfl.common.arrays import FloatArray
+from simfl.measures.core.agents import Agents, require_positive, weights_of
 from simfl.measures.core.answer import Answer
 from simfl.measures.core.bootstrap import Bootstrap, interval
 

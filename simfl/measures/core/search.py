@@ -8,7 +8,8 @@ from itertools import combinations
 
 import numpy as np
 
-from simfl.measures.core.agents import Agents, FloatArray
+from simfl.common.arrays import FloatArray
+from simfl.measures.core.agents import Agents
 from simfl.measures.core.answer import Answer
 from simfl.measures.core.bootstrap import Bootstrap, coalition_margin
 from simfl.measures.core.coalition import TOLERANCE, Gain, Pool, largest_gain

@@ -6,11 +6,9 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.streams import FloatArray, Streams
-
-IntArray = NDArray[np.int64]
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.streams import Streams
 
 MOST_CHANGES = 20_000
 """Of one client between two questions about it: beyond, nobody waits for the answer."""
@@ -34,7 +32,7 @@ class Availability(ABC):
     leaves: ClassVar[bool] = True
 
     @abstractmethod
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Whether each of `clients` can be dispatched at `time_s`."""
 
     @abstractmethod

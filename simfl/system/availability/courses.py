@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.streams import FloatArray, Streams
-from simfl.system.availability.base import MOST_CHANGES, IntArray, UnusableAvailability
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.streams import Streams
+from simfl.system.availability.base import MOST_CHANGES, UnusableAvailability
 from simfl.system.availability.diurnal import Diurnal
 from simfl.system.availability.sojourn import Sojourn
-
-BoolArray = NDArray[np.bool_]
 
 
 class Courses:

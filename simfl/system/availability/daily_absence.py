@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.limits import SHORTEST_S
-from simfl.streams import FloatArray, Streams
-from simfl.system.availability.base import Availability, IntArray
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability
 from simfl.system.topology import evenly_spread
 
 
@@ -30,7 +30,7 @@ class DailyAbsence(Availability):
         if not self.from_s < self.to_s <= self.period_s:
             raise ValueError("to_s: must lie after from_s, and at most at period_s")
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Everybody, but those who leave while they are away."""
         hour_s = time_s % self.period_s
         if not self.from_s <= hour_s < self.to_s:
@@ -46,8 +46,6 @@ class DailyAbsence(Availability):
         later_s = (self.from_s - time_s) % self.period_s
         return np.where(self._leaves(clients, streams), time_s + later_s, np.inf)
 
-    def _leaves(self, clients: IntArray, streams: Streams) -> NDArray[np.bool_]:
-        leaves: NDArray[np.bool_] = (
-            evenly_spread(streams, "availability.leaves", clients) < self.share
-        )
+    def _leaves(self, clients: IntArray, streams: Streams) -> BoolArray:
+        leaves: BoolArray = evenly_spread(streams, "availability.leaves", clients) < self.share
         return leaves

@@ -9,8 +9,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import FloatArray
 from simfl.common.limits import SHORTEST_S
-from simfl.streams import FloatArray
 
 _TOLERANCE_S = 1e-6
 _ROUNDING = 1e-14

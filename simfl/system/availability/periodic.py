@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.limits import SHORTEST_S
-from simfl.streams import FloatArray, Streams
-from simfl.system.availability.base import Availability, IntArray
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Periodic(Availability):
     period_s: Annotated[float, SHORTEST_S, "from one return to the next"] = 86400.0
     share: Annotated[float, ">= 1e-6", "<= 1", "of the period in which a client is available"] = 0.3
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Whether the client's own clock stands in its first `share`."""
-        on: NDArray[np.bool_] = self._place(clients, time_s, streams) < self.share
+        on: BoolArray = self._place(clients, time_s, streams) < self.share
         return on
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:

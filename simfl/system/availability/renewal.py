@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.streams import FloatArray, Streams
-from simfl.system.availability.base import Availability, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability
 from simfl.system.availability.courses import Courses
 from simfl.system.availability.diurnal import Diurnal
 from simfl.system.availability.sojourn import Sojourn
@@ -56,7 +56,7 @@ class Renewal(Availability):
         init=False, repr=False, compare=False, default_factory=dict
     )
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Whether the sojourn that `time_s` lies in is a presence."""
         return self._at(streams).at(clients, time_s)[0]
 

@@ -14,8 +14,9 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import FloatArray
 from simfl.common.limits import SHORTEST_S
-from simfl.streams import FloatArray, Streams
+from simfl.streams import Streams
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.streams import FloatArray, Streams
-from simfl.system.availability.base import Availability, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability
 from simfl.system.traces.tables import Intervals, read_intervals
 
 
@@ -40,7 +40,7 @@ class Trace(Availability):
         first = np.searchsorted(intervals.client, np.arange(intervals.clients + 1))
         object.__setattr__(self, "_first", first)
 
-    def available(self, clients: IntArray, time_s: float, streams: Streams) -> NDArray[np.bool_]:
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Whether the replayed client was there."""
         who, at_s = self._replayed(clients, time_s, streams)
         return self._within(who, at_s)[0]
@@ -90,7 +90,7 @@ class Trace(Availability):
             who = np.minimum((drawn * count).astype(np.int64), count - 1)
         return who, (time_s + self.offset_s) % self._intervals.period_s[who]
 
-    def _within(self, who: IntArray, at_s: FloatArray) -> tuple[NDArray[np.bool_], IntArray]:
+    def _within(self, who: IntArray, at_s: FloatArray) -> tuple[BoolArray, IntArray]:
         """Whether each is in an interval, and the row of the last one that began."""
         one = self._intervals
         # Clients one after the other on one axis, so that one search finds everybody's interval.

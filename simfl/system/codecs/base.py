@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.common.amounts import whole_amounts
+from simfl.common.arrays import IntArray
 from simfl.common.contract import at_work, is_users_own, misbehaves
-from simfl.system.cost import IntArray
 
 RAW_BYTES_PER_VALUE = 4
 """Messages are sized as float32 before a codec sees them."""

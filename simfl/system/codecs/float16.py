@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import IntArray
 from simfl.system.codecs.base import Codec, value_count
-from simfl.system.cost import IntArray
 
 
 @dataclass(frozen=True)

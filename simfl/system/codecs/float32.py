@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import IntArray
 from simfl.system.codecs.base import Codec
-from simfl.system.cost import IntArray
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import IntArray
 from simfl.system.codecs.base import RAW_BYTES_PER_VALUE, Codec, value_count
-from simfl.system.cost import IntArray
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import IntArray
 from simfl.system.codecs.base import Codec, bit_bytes, value_count
-from simfl.system.cost import IntArray
 
 Positions = Literal["smallest", "dense", "bitmap", "index", "index32", "none"]
 

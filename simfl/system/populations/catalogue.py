@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from simfl.common.arrays import IntArray
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
-from simfl.system.cost import IntArray
 from simfl.system.device import Device
 from simfl.system.link import Link
 from simfl.system.populations.base import Population, named

@@ -12,7 +12,8 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from simfl.streams import FloatArray, Streams
+from simfl.common.arrays import FloatArray
+from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
 from simfl.system.cpu import Cpu
 from simfl.system.device import Device

@@ -14,9 +14,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from simfl.streams import FloatArray, Streams
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue, CatalogueError
-from simfl.system.cost import IntArray
 from simfl.system.cpu import Cpu
 from simfl.system.link import FixedRateLink
 from simfl.system.populations.base import Population, named

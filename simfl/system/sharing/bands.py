@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simfl.system.cost import IntArray
+from simfl.common.arrays import IntArray
 from simfl.system.link import Link
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.system.cost import FloatArray, IntArray
+from simfl.common.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from simfl.system.cost import FloatArray
+from simfl.common.arrays import FloatArray
 from simfl.system.sharing.base import Flows, Sharing
 
 

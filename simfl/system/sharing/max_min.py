@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from simfl.system.cost import FloatArray, IntArray
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.system.sharing.base import Flows, Sharing
 
 

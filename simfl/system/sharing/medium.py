@@ -17,8 +17,8 @@ import simpy
 from simpy.events import EventPriority
 
 from simfl.common.amounts import amounts
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work, is_users_own, misbehaves
-from simfl.system.cost import FloatArray, IntArray
 from simfl.system.sharing.base import Carried, Flows, Sender, Sharing
 
 # After everything else that happens at a moment, before those who wait for its end (a clock's

@@ -13,7 +13,7 @@ from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
-from simfl.system.cost import FloatArray
+from simfl.common.arrays import FloatArray
 from simfl.system.traces.tables import MAXIMUM_ROWS, TraceError, require_file
 
 Content = TypeVar("Content", dict[str, Any], list[Any])

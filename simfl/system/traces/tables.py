@@ -15,11 +15,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from simfl.system.cost import FloatArray, IntArray
-
-BoolArray = NDArray[np.bool_]
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 
 INTERVALS = pa.schema(
     [

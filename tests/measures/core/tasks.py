@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from simfl.common.arrays import FloatArray
 from simfl.measures.core.agents import Agents
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
