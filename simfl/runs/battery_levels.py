@@ -2,7 +2,7 @@
 
 The joules of a row are what a client drew in that time, its idle power included, and what comes in
 follows from the scenario: batteries that are walked along the rows have the levels that they had in
-the run.
+the run. What a device would have drawn if it were not off stands in its rows, too (`unmet_j`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from simfl.eventlog.kinds import STATES
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
 from simfl.system.battery import Batteries
+
+_NOTHING = 1e-9
+"""Of a capacity: what is left of it by rounding, when a battery has run empty."""
 
 
 def battery_levels(run: LoadedRun) -> pd.DataFrame:
@@ -38,6 +41,8 @@ def battery_levels(run: LoadedRun) -> pd.DataFrame:
     for _, each in rows.groupby(rows.groupby("client").cumcount()):
         who = each["client"].to_numpy(np.int64)
         end_s = np.maximum(each["time_s"].to_numpy(), batteries.time_s[who])
+        empty = ~batteries.off[who] & (batteries.level(who) <= _NOTHING)
+        batteries.switch_off(who[empty & (each["unmet_j"].to_numpy() > 0)])
         batteries.advance(who, end_s, each["load_w"].to_numpy())
         found.append(_levels(batteries, who))
     whole = pd.concat(found, ignore_index=True).astype({"client": int})
@@ -50,13 +55,14 @@ def _levels(batteries: Batteries, clients: np.ndarray) -> pd.DataFrame:
 
 
 def _rows(run: LoadedRun) -> pd.DataFrame:
-    """client, time_s and load_w of what clients did and waited, in order of time."""
+    """client, time_s, load_w and unmet_j of what clients did and waited, in order of time."""
     events = run.events
     kept = events["client"].notna() & events["kind"].isin(STATES) & (events["duration_s"] > 0)
     rows = events.loc[kept, ["client", "time_s", "duration_s", "energy_j", "detail"]]
     # What a device would have drawn of an empty battery was its load, too.
     unmet_j = rows["detail"].map(_unmet_j).astype(float)  # of no rows, too
-    return rows.assign(load_w=(rows["energy_j"] + unmet_j) / rows["duration_s"])
+    load_w = (rows["energy_j"] + unmet_j) / rows["duration_s"]
+    return rows.assign(load_w=load_w, unmet_j=unmet_j)
 
 
 def _unmet_j(detail: str | None) -> float:

@@ -7,7 +7,9 @@ spilled, what it cannot give is unmet, and over any interval
     change of charge = charged - drawn,  charged = supply - spilled,  drawn = load - unmet.
 
 A client takes part that is charged to `lowest` or is being charged. One whose battery has run empty
-is off, and stays so until it is charged to `lowest`.
+is off: it draws nothing, all of its load is unmet and all that comes in charges it, until the very
+moment when it holds `lowest`. Then it is on again, and runs empty again where its load is more than
+what comes in.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class Supply:
 class Flow:
     """Joules of each client over an interval, and when its battery first ran empty (inf: never).
 
-    A battery that is empty at the start runs empty when it cannot meet its load.
+    For one that is off at the start, that is the start: it gives nothing.
     """
 
     charged_j: FloatArray
@@ -129,19 +131,18 @@ class Batteries:
         return able
 
     def ready_s(self, clients: IntArray, load_w: FloatArray) -> FloatArray:
-        """When each could take part if it drew `load_w` until then; inf: not for a year."""
+        """When each could take part if it drew `load_w` while it is on; inf: not for a year."""
         at_s, charge_j = self.time_s[clients], self.charge_j[clients]
         off, until_s = self.off[clients], np.full(clients.size, np.inf)
         peak_w = sum(
             (one.scale[clients] * one.series.values.max() for one in self._supplies),
             np.zeros(clients.size),
         )
-        ever = np.where(off, peak_w > load_w, peak_w > 0) | self._charged(clients, charge_j)
-        open_ = np.flatnonzero(ever)
+        open_ = np.flatnonzero((peak_w > 0) | self._charged(clients, charge_j))
         for _ in range(_MOST_STEPS if open_.size else 0):
             who, now_s, before = clients[open_], at_s[open_], charge_j[open_]
             in_w, stop_s = self.supply_w(who, now_s), self.next_change_s(who, now_s)
-            gain_w = in_w - load_w[open_]
+            gain_w = in_w - np.where(off[open_], 0.0, load_w[open_])
             missing_j = np.maximum(self._lowest * self.capacity_j[who] - before, 0.0)
             wait_s = np.divide(missing_j, gain_w, out=np.full(open_.size, np.inf), where=gain_w > 0)
             wait_s[~off[open_] & ((in_w > 0) | (missing_j == 0))] = 0.0
@@ -173,30 +174,57 @@ class Batteries:
     def _walk(
         self, clients: IntArray, end_s: FloatArray, load_w: FloatArray
     ) -> tuple[FloatArray, BoolArray, Flow]:
-        """Charges at the end, who is off then, and the flows, step by step of the supplies."""
+        """Charges at the end, who is off then, and the flows.
+
+        A step ends where a supply changes, and where a client goes off or comes back.
+        """
         at_s, charge_j, off = self.time_s[clients], self.charge_j[clients], self.off[clients]
         supplied, spilled, unmet = np.zeros((3, clients.size))
-        empty_s = np.full(clients.size, np.inf)
-        under_way = np.flatnonzero(at_s < end_s)
+        empty_s = np.where(off & (at_s < end_s), at_s, np.inf)
+        under_way = np.flatnonzero((at_s < end_s) & np.isfinite(charge_j))
         while under_way.size:
-            who, now_s = clients[under_way], at_s[under_way]
-            stop_s = np.minimum(end_s[under_way], self.next_change_s(who, now_s))
-            lasts_s = stop_s - now_s
+            who, now_s, was_off = clients[under_way], at_s[under_way], off[under_way]
+            until_s = np.minimum(end_s[under_way], self.next_change_s(who, now_s))
             in_w, out_w = self.supply_w(who, now_s), load_w[under_way]
-            before = charge_j[under_way]
-            after = before + (in_w - out_w) * lasts_s
-            first = (after < 0) & np.isinf(empty_s[under_way])
-            drain_w = np.where(first, out_w - in_w, 1.0)
-            dry_s = now_s + before / drain_w
-            empty_s[under_way] = np.where(first, dry_s, empty_s[under_way])
+            before, gain_w = charge_j[under_way], in_w - np.where(was_off, 0.0, out_w)
+            goal_j = np.where(was_off, self._lowest * self.capacity_j[who], 0.0)
+            after, stop_s = before + gain_w * (until_s - now_s), until_s
             kept = np.clip(after, 0.0, self.capacity_j[who])
-            off[under_way] = (off[under_way] | (after < 0)) & ~self._charged(who, kept)
-            mains = np.isinf(before)
-            supplied[under_way] += np.where(mains, 0.0, in_w * lasts_s)
-            with np.errstate(invalid="ignore"):
-                spilled[under_way] += np.where(mains, 0.0, np.maximum(after - kept, 0.0))
-                unmet[under_way] += np.where(mains, 0.0, np.maximum(kept - after, 0.0))
-            charge_j[under_way], at_s[under_way] = kept, stop_s
-            under_way = under_way[stop_s < end_s[under_way]]
+            is_off = was_off & ~self._charged(who, kept)
+            switches = np.where(was_off, after > goal_j, after < goal_j)
+            if switches.any():
+                wait_s = np.divide(goal_j - before, gain_w, out=until_s - now_s, where=switches)
+                stop_s = np.where(switches, np.minimum(now_s + wait_s, until_s), until_s)
+                after, kept = np.where(switches, goal_j, (after, kept))
+                is_off = np.where(switches, ~was_off, is_off)
+            lasts_s = stop_s - now_s
+            supplied[under_way] += in_w * lasts_s
+            spilled[under_way] += np.maximum(after - kept, 0.0)
+            unmet[under_way] += np.where(was_off, out_w, 0.0) * lasts_s
+            charge_j[under_way], at_s[under_way], off[under_way] = kept, stop_s, is_off
+            empty = np.flatnonzero(is_off & ~was_off)
+            if empty.size:
+                whom, in_w, out_w = under_way[empty], in_w[empty], out_w[empty]
+                empty_s[whom] = np.minimum(empty_s[whom], stop_s[empty])
+                again_s = self._cycles_s(clients[whom], in_w, out_w, (until_s - stop_s)[empty])
+                supplied[whom] += in_w * again_s
+                unmet[whom] += (out_w - in_w) * again_s
+                at_s[whom] += again_s
+            under_way = under_way[at_s[under_way] < end_s[under_way]]
         total_j = load_w * (end_s - self.time_s[clients])
         return charge_j, off, Flow(supplied - spilled, total_j - unmet, spilled, unmet, empty_s)
+
+    def _cycles_s(
+        self, clients: IntArray, in_w: FloatArray, out_w: FloatArray, within_s: FloatArray
+    ) -> FloatArray:
+        """Seconds of the whole cycles that batteries, empty now, go through within a time.
+
+        A cycle is being off until `lowest` and then drained by a load above what comes in. It
+        leaves the charge as it was: what comes in is drawn, and the rest of the load is unmet.
+        """
+        found_s = np.zeros(clients.size)
+        some = in_w > 0
+        lowest_j = self._lowest * self.capacity_j[clients[some]]
+        cycle_s = lowest_j / in_w[some] + lowest_j / (out_w - in_w)[some]
+        found_s[some] = within_s[some] - np.fmod(within_s[some], cycle_s)
+        return found_s

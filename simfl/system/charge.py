@@ -1,7 +1,8 @@
 """Clients' batteries over their turns and between them.
 
 Choices
-1. A client whose battery is empty is off: its idle power is not drawn, its radio is asleep.
+1. A client whose battery is empty is off until it is charged to `lowest`: it draws nothing, neither
+   idle power nor for messages beside turns, and its radio is asleep.
 2. A battery that runs empty in mid-turn ends the turn.
 """
 

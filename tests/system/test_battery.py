@@ -47,18 +47,81 @@ def test_a_day_by_hand() -> None:
     assert flow.drawn_j[0] == 300.0
 
 
-def test_an_empty_battery_gives_what_comes_in() -> None:
-    """At a load of 3 W: empty 30 s into the dark, then 0 W, then 2 of 3 W are met."""
+def fed_by(watts: float, charge_j: float = 0.0, lowest: float = 0.2) -> Batteries:
+    """A battery of 100 J into which the same power comes all the time."""
+    supply = Supply(StepSeries([0.0], [watts]), np.ones(1), np.zeros(1))
+    return Batteries(np.array([100.0]), charge_j, [supply], lowest)
+
+
+def test_a_device_that_is_off_draws_nothing() -> None:
+    """0.3 W make 20 J in 66.7 s, whatever it idles at; from then on it draws its 0.05 W."""
+    empty, half_watt = fed_by(0.3), np.full(1, 0.05)
+
+    assert empty.ready_s(ONE, half_watt)[0] == pytest.approx(20 / 0.3)
+    flow = empty.advance(ONE, 60.0, half_watt)
+    assert (flow.drawn_j[0], flow.charged_j[0]) == pytest.approx((0.0, 18.0))
+    assert flow.unmet_j[0] == pytest.approx(3.0)
+    assert empty.off[0] and not empty.can_take_part(ONE)[0]
+
+    flow = empty.advance(ONE, 100.0, half_watt)
+
+    on_s = 100 - 20 / 0.3
+    assert not empty.off[0]
+    assert empty.charge_j[0] == pytest.approx(20 + 0.25 * on_s)
+    assert flow.drawn_j[0] == pytest.approx(0.05 * on_s)
+    assert flow.unmet_j[0] == pytest.approx(0.05 * (20 / 0.3 - 60))
+
+
+def test_less_than_a_device_idles_at_brings_it_back_again_and_again() -> None:
+    """0.03 W make 20 J in 2000 / 3 s; 0.05 W, 0.02 W more than comes in, use them up in 1000 s.
+
+    After six times 5000 / 3 s and another 400 s there are 12 J, and all else is drawn.
+    """
+    weak, load_w = fed_by(0.03), np.full(1, 0.05)
+    often = fed_by(0.03)
+
+    assert weak.ready_s(ONE, load_w)[0] == pytest.approx(2000 / 3)
+    flow = weak.advance(ONE, 10_400.0, load_w)
+
+    assert weak.off[0]
+    assert weak.charge_j[0] == pytest.approx(12.0)
+    assert flow.charged_j[0] == pytest.approx(312.0)
+    assert flow.drawn_j[0] == pytest.approx(300.0)
+    assert flow.unmet_j[0] == pytest.approx(520.0 - 300.0)
+    for time_s, there in ((660.0, False), (670.0, True), (1660.0, True), (1670.0, False)):
+        often.advance(ONE, time_s, load_w)
+        assert often.can_take_part(ONE)[0] == there
+
+
+def test_a_device_that_restarts_at_next_to_nothing_is_walked_in_no_time() -> None:
+    """More than 1e12 times off and on again: it draws what comes in, on balance."""
+    restless = fed_by(0.03, charge_j=50.0, lowest=1e-12)
+
+    flow = restless.advance(ONE, 1e7, 0.05)
+
+    assert restless.charge_j[0] == pytest.approx(0.0, abs=1e-9)
+    assert flow.empty_s[0] == pytest.approx(2500.0)
+    assert flow.drawn_j[0] == pytest.approx(3e5 + 50)
+    assert flow.unmet_j[0] == pytest.approx(5e5 - 3e5 - 50)
+
+
+def test_what_comes_in_charges_an_empty_battery_until_the_device_restarts() -> None:
+    """90 J, 18 J of them to restart, at a load of 3 W that is more than comes in at last.
+
+    4 W: off for 4.5 s, full 72 s later, 23.5 J spilled. Nothing: empty 30 s into the dark. 2 W: off
+    for 9 s and on for 18 s, in turn; the last 10 s leave 8 J.
+    """
     battery = charged_at_night(0.0, capacity_j=90.0)
 
     flow = battery.advance(ONE, 300.0, 3.0)
 
-    # 4 - 3 W for 90 s fill it, 10 J spill; 90 J last 30 s at 3 W; 70 s unmet, then 1 W unmet.
-    assert flow.spilled_j[0] == pytest.approx(10.0)
-    assert flow.empty_s[0] == pytest.approx(130.0)
-    assert flow.unmet_j[0] == pytest.approx(3 * 70 + 1 * 100)
-    assert flow.drawn_j[0] == pytest.approx(900 - 310)
-    assert battery.charge_j[0] == 0.0
+    off_s = 4.5 + 70 + 4 * 9
+    assert flow.spilled_j[0] == pytest.approx(23.5)
+    assert flow.empty_s[0] == 0.0
+    assert flow.unmet_j[0] == pytest.approx(3 * off_s)
+    assert flow.drawn_j[0] == pytest.approx(3 * (300 - off_s))
+    assert battery.charge_j[0] == pytest.approx(8.0)
+    assert not battery.off[0]
 
 
 def test_mains_power_never_ends() -> None:
@@ -85,20 +148,20 @@ def test_charging_clients_take_part(lowest: float, enough: bool) -> None:
 
 
 def test_an_empty_battery_is_off_until_it_is_charged() -> None:
-    """50 J at 1 W are gone 50 s into the dark; 2 W less 1 W make 60 J, the lowest, after 60 s.
+    """50 J at 1 W are gone 50 s into the dark; 2 W make 60 J, the lowest, after 30 s.
 
     Somebody with 10 J that was never empty comes back when the charger does.
     """
-    empty = charged_at_night(0.0, capacity_j=300.0)
-    empty.advance(ONE, 100.0, 3.5)
+    empty = charged_at_night(1.0, capacity_j=300.0)
+    empty.advance(ONE, 100.0, 3.51)
     empty.advance(ONE, 160.0, 1.0)
     low = charged_at_night(10.0, capacity_j=300.0)
     low.advance(ONE, 100.0, 4.0)
 
     assert empty.off[0]
     assert not empty.can_take_part(ONE)[0]
-    assert empty.ready_s(ONE, np.ones(1))[0] == pytest.approx(260.0)
-    empty.advance(ONE, 255.0, 1.0)
+    assert empty.ready_s(ONE, np.ones(1))[0] == pytest.approx(230.0)
+    empty.advance(ONE, 225.0, 1.0)
     assert not empty.can_take_part(ONE)[0]
     empty.advance(ONE, empty.ready_s(ONE, np.ones(1)), 1.0)
     assert empty.can_take_part(ONE)[0]
@@ -107,12 +170,10 @@ def test_an_empty_battery_is_off_until_it_is_charged() -> None:
 
 
 def test_what_never_charges_never_comes_back() -> None:
-    """No supply, or one that the client itself uses up."""
+    """However little it draws."""
     dark = Batteries(np.array([100.0]), 10.0)
-    weak = Batteries(np.array([100.0]), 0.0, [Supply(NIGHT, np.ones(1), np.zeros(1))])
 
     assert dark.ready_s(ONE, np.ones(1))[0] == np.inf
-    assert weak.ready_s(ONE, np.full(1, 4.0))[0] == np.inf
 
 
 def test_foreseeing_changes_nothing() -> None:
@@ -127,34 +188,45 @@ def test_foreseeing_changes_nothing() -> None:
         assert getattr(before, name) == getattr(after, name)
 
 
-@given(
-    capacity=st.floats(1, 500),
-    share=st.floats(0, 1),
-    scale=st.floats(0, 5),
-    shift_s=st.floats(-500, 500),
-    stops=st.lists(st.tuples(st.floats(0, 400), st.floats(0, 10)), min_size=1, max_size=6),
+LOADS = st.lists(
+    st.tuples(st.floats(0, 400), st.floats(0, 10), st.floats(0, 1)), min_size=1, max_size=6
 )
+COURSES = {
+    "capacity": st.floats(1, 500),
+    "share": st.just(0.0) | st.floats(0, 1),
+    "lowest": st.floats(0.01, 1),
+    # Of a supply: as small as the smallest number of a scenario.
+    "scale": st.just(0.0) | st.floats(1e-60, 5),
+    "shift_s": st.floats(-500, 500),
+    "stops": LOADS,
+}
+
+
+@given(**COURSES)
 def test_joules_balance(
     capacity: float,
     share: float,
+    lowest: float,
     scale: float,
     shift_s: float,
-    stops: list[tuple[float, float]],
+    stops: list[tuple[float, float, float]],
 ) -> None:
     """Change of charge = charged - drawn; supply = charged + spilled; load = drawn + unmet.
 
-    And many short steps end where one long one does.
+    And many short steps end where one long one does, with the same flows.
     """
     supply = Supply(NIGHT, np.array([scale]), np.array([shift_s]))
-    battery = Batteries(np.array([capacity]), share * capacity, [supply])
-    finer = Batteries(np.array([capacity]), share * capacity, [supply])
+    battery = Batteries(np.array([capacity]), share * capacity, [supply], lowest)
+    finer = Batteries(np.array([capacity]), share * capacity, [supply], lowest)
     now_s, tolerance = 0.0, {"abs": 1e-6, "rel": 1e-9}
 
-    for lasts_s, load_w in stops:
+    for lasts_s, load_w, cut in stops:
         before = float(battery.charge_j[0])
         flow = battery.advance(ONE, now_s + lasts_s, load_w)
-        for part in (0.2, 0.21, 0.7, 1.0):
+        pieces = [
             finer.advance(ONE, now_s + part * lasts_s, load_w)
+            for part in sorted((0.2, 0.21, cut, 0.7, 1.0))
+        ]
         income = scale * float(NIGHT.integral(now_s + shift_s, now_s + lasts_s + shift_s))
         after = float(battery.charge_j[0])
 
@@ -167,7 +239,41 @@ def test_joules_balance(
             float(flow.drawn_j[0] + flow.unmet_j[0]), **tolerance
         )
         assert after == pytest.approx(float(finer.charge_j[0]), **tolerance)
+        for name in ("charged_j", "drawn_j", "spilled_j", "unmet_j"):
+            total_j = sum(float(getattr(piece, name)[0]) for piece in pieces)
+            assert total_j == pytest.approx(float(getattr(flow, name)[0]), **tolerance)
+        if min(after, abs(after - lowest * capacity)) > 1e-5:
+            assert battery.off[0] == finer.off[0]
         now_s += lasts_s
+
+
+@given(**COURSES)
+def test_who_is_off_draws_nothing_until_it_is_back(
+    capacity: float,
+    share: float,
+    lowest: float,
+    scale: float,
+    shift_s: float,
+    stops: list[tuple[float, float, float]],
+) -> None:
+    """`ready_s` says when that is: then it holds `lowest`, and can take part."""
+    supply = Supply(NIGHT, np.array([scale]), np.array([shift_s]))
+    battery = Batteries(np.array([capacity]), share * capacity, [supply], lowest)
+    now_s = 0.0
+
+    for lasts_s, load_w, _ in stops:
+        end_s = now_s + lasts_s
+        back_s = float(battery.ready_s(ONE, np.array([load_w]))[0])
+        if battery.off[0]:
+            flow = battery.advance(ONE, min(back_s, end_s), load_w)
+            assert flow.drawn_j[0] == pytest.approx(0.0, abs=1e-9)
+            assert flow.empty_s[0] in (now_s, np.inf)
+            assert bool(battery.off[0]) == (back_s > end_s)
+            if back_s <= end_s:
+                assert battery.charge_j[0] == pytest.approx(lowest * capacity)
+                assert battery.can_take_part(ONE)[0]
+        battery.advance(ONE, end_s, load_w)
+        now_s = end_s
 
 
 def test_clients_are_advanced_on_their_own() -> None:

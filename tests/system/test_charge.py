@@ -37,16 +37,19 @@ def test_a_tail_is_drawn_from_the_battery() -> None:
 
 
 def test_a_battery_that_runs_empty_in_the_tail_ends_it() -> None:
-    """6 J last for 2 s of 3 W; then the client is off, until 1 W more than its idle power, which
-    comes in from then on, has charged it to 10 J at 12 s.
+    """6 J last for 2 s of 3 W; then the client is off, until 2 W, which come in from then on, have
+    charged it to 10 J at 7 s.
     """
     charger = Supply(StepSeries([0.0, 2.0], [0.0, 2.0]), np.ones(1), np.zeros(1))
     one, batteries = charge(6.0, charger)
 
     assert one.tails_end_s(ONE, at(0.0), at(9.0), at(2.0))[0] == pytest.approx(2.0)
-    assert not one.can_take_part(ONE, 11.0)[0]
+    assert not one.can_take_part(ONE, 6.5)[0]
     assert batteries.off[0] and batteries.charge_j[0] == pytest.approx(9.0)
-    assert one.can_take_part(ONE, 13.0)[0]
+    assert one.ready_s(ONE, 6.5)[0] == pytest.approx(7.0)
+    assert one.can_take_part(ONE, 8.0)[0]
+    assert batteries.charge_j[0] == pytest.approx(11.0)
+    assert one.unmet_j(ONE, at(8.0), WAIT)[0] == pytest.approx(5.0)
     assert one.unmet_j(ONE, at(2.0), TAIL)[0] == pytest.approx(0.0)
 
 
@@ -67,3 +70,13 @@ def test_a_message_takes_what_is_there() -> None:
     assert one.spend(ONE, at(0.0), at(2.0), at(8.0))[0] == pytest.approx(4.0)
     assert batteries.off[0]
     assert one.unmet_j(ONE, at(2.0), WAIT)[0] == 0.0
+
+
+def test_a_message_to_a_client_that_is_off_takes_nothing() -> None:
+    """Of 1 + 4 W for 8 s nothing is drawn in 5 s, in which 2 W make 10 J; then all of it is."""
+    charger = Supply(StepSeries([0.0], [2.0]), np.ones(1), np.zeros(1))
+    one, batteries = charge(0.0, charger)
+
+    assert one.spend(ONE, at(0.0), at(8.0), at(32.0))[0] == pytest.approx(25.0)
+    assert not batteries.off[0]
+    assert batteries.charge_j[0] == pytest.approx(10.0 - 3 * 3.0)

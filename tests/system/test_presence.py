@@ -214,7 +214,7 @@ def test_what_would_have_followed_a_download_to_a_failed_server_is_not_paused() 
 
 
 def test_a_battery_that_runs_empty_ends_the_turn() -> None:
-    """6 J for the download, then 4 W: 18 J last for 3 s of computing. 20 J are 5 s of charging."""
+    """6 J for the download, then 4 W: 18 J last for 3 s of computing. 10 J are 2 s of charging."""
     charger = Supply(StepSeries([0.0, 50.0], [0.0, 5.0]), np.ones(1), np.zeros(1))
     batteries = Batteries(np.array([100.0]), 18.0, [charger], lowest=0.1)
     one = presence(batteries=batteries)
@@ -227,14 +227,14 @@ def test_a_battery_that_runs_empty_ends_the_turn() -> None:
     assert outcome.plan.compute_s[0] == pytest.approx(3.0)
     assert (mishap.cause, mishap.stage, mishap.goes_on) == ("battery_empty", "compute", False)
     assert not one.there(np.array([0]), 20.0)[0]
-    # Off from 5 to 50 s, then 4 W more than it needs, until 10 J are there.
-    assert one.next_s(np.array([0]), 20.0)[0] == pytest.approx(52.5)
+    # Off from 5 s until two seconds of 5 W have made 10 J; then it draws 1 W of them.
+    assert one.next_s(np.array([0]), 20.0)[0] == pytest.approx(52.0)
     assert one.there(np.array([0]), 53.0)[0]
     assert one.charge.settle(np.array([0]), 53.0).tolist() == [0]
     waited = np.array([0]), np.array([53.0]), np.array([False])
-    assert one.charge.unmet_j(*waited)[0] == pytest.approx(45.0)
+    assert one.charge.unmet_j(*waited)[0] == pytest.approx(47.0)
     assert one.charge.unmet_j(*waited)[0] == 0.0
-    assert one.level(np.array([0]))[0] == pytest.approx(0.12)
+    assert one.level(np.array([0]))[0] == pytest.approx(0.14)
 
 
 def test_a_weak_charger_does_not_restart_an_empty_device_at_once() -> None:
@@ -246,6 +246,17 @@ def test_a_weak_charger_does_not_restart_an_empty_device_at_once() -> None:
 
     assert stops_s == pytest.approx(17 / 3)
     assert not one.there(np.array([0]), stops_s)[0]
+
+
+def test_a_turn_that_a_device_that_is_off_is_given_ends_at_once() -> None:
+    """However much comes in: who asks nobody whether it is there gets nothing done."""
+    charger = Supply(StepSeries([0.0], [50.0]), np.ones(1), np.zeros(1))
+
+    outcome = turn(presence(batteries=Batteries(np.array([100.0]), 0.0, [charger])))
+
+    [mishap] = outcome.mishaps
+    assert (mishap.cause, mishap.stage, mishap.time_s) == ("battery_empty", "download", 0.0)
+    assert outcome.plan.download_j[0] == 0.0
 
 
 def test_a_turn_that_is_cut_for_another_reason_spares_the_battery() -> None:
