@@ -40,7 +40,7 @@ stages = events[events["client"].notna() & events["kind"].isin(["download", "com
 stages = stages[~stages["detail"].str.contains('"query"', na=False)]
 stages = stages.assign(client=stages["client"].astype(int), edge=stages["edge"].fillna(-1))
 in_round = ["edge", "version"]
-is_cut = stages["detail"].str.contains('"cut"', na=False)
+is_cut = stages["cut_by"] == "end"
 whole = ~is_cut.groupby([stages[key] for key in in_round]).transform("any")
 turns = (
     stages[whole]

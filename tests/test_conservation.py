@@ -7,7 +7,7 @@ import pytest
 import simfl
 from simfl.eventlog.kinds import KIND_INDEX, STATES
 from simfl.eventlog.log import EventLog
-from simfl.eventlog.rows import join_rows, take_rows
+from simfl.eventlog.rows import Rows, join_rows, take_rows
 from simfl.runs.execution import RunFailed
 from tests.small import SEMI_ASYNCHRONOUS, small
 
@@ -70,7 +70,7 @@ def test_what_was_sent_arrived_or_is_in_flight(finished):
     """The senders' own count: what arrived are the log's messages, what was cut is in flight."""
     events, traffic = finished.events, finished.manifest["traffic"]
     messages = events[events["kind"].isin(["download", "upload"])]
-    cut = messages["detail"].str.contains('"cut"')
+    cut = messages["cut_by"] == "end"
 
     assert traffic["bytes_received"] == messages["bytes"].sum()
     assert traffic["bytes_lost"] == 0
@@ -81,9 +81,14 @@ def test_what_was_sent_arrived_or_is_in_flight(finished):
 RECEIPTS = {
     "dropped": lambda rows, one: take_rows(rows, ~one),
     "entered twice": lambda rows, one: join_rows([rows, take_rows(rows, one)]),
-    "of another size": lambda rows, one: {**rows, "bytes": rows["bytes"] + one},
-    "of another client": lambda rows, one: {**rows, "actor": (rows["actor"] + one) % 8},
+    "of another size": lambda rows, one: but(rows, bytes=rows["bytes"] + one),
+    "of another client": lambda rows, one: but(rows, actor=(rows["actor"] + one) % 8),
 }
+
+
+def but(rows, **columns):
+    """The rows with other columns."""
+    return Rows(rows.count, {**rows.columns, **columns})
 
 
 @pytest.mark.parametrize("kind", ["download", "upload"])

@@ -4,10 +4,11 @@ import tracemalloc
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from simfl.eventlog.accounts import Accounts
-from simfl.eventlog.kinds import KIND_INDEX, KINDS, STATES, Actors
+from simfl.eventlog.kinds import COLUMNS, CUTS, KIND_INDEX, KINDS, SCHEMA, STATES, Actors
 from simfl.eventlog.log import MOST_BLOCKS, EventLog
 from simfl.eventlog.rows import cut_rows, join_rows, make_rows
 from simfl.eventlog.segments import segment_paths
@@ -109,15 +110,19 @@ def test_rows_that_end_now_wait_for_others_that_do(tmp_path):
 
 def test_the_horizon_cuts_what_is_under_way():
     """Half of the time is half of the energy, no message has arrived, later rows are gone."""
-    rows = stage("upload", 0, 2.0, 6.0, energy_j=8.0, extra_j=4.0, bytes=100)
+    rows = stage(
+        "upload", 0, 2.0, 6.0, energy_j=8.0, extra_j=4.0, active_j=4.0, bytes=100, attempts=2
+    )
 
     cut = cut_rows(rows, 4.0)
     gone = cut_rows(rows, 2.0)
 
     assert cut["time_s"] == 4.0 and cut["duration_s"] == 2.0
     assert cut["energy_j"] == 4.0 and cut["extra_j"] == 2.0 and cut["bytes"] == 0
-    assert cut["detail"][0] == '{"cut": true}'
-    assert len(gone["time_s"]) == 0
+    assert cut["active_j"] == 2.0 and np.isnan(cut["cycles"]) and cut["attempts"] == -1
+    assert CUTS[cut["cut_by"][0]] == "end"
+    assert gone.count == 0
+    assert rows["energy_j"] == 8.0 and rows["cut_by"] == -1
 
 
 def test_a_missing_or_unknown_column_is_an_error():
@@ -126,6 +131,62 @@ def test_a_missing_or_unknown_column_is_an_error():
         make_rows(1, kind=0, actor=0, start_s=0.0)
     with pytest.raises(ValueError, match="no such event columns: joules"):
         make_rows(1, kind=0, actor=0, start_s=0.0, time_s=1.0, joules=1.0)
+
+
+def test_rows_hold_what_was_given_only():
+    """What is not given takes no room; joined with rows that have it, it is the default."""
+    one = make_rows(2, kind=0, actor=[0, 1], start_s=0.0, time_s=1.0, active_j=[3.0, 4.0])
+    other = make_rows(1, kind=1, actor=0, start_s=0.0, time_s=1.0, cycles=5.0, detail=None)
+
+    both = join_rows([one, other])
+
+    assert set(one.columns) == {"kind", "actor", "start_s", "time_s", "active_j"}
+    assert one["edge"].tolist() == [-1, -1] and one["edge"].strides == (0,)
+    assert set(both.columns) == set(one.columns) | {"cycles"}
+    np.testing.assert_array_equal(both["active_j"], [3.0, 4.0, np.nan])
+    np.testing.assert_array_equal(both["cycles"], [np.nan, np.nan, 5.0])
+    assert both["detail"].tolist() == [None] * 3
+
+
+def test_columns_are_empty_where_they_do_not_apply(tmp_path):
+    """Of a kind that has a column, what was not said is its default; of another, it is null."""
+    log = new_log(tmp_path)
+    log.add(stage("download", 0, 0.0, 1.0, active_j=2.0, attempts=3, lost_bytes=20))
+    log.add(stage("compute", 0, 1.0, 2.0, cycles=5.0, cut_by=CUTS.index("crash")))
+    log.row("idle", 1, 3.0, start_s=0.0, unmet_j=0.5)
+    log.add(stage("upload", 0, 2.0, 3.0))
+    log.finish(3.0)
+
+    events = pd.read_parquet(tmp_path / "events.parquet").set_index("kind")
+    found = events[["active_j", "tail_j", "attempts", "lost_bytes", "unmet_j", "cycles", "cut_by"]]
+    assert found.astype(object).where(found.notna(), None).to_dict("index") == {
+        "download": dict(zip(found, [2.0, 0.0, 3, 20, 0.0, None, None], strict=True)),
+        "compute": dict(zip(found, [None, 0.0, None, None, 0.0, 5.0, "crash"], strict=True)),
+        "upload": dict(zip(found, [None, 0.0, None, 0, 0.0, None, None], strict=True)),
+        "idle": dict(zip(found, [None, None, None, None, 0.5, None, None], strict=True)),
+    }
+
+
+@pytest.mark.parametrize("name", [name for name, one in COLUMNS.items() if one.kinds is not None])
+def test_a_figure_that_its_kind_has_not_is_refused(name, tmp_path):
+    """What a row says and the list of columns lacks for its kind fails when it is written."""
+    log = new_log(tmp_path)
+    log.add(make_rows(1, kind=KIND_INDEX["select"], actor=3, start_s=0, time_s=0, **{name: 1}))
+
+    with pytest.raises(ValueError, match=f"a row of kind select has {name}, which is for "):
+        log.finish(1.0)
+
+
+def test_the_list_of_columns_is_the_whole_layout(tmp_path):
+    """Every column of the file is listed, of kinds that there are; the file says its version."""
+    log = new_log(tmp_path)
+    log.finish(1.0)
+
+    schema = pq.read_schema(tmp_path / "events.parquet")
+    assert schema.names == [name for name, one in COLUMNS.items() if one.arrow is not None]
+    assert schema.equals(SCHEMA)
+    assert schema.metadata[b"format_version"] == b"2"
+    assert {kind for one in COLUMNS.values() for kind in one.kinds or ()} <= set(KINDS)
 
 
 def test_energy_by_any_moment_counts_rows_under_way_pro_rata():

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.common.arrays import FloatArray, IntArray
+from simfl.eventlog.rows import Rows
 
 _TOLERANCE = 1e-9
 _MOST_BLOCKS = 1000
@@ -107,7 +107,7 @@ class Accounts:
         self._ended_extra_j, self._ended_bytes = 0.0, 0
         self._spending: list[Callable[[], float]] = []
 
-    def expect(self, rows: Mapping[str, NDArray[Any]]) -> None:
+    def expect(self, rows: Rows) -> None:
         """Take note of rows that end now or later."""
         size = np.where(self._moves[rows["kind"]], rows["bytes"], 0)
         if size.any() or rows["extra_j"].any():
@@ -170,7 +170,7 @@ class Accounts:
         under_way = sum(int(b["bytes"][b["end"] <= now_s].sum()) for b in self._open)
         return self._ended_bytes + under_way
 
-    def book(self, rows: Mapping[str, NDArray[Any]], not_before_s: float) -> None:
+    def book(self, rows: Rows, not_before_s: float) -> None:
         """Add ended rows, sorted by time, to the books and check them."""
         actors, kinds = self.power_idle_w.size, len(self.kinds)
         cell = rows["actor"].astype(np.int64) * kinds + rows["kind"]
@@ -190,7 +190,7 @@ class Accounts:
             self.electricity_cost += np.bincount(actor, money, minlength=actors)
         self._check(rows, not_before_s)
 
-    def _check(self, rows: Mapping[str, NDArray[Any]], not_before_s: float) -> None:
+    def _check(self, rows: Rows, not_before_s: float) -> None:
         times, starts, durations = rows["time_s"], rows["start_s"], rows["duration_s"]
         scale = _TOLERANCE * np.maximum(1.0, np.abs(times))
         checks = {

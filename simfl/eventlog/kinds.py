@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 # kind -> (what it is, what `value` holds, the keys of `detail`). The order is the canonical one
 # of simultaneous rows: what ends a turn comes before what follows from it.
 KINDS: dict[str, tuple[str, str, str]] = {
-    "download": ("a message reaches a client or edge server", "", "active_j, query, unmet_j"),
-    "compute": ("a client trains, or answers a query", "", "cycles, dynamic_j, static_j, query"),
-    "upload": ("a client's or edge server's message reaches its server", "", "active_j, query"),
+    "download": ("a message reaches a client or edge server", "", "query"),
+    "compute": ("a client trains, or answers a query", "", "query"),
+    "upload": ("a client's or edge server's message reaches its server", "", "query"),
     "network": ("energy spent inside the network between edge and cloud", "", ""),
     "edge_aggregate": (
         "an edge server aggregates its clients' updates",
@@ -40,7 +41,7 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "idle, estimated_latency_s, kn, an, bn (posterior), scores, queues, normaliser_s",
     ),
     "departure": ("the run departs from the algorithm's paper", "", "reason"),
-    "idle": ("a device waits", "", "unmet_j (of idle power, by an empty battery)"),
+    "idle": ("a device waits", "", ""),
     "feasibility": (
         "whether the scheduling rule can give every edge server what it owes",
         "edge servers that it cannot",
@@ -67,11 +68,7 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "stage, then; what (edge_server or cloud_link)",
     ),
     "battery_empty": ("a client's battery runs empty in mid-turn", "", "stage, then"),
-    "tail": (
-        "a device's radio is awake after its last message",
-        "",
-        "unmet_j (of its power, by an empty battery)",
-    ),
+    "tail": ("a device's radio is awake after its last message", "", ""),
 }
 KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
 
@@ -81,44 +78,101 @@ STATES = ("download", "compute", "upload", "tail", "idle", "edge_aggregate", "cl
 CLIENT_STATES = ("download", "compute", "upload", "tail", "idle")
 """Those of clients."""
 
-UNITS = {
-    "seq": "position in the log",
-    "time_s": "s, end of the event",
-    "start_s": "s",
-    "kind": "one of the event kinds",
-    "actor": "client-N, edge-N, cloud or network: who spends time and energy",
-    "client": "client number, empty for servers",
-    "edge": "edge server involved, empty for a flat server",
-    "version": "server version that the row belongs to",
-    "round": "round or dispatch number of the protocol",
-    "duration_s": "s",
-    "energy_j": "J, of the actor, its idle power included",
-    "bytes": "bytes on the link, after the codec",
-    "frequency_hz": "Hz, CPU frequency while computing",
-    "staleness": "versions that the server moved on since the download: mean over merged updates",
-    "value": "the number of this kind",
-    "detail": "JSON, keys by kind",
+FORMAT_VERSION = 2
+"""Of the run folder's layout: 1 had no such number, and costs as text in `detail`."""
+
+CUTS = ("unavailable", "crash", "battery_empty", "edge_server", "cloud_link", "end")
+"""What breaks a row off; "end" is the end of the run."""
+
+_MESSAGES = ("download", "upload")
+_ACTIVE = (*_MESSAGES, "compute", "edge_aggregate", "cloud_aggregate")
+_COMPUTATIONS = ("compute",)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the log.
+
+    `unit` says what it holds. `arrow` is its type in the files; None: it is kept for the accounts
+    and not written. `dtype` is its type in a block of rows (`eventlog.rows`); None: it is made when
+    rows are written. A row that does not say has `default`; with None, it has to say. `kinds` are
+    the kinds of events that have it, None all of them: of any other it is empty (null). NaN is null
+    as well, and so is -1 where it is the default.
+    """
+
+    unit: str
+    arrow: pa.DataType | None
+    dtype: type | None = None
+    default: float | None = None
+    kinds: tuple[str, ...] | None = None
+
+    @property
+    def required(self) -> bool:
+        """Whether every row has to say what it has here; text may be left out."""
+        return self.dtype not in (None, object) and self.default is None
+
+
+_REAL, _WHOLE, _TEXT = pa.float64(), pa.int64(), pa.string()
+_F, _I, _NAN = np.float64, np.int64, float("nan")
+
+COLUMNS: dict[str, Column] = {
+    "seq": Column("position in the log", _WHOLE),
+    "time_s": Column("s, end of the event", _REAL, _F),
+    "start_s": Column("s", _REAL, _F),
+    "kind": Column("one of the event kinds", _TEXT, np.int8),
+    "actor": Column(
+        "client-N, edge-N, cloud or network: who spends time and energy", _TEXT, np.int32
+    ),
+    "client": Column("client number, empty for servers", pa.int32()),
+    "edge": Column("edge server involved, empty for a flat server", pa.int32(), np.int32, -1),
+    "version": Column("server version that the row belongs to", _WHOLE, _I, -1),
+    "round": Column("round or dispatch number of the protocol", _WHOLE, _I, -1),
+    "duration_s": Column("s", _REAL, _F, 0.0),
+    "energy_j": Column("J, of the actor, its idle power included", _REAL, _F, 0.0),
+    "extra_j": Column("J, of the actor, beyond its idle power", None, _F, 0.0),
+    "bytes": Column("bytes on the link, after the codec", _WHOLE, _I, 0),
+    "frequency_hz": Column(
+        "Hz, CPU frequency while computing", _REAL, _F, _NAN, kinds=_COMPUTATIONS
+    ),
+    "staleness": Column(
+        "versions that the server moved on since the download: mean over merged updates",
+        _REAL,
+        _F,
+        -1,
+    ),
+    "value": Column("the number of this kind", _REAL, _F, _NAN),
+    "active_j": Column(
+        "J beyond idle power that the activity took, or wanted of an empty battery",
+        _REAL,
+        _F,
+        _NAN,
+        _ACTIVE,
+    ),
+    "tail_j": Column("J of active_j that the radio's tail took", _REAL, _F, 0.0, _ACTIVE),
+    "attempts": Column("how often the message was sent", _WHOLE, np.int32, -1, _MESSAGES),
+    "lost_bytes": Column("bytes that were sent in vain", _WHOLE, _I, 0, _MESSAGES),
+    "unmet_j": Column("J that an empty battery did not give", _REAL, _F, 0.0, CLIENT_STATES),
+    "cut_by": Column(
+        f"what broke it off: {', '.join(CUTS)} (of the run)",
+        _TEXT,
+        np.int8,
+        -1,
+        (*STATES, "network"),
+    ),
+    "dynamic_j": Column("J of active_j that go with the clock", _REAL, _F, _NAN, _COMPUTATIONS),
+    "static_j": Column(
+        "J of active_j that a busy core takes at any clock", _REAL, _F, _NAN, _COMPUTATIONS
+    ),
+    "cycles": Column("cycles executed, over all cores", _REAL, _F, _NAN, _COMPUTATIONS),
+    "detail": Column("JSON, keys by kind", _TEXT, object),
 }
+"""The one list of columns: what it lacks can be neither entered nor written."""
+
+UNITS = {name: column.unit for name, column in COLUMNS.items() if column.arrow is not None}
 
 SCHEMA = pa.schema(
-    [
-        ("seq", pa.int64()),
-        ("time_s", pa.float64()),
-        ("start_s", pa.float64()),
-        ("kind", pa.string()),
-        ("actor", pa.string()),
-        ("client", pa.int32()),
-        ("edge", pa.int32()),
-        ("version", pa.int64()),
-        ("round", pa.int64()),
-        ("duration_s", pa.float64()),
-        ("energy_j", pa.float64()),
-        ("bytes", pa.int64()),
-        ("frequency_hz", pa.float64()),
-        ("staleness", pa.float64()),
-        ("value", pa.float64()),
-        ("detail", pa.string()),
-    ]
+    [(name, column.arrow) for name, column in COLUMNS.items() if column.arrow is not None],
+    metadata={"format_version": str(FORMAT_VERSION)},
 )
 
 CANONICAL_ORDER = ("time_s", "kind", "actor", "start_s", "edge", "round", "version")

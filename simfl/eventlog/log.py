@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from simfl.eventlog.accounts import Accounts
-from simfl.eventlog.kinds import CANONICAL_ORDER, KIND_INDEX, KINDS, SCHEMA, Actors
-from simfl.eventlog.rows import Columns, cut_rows, join_rows, rows_of, take_rows
+from simfl.eventlog.kinds import CANONICAL_ORDER, KIND_INDEX, Actors
+from simfl.eventlog.rows import Rows, cut_rows, join_rows, rows_of, take_rows
 from simfl.eventlog.segments import ROW_GROUP_ROWS, SEGMENTS, merge_segments, write_parquet
+from simfl.eventlog.table import as_table
 
 SEGMENT_SECONDS = 60.0
 MOST_BLOCKS = 1000
@@ -53,8 +53,8 @@ class EventLog:
         self._folder = folder
         self._check = check
         self._rows_per_segment = rows_per_segment
-        self._pending: list[Columns] = []
-        self._recent: list[Columns] = []
+        self._pending: list[Rows] = []
+        self._recent: list[Rows] = []
         self._single: list[dict[str, Any]] = []
         self._before_writing: list[Callable[[float], None]] = []
         self._pending_rows = 0
@@ -65,11 +65,11 @@ class EventLog:
         if self.write_rows and folder is not None:
             (folder / SEGMENTS).mkdir(parents=True, exist_ok=True)
 
-    def add(self, rows: Columns) -> None:
+    def add(self, rows: Rows) -> None:
         """Book rows, some or all of which may end in the future."""
-        if len(rows["time_s"]):
+        if rows.count:
             self._recent.append(rows)
-            self._pending_rows += len(rows["time_s"])
+            self._pending_rows += rows.count
             if len(self._recent) >= MOST_BLOCKS:
                 self._gather()
             self.accounts.expect(rows)
@@ -127,13 +127,13 @@ class EventLog:
         if not self._pending:
             return
         rows = join_rows(self._pending)
-        ended = rows["time_s"] <= now_s if include_now else rows["time_s"] < now_s
-        rest = take_rows(rows, ~ended)
-        self._pending = [rest] if len(rest["time_s"]) else []
-        self._pending_rows = len(rest["time_s"])
-        rows = take_rows(rows, ended)
-        order = np.lexsort([rows[name] for name in reversed(CANONICAL_ORDER)])
-        rows = take_rows(rows, order)
+        over = rows["time_s"] <= now_s if include_now else rows["time_s"] < now_s
+        rest = take_rows(rows, ~over)
+        self._pending = [rest] if rest.count else []
+        self._pending_rows = rest.count
+        ended = np.flatnonzero(over)
+        order = np.lexsort([rows[name][ended] for name in reversed(CANONICAL_ORDER)])
+        rows = take_rows(rows, ended[order])
         self.accounts.book(rows, self._last_time_s)
         self._segment_opened = time.monotonic()
         if not len(order):
@@ -142,7 +142,7 @@ class EventLog:
         self._hash.update(_trajectory(rows))
         if self.write_rows and self._folder is not None:
             path = self._folder / SEGMENTS / f"part-{len(self._segments):05d}.parquet"
-            table = self._table(rows)
+            table = as_table(rows, self.rows_written, self._names, self.actors.clients)
             write_parquet(table, path)
             if self._check is not None:
                 self._check(table, self.rows_written)
@@ -154,36 +154,10 @@ class EventLog:
         """The actors' names; made when rows are first written, for pyarrow loads pandas then."""
         return pa.array(self.actors.names(), pa.string())
 
-    def _table(self, rows: Columns) -> pa.Table:
-        count = len(rows["time_s"])
-        actor = pa.array(rows["actor"])
-        kinds = pa.array(list(KINDS), pa.string())
-        client = np.where(rows["actor"] < self.actors.clients, rows["actor"], -1)
-        columns = {
-            "seq": pa.array(np.arange(self.rows_written, self.rows_written + count)),
-            "kind": kinds.take(pa.array(rows["kind"])),
-            "actor": self._names.take(actor),
-            "client": _nullable(client),
-            "edge": _nullable(rows["edge"]),
-            "version": _nullable(rows["version"]),
-            "round": _nullable(rows["round"]),
-            "staleness": _nullable(rows["staleness"]),
-            "frequency_hz": pa.array(rows["frequency_hz"], from_pandas=True),
-            "value": pa.array(rows["value"], from_pandas=True),
-            "detail": pa.array(rows["detail"], pa.string()),
-        }
-        for name in ("time_s", "start_s", "duration_s", "energy_j", "bytes"):
-            columns[name] = pa.array(rows[name])
-        return pa.table({field.name: columns[field.name] for field in SCHEMA}, schema=SCHEMA)
 
-
-def _nullable(numbers: NDArray[Any]) -> pa.Array:
-    return pa.array(numbers, mask=numbers < 0)
-
-
-def _trajectory(rows: Mapping[str, NDArray[Any]]) -> bytes:
+def _trajectory(rows: Rows) -> bytes:
     record = np.empty(
-        len(rows["time_s"]),
+        rows.count,
         dtype=[("time", "<f8"), ("kind", "<i1"), ("actor", "<i4"), ("bytes", "<i8"), ("v", "<i8")],
     )
     for name, column in zip(record.dtype.names or (), _TRAJECTORY, strict=True):

@@ -2,89 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Columns = dict[str, NDArray[Any]]
+from simfl.eventlog.kinds import COLUMNS, CUTS
 
-CUT_DETAIL = '{"cut": true}'
-_COLUMNS: dict[str, tuple[type, Any]] = {
-    "time_s": (np.float64, None),
-    "start_s": (np.float64, None),
-    "kind": (np.int8, None),
-    "actor": (np.int32, None),
-    "edge": (np.int32, -1),
-    "version": (np.int64, -1),
-    "round": (np.int64, -1),
-    "duration_s": (np.float64, 0.0),
-    "energy_j": (np.float64, 0.0),
-    "extra_j": (np.float64, 0.0),
-    "bytes": (np.int64, 0),
-    "lost_bytes": (np.int64, 0),
-    "frequency_hz": (np.float64, np.nan),
-    "staleness": (np.float64, -1.0),
-    "value": (np.float64, np.nan),
-    "detail": (object, None),
-}
+_OF_BLOCKS = {name: column for name, column in COLUMNS.items() if column.dtype is not None}
+_REQUIRED = [name for name, column in _OF_BLOCKS.items() if column.required]
+
+_PRO_RATA = (
+    *("energy_j", "extra_j", "active_j", "tail_j", "unmet_j"),
+    *("dynamic_j", "static_j", "cycles"),
+)
 
 
-def make_rows(count: int, **columns: ArrayLike | Sequence[str | None] | None) -> Columns:
-    """`count` rows from arrays or scalars; what is not given takes the column's default.
+class Rows:
+    """`count` rows as arrays of shape (count,), by the names in `kinds.COLUMNS`.
 
-    `extra_j` is what a row costs beyond its actor's idle power, `lost_bytes` what was sent in vain;
-    they are not written, but kept for the accounts.
+    `columns` are those that were given; `rows[name]` is the column's default where it was not.
+    Arrays may be shared with whoever gave them: write into none of them.
     """
-    rows: Columns = {}
-    for name, (dtype, default) in _COLUMNS.items():
-        given = columns.pop(name, default)
-        if given is None and dtype is not object:
+
+    __slots__ = ("columns", "count")
+
+    def __init__(self, count: int, columns: Mapping[str, NDArray[Any]]) -> None:
+        self.count = count
+        self.columns = columns
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        given = self.columns.get(name)
+        return _column(self.count, name, COLUMNS[name].default) if given is None else given
+
+
+def make_rows(count: int, **columns: ArrayLike | Sequence[str | None] | None) -> Rows:
+    """`count` rows from arrays or scalars; what is not given, or None, takes the default.
+
+    `extra_j` is what a row costs beyond its actor's idle power: it is not written, but kept for the
+    accounts. Raises ValueError for a column that there is not, and without one that has no default.
+    """
+    _refuse_unknown(columns.keys())
+    for name in _REQUIRED:
+        if columns.get(name) is None:
             raise ValueError(f"event column {name} is missing")
-        column: NDArray[Any] = np.empty(count, dtype=dtype)
-        column[:] = given
-        rows[name] = column
-    if columns:
-        raise ValueError(f"no such event columns: {', '.join(sorted(columns))}")
-    return rows
+    given = {name: given for name, given in columns.items() if given is not None}
+    return Rows(count, {name: _column(count, name, value) for name, value in given.items()})
 
 
-def rows_of(single: Sequence[Mapping[str, Any]]) -> Columns:
+def rows_of(single: Sequence[Mapping[str, Any]]) -> Rows:
     """Rows given one by one as columns; each may leave out what has a default."""
-    unknown = {name for row in single for name in row} - _COLUMNS.keys()
-    if unknown:
-        raise ValueError(f"no such event columns: {', '.join(sorted(unknown))}")
-    columns = {
-        name: [row.get(name, default) for row in single] for name, (_, default) in _COLUMNS.items()
-    }
+    names = {name for row in single for name in row}
+    _refuse_unknown(names)
+    columns = {name: [row.get(name, COLUMNS[name].default) for row in single] for name in names}
     return make_rows(len(single), **columns)
 
 
-def join_rows(blocks: Sequence[Columns]) -> Columns:
-    """Several blocks of rows as one."""
-    return {name: np.concatenate([block[name] for block in blocks]) for name in _COLUMNS}
+def join_rows(blocks: Sequence[Rows]) -> Rows:
+    """Several blocks of rows as one, with the columns that any of them has."""
+    if len(blocks) == 1:
+        return blocks[0]
+    count = sum(block.count for block in blocks)
+    columns: dict[str, NDArray[Any]] = {}
+    for name in dict.fromkeys(name for block in blocks for name in block.columns):
+        default, columns[name] = COLUMNS[name].default, np.empty(count, COLUMNS[name].dtype)
+        begin = 0
+        for block in blocks:
+            end = begin + block.count
+            columns[name][begin:end] = block.columns.get(name, default)
+            begin = end
+    return Rows(count, columns)
 
 
-def take_rows(rows: Columns, which: NDArray[Any]) -> Columns:
-    """The rows of a mask or an index array."""
-    return {name: column[which] for name, column in rows.items()}
+def take_rows(rows: Rows, which: NDArray[Any]) -> Rows:
+    """The rows of a mask or an index array, as new arrays."""
+    columns = {name: column[which] for name, column in rows.columns.items()}
+    count = int(np.count_nonzero(which)) if which.dtype == bool else which.size
+    return Rows(count, columns)
 
 
-def cut_rows(rows: Columns, horizon_s: float) -> Columns:
+def cut_rows(rows: Rows, horizon_s: float) -> Rows:
     """End rows at the horizon: drop those not begun, keep the elapsed share of those under way.
 
-    A cut row's energy and duration are pro rata, its bytes are 0 (no message arrived) and its
-    detail is `{"cut": true}`.
+    A cut row's duration, joules and cycles are pro rata, its bytes are 0 (no message arrived), how
+    often the message had been sent is not known, and `cut_by` is "end".
     """
     rows = take_rows(rows, (rows["start_s"] < horizon_s) | (rows["time_s"] <= horizon_s))
     late = rows["time_s"] > horizon_s
-    if late.any():
-        share = (horizon_s - rows["start_s"][late]) / rows["duration_s"][late]
-        for name in ("energy_j", "extra_j"):
-            rows[name][late] *= share
-        rows["duration_s"][late] = horizon_s - rows["start_s"][late]
-        rows["time_s"][late] = horizon_s
-        rows["bytes"][late], rows["lost_bytes"][late] = 0, 0
-        rows["detail"][late] = CUT_DETAIL
-    return rows
+    if not late.any():
+        return rows
+    elapsed_s = horizon_s - rows["start_s"]
+    share = np.where(late, elapsed_s / np.where(late, rows["duration_s"], 1.0), 1.0)
+    columns = dict(rows.columns)
+    for name in columns.keys() & set(_PRO_RATA):
+        columns[name] = columns[name] * share
+    cut: dict[str, Any] = {
+        "time_s": horizon_s,
+        "duration_s": elapsed_s,
+        "cut_by": CUTS.index("end"),
+    }
+    unknown = {name: COLUMNS[name].default for name in ("bytes", "lost_bytes", "attempts")}
+    cut |= {name: default for name, default in unknown.items() if name in columns}
+    for name, value in cut.items():
+        columns[name] = np.where(late, value, rows[name]).astype(COLUMNS[name].dtype)
+    return Rows(rows.count, columns)
+
+
+def _column(count: int, name: str, value: Any) -> NDArray[Any]:
+    """A scalar takes no room: all rows see the same one."""
+    column = np.asarray(value, dtype=_OF_BLOCKS[name].dtype)
+    return column if column.shape == (count,) else np.broadcast_to(column, (count,))
+
+
+def _refuse_unknown(names: Set[str]) -> None:
+    unknown = names - _OF_BLOCKS.keys()
+    if unknown:
+        raise ValueError(f"no such event columns: {', '.join(sorted(unknown))}")

@@ -20,12 +20,12 @@ def dispatches(run: LoadedRun) -> pd.DataFrame:
     """
     events = run.events
     messages = events[events["client"].isna() & events["actor"].str.startswith("edge-")]
-    messages = messages[~messages["detail"].str.contains('"cut"', na=False)]
+    uploads = messages[(messages["kind"] == "upload") & messages["cut_by"].isna()]
     keys = ["round", "edge"]
     began = messages[messages["kind"] == "download"].groupby(keys)["start_s"].min()
-    ended = messages[messages["kind"] == "upload"].groupby(keys)["time_s"].max()
+    ended = uploads.groupby(keys)["time_s"].max()
     merged = events[(events["kind"] == "cloud_aggregate") & events["edge"].notna()]
-    merged = merged[~merged["detail"].str.contains('"cut"', na=False)].set_index(keys)
+    merged = merged[merged["cut_by"].isna()].set_index(keys)
     table = pd.DataFrame({"dispatched_s": began, "arrived_s": ended}).dropna()
     table["latency_s"] = table["arrived_s"] - table["dispatched_s"]
     table = table.join(merged[["staleness", "value"]]).rename(columns={"value": "share"})

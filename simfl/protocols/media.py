@@ -8,12 +8,11 @@ from typing import Any
 
 import simpy
 
+from simfl.eventlog.kinds import CUTS
 from simfl.eventlog.log import EventLog
-from simfl.eventlog.rows import CUT_DETAIL
 from simfl.protocols.clock import Clock
 from simfl.protocols.crossing import Bearer, Crossing
-from simfl.protocols.messages import book_message, unmet_mark
-from simfl.protocols.turn_rows import transfer_detail
+from simfl.protocols.messages import book_message
 from simfl.system.sharing.base import Sharing
 from simfl.system.sharing.medium import Medium, Told
 from simfl.system.sharing.message import SharedMessage
@@ -36,7 +35,7 @@ class Media:
         self._clock = clock
         self._draw = draw
         self._media: dict[tuple[tuple[int, ...], bool], Medium] = {}
-        self._under_way: dict[int, tuple[Crossing, bool, dict[str, int], str]] = {}
+        self._under_way: dict[int, tuple[Crossing, bool, dict[str, int], str | None]] = {}
         log.accounts.spending(self._spent_j)
 
     def carry(
@@ -46,20 +45,20 @@ class Media:
         message: SharedMessage,
         uplink: bool,
         about: dict[str, int],
-        mark: str = "",
+        detail: str | None = None,
         bearer: Bearer = ALWAYS_THERE,
         heard_s: float = math.inf,
     ) -> Generator[simpy.Event, Any, float]:
         """A message of `actor` over the medium `place`; the joules beyond idle that it took.
 
-        `about` are columns of its rows, `mark` more of their detail. No message leaves no row. An
+        `about` are columns of its rows, `detail` is of the message's. No message leaves no row. An
         interrupt, of whatever cause, breaks it off. Until `heard_s` there is somebody at the other
         end: a message that takes longer is lost, every attempt.
         """
         if not message.attempts:
             return 0.0
         crossing = Crossing(self._clock, self._medium(place, uplink), message, bearer)
-        self._under_way[actor] = crossing, uplink, about, mark
+        self._under_way[actor] = crossing, uplink, about, detail
         try:
             yield from crossing.process()
         except simpy.Interrupt:
@@ -70,28 +69,27 @@ class Media:
         received, lost = message.arrived_bytes, message.lost_bytes
         if self._clock.now_s > heard_s:
             received, lost = 0, message.attempts * message.size_bytes
-        mark += unmet_mark(unmet_j)
-        detail = transfer_detail(active_j + unmet_j, message.attempts, lost, mark)
-        self._book(actor, crossing, uplink, about, detail, received, lost)
+        typed = {"active_j": active_j + unmet_j, "unmet_j": unmet_j, "attempts": message.attempts}
+        self._book(actor, crossing, uplink, about, {**typed, "detail": detail}, received, lost)
         return active_j
 
     def _break_off(self, actor: int) -> None:
         """The sender or receiver is gone: every attempt begun so far is lost."""
-        crossing, uplink, about, mark = self._under_way.pop(actor)
+        crossing, uplink, about, detail = self._under_way.pop(actor)
         lost = crossing.begun * crossing.message.size_bytes
-        active_j, _ = crossing.spent()
-        detail = transfer_detail(active_j, crossing.begun, lost, mark)
         if crossing.start_s < self._clock.now_s:
-            self._book(actor, crossing, uplink, about, detail, 0, lost)
+            typed = {"attempts": crossing.begun, "detail": detail}
+            self._book(actor, crossing, uplink, about, typed, 0, lost)
         crossing.break_off()
 
     def cut(self, actor: int) -> None:
         """The run ends while a message of `actor` is under way: book what it has cost."""
         if actor not in self._under_way:
             return
-        crossing, uplink, about, _ = self._under_way.pop(actor)
+        crossing, uplink, about, detail = self._under_way.pop(actor)
         if crossing.start_s < self._clock.now_s:
-            self._book(actor, crossing, uplink, about, CUT_DETAIL, 0, 0)
+            typed = {"cut_by": CUTS.index("end"), "detail": detail}
+            self._book(actor, crossing, uplink, about, typed, 0, 0)
 
     @property
     def senders(self) -> list[int]:
@@ -104,7 +102,7 @@ class Media:
         crossing: Crossing,
         uplink: bool,
         about: dict[str, int],
-        detail: str,
+        typed: dict[str, Any],
         received: int,
         lost: int,
     ) -> None:
@@ -115,11 +113,11 @@ class Media:
             crossing.start_s,
             self._clock.now_s,
             crossing.spent(),
-            detail,
             received=received,
             lost=lost,
             uplink=uplink,
             about=about,
+            typed=typed,
             in_flight=0 if there else crossing.message.attempts * crossing.message.size_bytes,
         )
 

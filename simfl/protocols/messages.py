@@ -10,8 +10,7 @@ import numpy as np
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.eventlog.kinds import KIND_INDEX, Actors
 from simfl.eventlog.log import EventLog
-from simfl.eventlog.rows import Columns, join_rows, make_rows
-from simfl.protocols.turn_rows import transfer_detail
+from simfl.eventlog.rows import Rows, join_rows, make_rows
 from simfl.system.cost import WireTransfer
 
 
@@ -21,18 +20,19 @@ def book_message(
     start_s: float,
     end_s: float,
     spent_j: tuple[float, float],
-    detail: str,
     *,
     received: int,
     lost: int,
     uplink: bool,
     about: Mapping[str, int],
+    typed: Mapping[str, Any],
     in_flight: int = 0,
 ) -> None:
     """Enter a message of `actor`, its bytes, and what the network between the ends spends.
 
     `spent_j` are the actor's joules beyond its idle power and the network's; `about` are further
-    columns of the log. Of `in_flight` bytes nobody will know in this run what becomes of them.
+    columns of all rows, and `typed` of the message's. Of `in_flight` bytes nobody will know in this
+    run what becomes of them.
     """
     active_j, network_j = spent_j
     log.row(
@@ -44,7 +44,7 @@ def book_message(
         extra_j=active_j,
         bytes=received,
         lost_bytes=lost,
-        detail=detail,
+        **{"active_j": active_j, **typed},
         **about,
     )
     log.accounts.messages.send(
@@ -67,11 +67,6 @@ def book_message(
         )
 
 
-def unmet_mark(unmet_j: float) -> str:
-    """What a message's detail says of joules that an empty battery did not give."""
-    return f', "unmet_j": {unmet_j!r}' if unmet_j else ""
-
-
 def message_rows(
     actors: Actors,
     receivers: IntArray,
@@ -80,16 +75,13 @@ def message_rows(
     power_idle_w: FloatArray,
     unmet_j: FloatArray,
     **about: Any,
-) -> Columns:
+) -> Rows:
     """One download per receiver, booked to it, and what the network between spends.
 
     All arrays have one entry per receiver; `unmet_j` is what empty batteries did not give. `about`
     are further columns of the log.
     """
     end_s = start_s + message.duration_s
-    marks = [unmet_mark(joules) for joules in unmet_j.tolist()]
-    spent = (message.active_j, message.attempts, message.lost_bytes)
-    columns = [*(column.tolist() for column in spent), marks]
     rows = make_rows(
         receivers.size,
         kind=KIND_INDEX["download"],
@@ -101,7 +93,9 @@ def message_rows(
         extra_j=message.active_j - unmet_j,
         bytes=message.wire_bytes * ~message.failed,
         lost_bytes=message.lost_bytes,
-        detail=[transfer_detail(*one) for one in zip(*columns, strict=True)],
+        active_j=message.active_j,
+        attempts=message.attempts,
+        unmet_j=unmet_j,
         **about,
     )
     network_j = float(message.network_j.sum())

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.eventlog.kinds import KIND_INDEX
 from simfl.eventlog.log import EventLog
-from simfl.eventlog.rows import Columns, make_rows
+from simfl.eventlog.rows import Rows, make_rows
 from simfl.protocols.clock import Clock
 from simfl.system.charge import Charge
 from simfl.system.link_columns import LinkColumns
@@ -124,7 +124,7 @@ class Resting:
         self._log.add(self._rows(ended, self._awake_s[ended], np.ones(ended.size, dtype=bool)))
         self._free_s[ended] = self._awake_s[ended]
 
-    def until_now(self, who: IntArray) -> Columns:
+    def until_now(self, who: IntArray) -> Rows:
         """The rows of what they have done until now, those of them that are free."""
         now_s = self._clock.now_s
         self.settle(now_s)
@@ -136,17 +136,15 @@ class Resting:
         self._free_s[waited] = now_s
         return rows
 
-    def _rows(self, who: IntArray, until_s: FloatArray, in_tail: BoolArray) -> Columns:
+    def _rows(self, who: IntArray, until_s: FloatArray, in_tail: BoolArray) -> Rows:
         """Tails and waits until then; batteries that were empty did not give all of it."""
         since_s = self._free_s[who]
         duration_s = until_s - since_s
         extra_j = np.where(in_tail, self._tail_w[who], 0.0) * duration_s
-        detail: list[str | None] = [None] * who.size
+        unmet_j = None
         if self._charge is not None:
             unmet_j = self._charge.unmet_j(who, until_s, in_tail)
             extra_j = extra_j - unmet_j
-            for place in np.flatnonzero(unmet_j).tolist():
-                detail[place] = f'{{"unmet_j": {float(unmet_j[place])!r}}}'
         return make_rows(
             who.size,
             kind=np.where(in_tail, KIND_INDEX["tail"], KIND_INDEX["idle"]),
@@ -157,7 +155,7 @@ class Resting:
             duration_s=duration_s,
             energy_j=np.maximum(self._idle_w[who] * duration_s + extra_j, 0.0),
             extra_j=extra_j,
-            detail=detail,
+            unmet_j=unmet_j,
         )
 
     def _spent_j(self) -> float:

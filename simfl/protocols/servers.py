@@ -17,7 +17,6 @@ from simfl.protocols.details import as_json
 from simfl.protocols.media import Media
 from simfl.protocols.messages import book_message
 from simfl.protocols.resting import Resting
-from simfl.protocols.turn_rows import transfer_detail
 from simfl.system.failures import Failures
 from simfl.system.sharing.message import SharedMessage
 from simfl.system.world import World
@@ -154,11 +153,11 @@ class Servers:
             start_s,
             end_s,
             (active_j, network_j),
-            transfer_detail(active_j, attempts, lost_bytes),
             received=0 if failed else int(cost.wire_bytes),
             lost=lost_bytes,
             uplink=uplink,
             about=about,
+            typed={"attempts": attempts},
         )
         yield from self.until(edge, end_s if share == 1.0 else cut_s)
         return not failed
@@ -285,8 +284,6 @@ class Servers:
         radio_idle_s = self._resting.radio_idle_s(who, start_s) + duration_s
         self._resting.free(who, end_s, radio_idle_s, stays_s)
         active_j += tail_j
-        if tail_j:
-            detail = {**detail, "tail_j": tail_j}
         self._log.row(
             kind,
             actor,
@@ -294,6 +291,8 @@ class Servers:
             start_s=start_s,
             energy_j=self._log.accounts.power_idle_w[actor] * (end_s - start_s) + active_j,
             extra_j=active_j,
+            active_j=active_j,
+            tail_j=tail_j,
             detail=json.dumps(detail),
             **columns,
         )

@@ -23,7 +23,7 @@ from simfl.protocols.flight import Flight, Late
 from simfl.protocols.media import Media
 from simfl.protocols.patience import Patience
 from simfl.protocols.servers import Servers
-from simfl.protocols.turn_rows import QUERY, compute_detail, mishap_row
+from simfl.protocols.turn_rows import QUERY, computed, mishap_row
 from simfl.system.presence import Mishap, Presence
 from simfl.system.sharing.message import SharedMessage
 from simfl.system.turn_plan import TurnPlan
@@ -102,8 +102,7 @@ class Stages(Flight):
             self._attending.append(Attendance(client, presence, own, clock, tell))
         self._changed = clock.env.event()
         self._tell: Late | None = None
-        self._mark = QUERY if cohort.query else ""
-        self._details = compute_detail(cohort.plan, self._mark)
+        self._detail = QUERY if cohort.query else None
         for place, stop_s in enumerate(cohort.stops_s.tolist()):
             turn = clock.env.process(self._turn(place))
             self._attending[place].begin(partial(self._empty, place, turn))
@@ -212,8 +211,7 @@ class Stages(Flight):
         When it ends, and what stops it.
         """
         cohort, plan, begun_s = self._cohort, self._cohort.plan, self._clock.now_s
-        detail, cause = self._details[place], None
-        active_j = float(plan.compute_j[place])
+        cause, active_j = None, float(plan.compute_j[place])
         computed_s, leaves_s, pauses = attendance.stretched(float(plan.compute_s[place]))
         share, until_s = 1.0, computed_s
         ends = (
@@ -228,11 +226,10 @@ class Stages(Flight):
         if stops_s < computed_s:
             until_s, cause = stops_s, stop
             share = (until_s - begun_s) / (computed_s - begun_s)
-            cut = plan.one(place).cut(np.array([1]), np.array([share]))
-            detail = compute_detail(cut, self._mark)[0]
         else:
             self._told.computed(np.array([place]), np.array([computed_s]))
-        active_j *= share
+        done = computed(plan, place, share)
+        active_j = done["active_j"]
         self._active_j[place] += active_j
         self._log.row(
             "compute",
@@ -241,8 +238,8 @@ class Stages(Flight):
             start_s=begun_s,
             energy_j=float(cohort.idle_w[place]) * (until_s - begun_s) + active_j,
             extra_j=active_j,
-            frequency_hz=float(plan.frequency_hz[place]),
-            detail=detail,
+            detail=self._detail,
+            **done,
             **cohort.about,
         )
         return until_s, cause
@@ -258,7 +255,7 @@ class Stages(Flight):
             message,
             uplink,
             cohort.about,
-            self._mark,
+            self._detail,
             self._attending[place],
             self._fails_s,
         )

@@ -8,12 +8,12 @@ import numpy as np
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.eventlog.kinds import KIND_INDEX
-from simfl.eventlog.rows import Columns, make_rows, take_rows
+from simfl.eventlog.rows import Rows, make_rows, take_rows
 from simfl.protocols.details import as_json
 from simfl.system.presence import Mishap
 from simfl.system.turn_plan import TurnPlan
 
-QUERY = ', "query": true'
+QUERY = '{"query": true}'
 
 
 def mishap_row(mishap: Mishap) -> dict[str, Any]:
@@ -39,26 +39,31 @@ def turn_rows(
     round_number: int,
     detailed: bool,
     query: bool,
-) -> Columns:
+) -> Rows:
     """Download, compute and upload of each client, between `times_s`.
 
     No message leaves no row, and a download that failed is followed by none. With `query` the
-    details say that this is no training turn; without `detailed` there are none.
+    details say that this is no training turn; without `detailed` the rows are only for the books.
     """
     count, received = clients.size, ~plan.download_failed
-    nothing = np.zeros(count)
+    nothing, unknown = np.zeros(count), np.full(count, np.nan)
     active_j = np.concatenate([plan.download_j, plan.compute_j, plan.upload_j])
     duration_s = np.concatenate([plan.download_s, plan.compute_s, plan.upload_s])
     arrived = np.concatenate(
         [plan.down_bytes * received, nothing, plan.up_bytes * ~plan.upload_failed]
     )
-    detail: list[str | None] = [None] * (3 * count)
+    typed: dict[str, Any] = {}
     if detailed:
-        mark = QUERY if query else ""
-        down = (plan.download_j, plan.download_attempts, plan.down_lost_bytes)
-        up = (plan.upload_j, plan.upload_attempts, plan.up_lost_bytes)
-        detail = [*_transfer_detail(*down, mark), *compute_detail(plan, mark)]
-        detail += _transfer_detail(*up, mark)
+        none = np.full(count, -1)
+        typed = {
+            "active_j": active_j,
+            "attempts": np.concatenate([plan.download_attempts, none, plan.upload_attempts]),
+            "detail": QUERY if query else None,
+        }
+        if plan.compute_tail_j.any():
+            typed["tail_j"] = np.concatenate([nothing, plan.compute_tail_j, nothing])
+        for name in ("cycles", "dynamic_j", "static_j", "frequency_hz"):
+            typed[name] = np.concatenate([unknown, getattr(plan, name), unknown])
     rows = make_rows(
         3 * count,
         kind=np.repeat([KIND_INDEX[kind] for kind in ("download", "compute", "upload")], count),
@@ -70,11 +75,10 @@ def turn_rows(
         extra_j=active_j,
         bytes=arrived,
         lost_bytes=np.concatenate([plan.down_lost_bytes, nothing, plan.up_lost_bytes]),
-        frequency_hz=np.concatenate([nothing * np.nan, plan.frequency_hz, nothing * np.nan]),
         edge=edge,
         version=version,
         round=round_number,
-        detail=detail,
+        **typed,
     )
     happened = np.concatenate([plan.down_bytes > 0, received, (plan.up_bytes > 0) & received])
     return rows if happened.all() else take_rows(rows, happened)
@@ -82,7 +86,7 @@ def turn_rows(
 
 def network_row(
     plan: TurnPlan, actor: int, now_s: float, end_s: float, edge: int, version: int, number: int
-) -> Columns | None:
+) -> Rows | None:
     """What the network between the ends spends on a cohort's messages; None where it is nothing."""
     energy_j = float(
         (plan.download_network_j + plan.upload_network_j * ~plan.download_failed).sum()
@@ -104,31 +108,13 @@ def network_row(
     )
 
 
-def transfer_detail(active_j: float, attempts: int, lost_bytes: int, mark: str = "") -> str:
-    """The detail of a message, with how often it was sent where once was not enough."""
-    again = f', "attempts": {attempts}, "lost_bytes": {lost_bytes}' if lost_bytes else ""
-    return f'{{"active_j": {active_j!r}{again}{mark}}}'
-
-
-def _transfer_detail(
-    active_j: FloatArray,
-    attempts: IntArray,
-    lost_bytes: IntArray,
-    mark: str,
-) -> list[str]:
-    if not lost_bytes.any():
-        text = f'{{{{"active_j": {{!r}}{mark}}}}}'.format
-        return list(map(text, active_j.tolist()))
-    columns = (active_j.tolist(), attempts.tolist(), lost_bytes.tolist())
-    return [transfer_detail(*one, mark) for one in zip(*columns, strict=True)]
-
-
-def compute_detail(plan: TurnPlan, mark: str) -> list[str]:
-    """The details of computations, one per client; `mark` is `QUERY` or nothing."""
-    columns = [plan.cycles, plan.dynamic_j, plan.static_j]
-    tail = ""
-    if plan.compute_tail_j.any():
-        columns.append(plan.compute_tail_j)
-        tail = ', "tail_j": {!r}'
-    text = '{{"cycles": {!r}, "dynamic_j": {!r}, "static_j": {!r}' + tail + mark + "}}"
-    return list(map(text.format, *(column.tolist() for column in columns)))
+def computed(plan: TurnPlan, place: int, share: float = 1.0) -> dict[str, float]:
+    """What the row of a computation says of what was done of it, one of the plan's."""
+    return {
+        "active_j": share * float(plan.compute_j[place]),
+        "tail_j": share * float(plan.compute_tail_j[place]),
+        "cycles": share * float(plan.cycles[place]),
+        "dynamic_j": share * float(plan.dynamic_j[place]),
+        "static_j": share * float(plan.static_j[place]),
+        "frequency_hz": float(plan.frequency_hz[place]),
+    }

@@ -7,8 +7,6 @@ the run. What a device would have drawn if it were not off stands in its rows, t
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 
@@ -58,13 +56,6 @@ def _rows(run: LoadedRun) -> pd.DataFrame:
     """client, time_s, load_w and unmet_j of what clients did and waited, in order of time."""
     events = run.events
     kept = events["client"].notna() & events["kind"].isin(STATES) & (events["duration_s"] > 0)
-    rows = events.loc[kept, ["client", "time_s", "duration_s", "energy_j", "detail"]]
+    rows = events.loc[kept, ["client", "time_s", "duration_s", "energy_j", "unmet_j"]]
     # What a device would have drawn of an empty battery was its load, too.
-    unmet_j = rows["detail"].map(_unmet_j).astype(float)  # of no rows, too
-    load_w = (rows["energy_j"] + unmet_j) / rows["duration_s"]
-    return rows.assign(load_w=load_w, unmet_j=unmet_j)
-
-
-def _unmet_j(detail: str | None) -> float:
-    told = isinstance(detail, str) and "unmet_j" in detail
-    return float(json.loads(str(detail))["unmet_j"]) if told else 0.0
+    return rows.assign(load_w=(rows["energy_j"] + rows["unmet_j"]) / rows["duration_s"])

@@ -24,6 +24,7 @@ from simfl.assembly.simulation import Options, Simulation
 from simfl.common.contract import misbehaves
 from simfl.common.files import RunFolderError, replacing
 from simfl.common.notices import Notice, notice
+from simfl.eventlog.kinds import FORMAT_VERSION
 from simfl.eventlog.segments import SEGMENTS, remove_segments
 from simfl.learning.allocation import return_freed_memory
 from simfl.learning.federation import Federation
@@ -48,6 +49,7 @@ from simfl.runs.outcome import figures, finish, leave
 from simfl.runs.runfolder import (
     MANIFEST,
     LoadedRun,
+    check_format,
     described_files,
     load_run,
     read_manifest,
@@ -201,6 +203,7 @@ def _default_folder(scenario: Scenario) -> Path:
 def _new_manifest(simulation: Simulation) -> Manifest:
     """What the manifest of a run says from its beginning."""
     return {
+        "format_version": FORMAT_VERSION,
         "status": "running",
         "reason": None,
         "name": simulation.scenario.name,
@@ -351,7 +354,11 @@ def _rare_collections() -> Iterator[None]:
 
 
 def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> None:
-    """Raises `FolderInUse` unless the folder's run is this scenario's, on this numeric platform."""
+    """Raises `FolderInUse` unless the folder's run is this scenario's, on this numeric platform.
+
+    And `RunFolderError` where it is one in another format.
+    """
+    check_format(folder, earlier)
     if earlier["status"] == "diverged":
         raise FolderInUse(f"{folder}: this run diverged ({earlier['reason']}); nothing to resume")
     if earlier["digest"] != simulation.digest:

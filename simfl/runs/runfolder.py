@@ -13,7 +13,7 @@ import pyarrow as pa
 from simfl.common.files import RunFolderError, digest_of, replacing
 from simfl.common.notices import Notice, read_notice
 from simfl.common.plain import to_json
-from simfl.eventlog.kinds import CLIENT_STATES, KINDS, SCHEMA, STATES
+from simfl.eventlog.kinds import CLIENT_STATES, COLUMNS, FORMAT_VERSION, KINDS, SCHEMA, STATES
 from simfl.eventlog.segments import count_rows, read_parquet, write_parquet
 from simfl.provenance.replay import longest_log
 from simfl.scenario.yaml_source.source import read_source
@@ -119,6 +119,17 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return content
 
 
+def check_format(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Raises `RunFolderError` unless the folder's run has the layout that is read here."""
+    found = manifest.get("format_version", 1)
+    if found != FORMAT_VERSION:
+        raise RunFolderError(
+            f"{folder}: a run in format {found}, and this version of simfl reads format"
+            f" {FORMAT_VERSION}: read it with the version that wrote it, or run its scenario anew"
+            " (simfl run ... --overwrite)"
+        )
+
+
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write `manifest.json` so that it is either the old one or the new one, never half."""
     with replacing(folder / MANIFEST) as partial:
@@ -152,6 +163,7 @@ class LoadedRun:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest: dict[str, Any] = read_manifest(path)
+        check_format(path, self.manifest)
 
     def file(self, name: str) -> Path:
         """The path of a file of the run; raises `RunFolderError` unless it is there, unchanged."""
@@ -213,7 +225,7 @@ class LoadedRun:
         """One row per event; columns and units in `simfl.eventlog.kinds.UNITS`."""
         if (self.path / "events.parquet").exists():
             path = self.file("events.parquet")
-            table = self._read(path, SCHEMA)
+            table = read_parquet(path, SCHEMA)
             if self.manifest["status"] != "running":
                 events = self.manifest["counts"]["events"]
                 if table.num_rows != events:
@@ -222,7 +234,7 @@ class LoadedRun:
                         " files are of several runs"
                     )
             return _frame(table)
-        parts = [self._read(path, SCHEMA) for path in longest_log(self.path)]
+        parts = [read_parquet(path, SCHEMA) for path in longest_log(self.path)]
         return _frame(pa.concat_tables(parts) if parts else SCHEMA.empty_table())
 
     @cached_property
@@ -259,25 +271,16 @@ class LoadedRun:
         """
         return self._table("evaluations")
 
-    def _read(self, path: Path, schema: pa.Schema | None) -> pa.Table:
-        try:
-            return read_parquet(path, schema)
-        except RunFolderError as error:
-            if "files" in self.manifest or self.manifest["status"] == "running":
-                raise
-            advice = "an earlier version's run is read with that version, or run anew (--overwrite)"
-            raise RunFolderError(f"{error}; {advice}") from None
-
     def _table(self, name: str) -> pd.DataFrame:
         path = self.file(f"{name}.parquet")
-        table = self._read(path, TABLES.get(name))
+        table = read_parquet(path, TABLES.get(name))
         missing = CLIENT_COLUMNS - set(table.column_names) if name == "clients" else ()
         if missing:
             raise RunFolderError(f"{path}: not a table of simfl's: it has no column {min(missing)}")
         return _frame(table)
 
     def details(self, kind: str) -> pd.DataFrame:
-        """The events of one kind with the keys of their `detail` as typed columns.
+        """The events of one kind: the columns that it has, and the keys of `detail` as columns.
 
         ValueError for a kind that there is not.
         """
@@ -285,10 +288,11 @@ class LoadedRun:
 
         if kind not in KINDS:
             raise ValueError(f"unknown event kind {kind!r}; kinds: {', '.join(KINDS)}")
-        rows = self.events[self.events["kind"] == kind].drop(columns="detail")
-        texts = self.events.loc[rows.index, "detail"]
-        parsed = [json.loads(text) if isinstance(text, str) else {} for text in texts]
-        return rows.join(DataFrame(parsed, index=rows.index))
+        rows = self.events[self.events["kind"] == kind]
+        parsed = [json.loads(text) if isinstance(text, str) else {} for text in rows["detail"]]
+        its = [name for name, column in COLUMNS.items() if kind in (column.kinds or KINDS)]
+        columns = rows[[name for name in SCHEMA.names if name in its and name != "detail"]]
+        return columns.join(DataFrame(parsed, index=rows.index))
 
     def timeline(self, actor: str) -> pd.DataFrame:
         """What a device (`client-3`, `edge-0`, `cloud`) did, from time 0 to the end, in order.

@@ -58,8 +58,8 @@ ROOMS = {
         "numpy pandas matplotlib plotly",
     ),
     "eventlog": _room("eventlog.accounts eventlog.rows", "pyarrow pandas numpy"),
-    "eventlog.accounts": _room("", "numpy"),
-    "eventlog.rows": _room("", "numpy"),
+    "eventlog.accounts": _room("eventlog.rows", "numpy"),
+    "eventlog.rows": _room("eventlog", "numpy"),
     # What reads and checks a scenario's values: below every room but the bottom.
     "scenario": _room("", "pydantic pydantic_core typing_extensions yaml"),
     # Of what lies in a run's folder beside its log, each file by itself.

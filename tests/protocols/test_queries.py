@@ -27,7 +27,7 @@ PROTOCOLS = {
 def query_rows(events):
     """The rows of queries, and those of turns."""
     clients = events[events["client"].notna() & ~events["kind"].isin(["idle", "tail"])]
-    asked = clients["detail"].str.contains('"query"')
+    asked = clients["detail"].str.contains('"query"', na=False)
     return clients[asked], clients[~asked]
 
 

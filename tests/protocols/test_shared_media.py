@@ -96,7 +96,7 @@ def test_without_a_rival_it_is_a_link_of_ones_own(tmp_path, protocol, loss, chan
         # Media of access points make a flat run read how many edge servers there are, which wait.
         waits = (run.events["kind"] == "idle") & (run.events["energy_j"] == 0.0)
         rows = run.events[(run.events["kind"] != "network") & ~waits].copy()
-        rows.loc[rows["detail"] == '{"cut": true}', "energy_j"] = np.nan
+        rows.loc[rows["cut_by"] == "end", "energy_j"] = np.nan
         tables.append(rows[columns].round(9).sort_values(order, ignore_index=True))
     pd.testing.assert_frame_equal(*tables, rtol=1e-9, atol=2e-9)
     rounds = ["time_s", "version", "bytes", "participants", "staleness", "accuracy"]
@@ -247,7 +247,7 @@ def test_what_is_under_way_is_cut_at_the_horizon(tmp_path, limit_s):
     run = simfl.run(scenario("semi_asynchronous", TIGHT, stop=stop), tmp_path / "run")
 
     assert all(run.manifest["invariants"].values()), run.manifest["violations"]
-    cut = run.events[run.events["detail"].fillna("").str.contains("cut")]
+    cut = run.events[run.events["cut_by"] == "end"]
     assert (cut["time_s"] == limit_s).all() and (cut["bytes"] == 0).all()
     assert run.manifest["traffic"]["bytes_in_flight"] > 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,7 @@ def test_who_stays_away_loses_its_turn(tmp_path: Path) -> None:
 
     whole, lost = downloads(events).itertuples()
     assert (whole.bytes, lost.bytes) == (SIZE_BYTES, 0)
-    assert json.loads(lost.detail)["lost_bytes"] == SIZE_BYTES
+    assert lost.lost_bytes == SIZE_BYTES
     assert whole.time_s == pytest.approx(1.5 * ALONE_S)
     assert lost.time_s == pytest.approx(ALONE_S)
     assert lost.energy_j == pytest.approx(WATTS * ALONE_S)
@@ -152,7 +151,7 @@ def test_a_link_that_is_cut_leaves_the_pipe_to_the_others(tmp_path: Path) -> Non
     cut, other, again = messages.itertuples()
     outage = events.query("kind == 'crash' and actor == 'edge-0'").iloc[0]
     assert (cut.actor, other.actor, again.actor) == ("edge-0", "edge-1", "edge-0")
-    assert cut.bytes == 0 and json.loads(cut.detail)["lost_bytes"] == SIZE_BYTES
+    assert cut.bytes == 0 and cut.lost_bytes == SIZE_BYTES
     assert cut.time_s == outage["time_s"] < 2 * alone_s
     assert other.time_s == pytest.approx(alone_s + cut.time_s / 2)
     assert again.start_s == pytest.approx(cut.time_s + outage["value"])

@@ -1,0 +1,70 @@
+"""Blocks of event rows as the tables that the files hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from simfl.common.arrays import BoolArray
+from simfl.eventlog.kinds import COLUMNS, CUTS, KINDS, SCHEMA, Column
+from simfl.eventlog.rows import Rows
+
+_KINDS = list(KINDS)
+_HAVE = {
+    name: np.array([kind in column.kinds for kind in _KINDS])
+    for name, column in COLUMNS.items()
+    if column.kinds is not None
+}
+"""Of columns that only some kinds have: which, by the kind's number."""
+
+
+def as_table(rows: Rows, first_seq: int, names: pa.Array, clients: int) -> pa.Table:
+    """The rows as `SCHEMA` has them; `names` are the actors', of which `clients` come first.
+
+    Raises ValueError for a row with a figure that its kind has not (`kinds.COLUMNS`).
+    """
+    actor = rows["actor"]
+    made = {
+        "seq": pa.array(np.arange(first_seq, first_seq + rows.count)),
+        "kind": pa.array(_KINDS, pa.string()).take(pa.array(rows["kind"])),
+        "actor": names.take(pa.array(actor)),
+        "client": pa.array(actor, mask=actor >= clients),
+        "cut_by": pa.array(CUTS, pa.string()).take(_array("cut_by", rows, pa.int8())),
+    }
+    columns = [
+        made[field.name] if field.name in made else _array(field.name, rows, field.type)
+        for field in SCHEMA
+    ]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _array(name: str, rows: Rows, arrow: pa.DataType) -> pa.Array:
+    column = COLUMNS[name]
+    if name not in rows.columns and column.default != 0:
+        return pa.nulls(rows.count, arrow)
+    values = rows[name]
+    if column.dtype is object:
+        return pa.array(values, arrow)
+    empty = _empty(values, column)
+    if column.kinds is not None:
+        lack = ~_HAVE[name][rows["kind"]]
+        stray = lack & (values != column.default)
+        if empty is not None:
+            stray &= ~empty
+        if stray.any():
+            kind = _KINDS[rows["kind"][stray.argmax()]]
+            its = ", ".join(column.kinds)
+            raise ValueError(f"a row of kind {kind} has {name}, which is for {its}")
+        empty = lack if empty is None else lack | empty
+    return pa.array(values, arrow, mask=empty)
+
+
+def _empty(values: NDArray[Any], column: Column) -> BoolArray | None:
+    """Which of them say nothing; None: every one says something."""
+    if column.default == -1:
+        return values < 0
+    unknown = values.dtype.kind == "f" and (column.kinds is not None or column.default != 0)
+    return np.isnan(values) if unknown and not column.required else None
