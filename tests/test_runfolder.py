@@ -13,7 +13,7 @@ import pytest
 import simfl
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
-from simfl.eventlog.kinds import KINDS, SCHEMA, UNITS
+from simfl.eventlog.kinds import FORMAT_VERSION, KINDS, SCHEMA, UNITS
 from simfl.protocols.run import Run
 from simfl.provenance.journal import Journal
 from simfl.runs.runfolder import LoadedRun, RunFolderError, load_run, write_manifest, write_table
@@ -87,16 +87,23 @@ def test_tables_are_read_once(finished: LoadedRun) -> None:
 
 
 def test_details_are_typed_columns(finished: LoadedRun) -> None:
-    """The JSON of a kind's `detail` becomes columns beside those of the log."""
+    """The columns that a kind has, and the keys of its `detail`; not those of other kinds."""
     compute, schedule = finished.details("compute"), finished.details("schedule")
+    upload = finished.details("upload")
 
     assert len(compute) == (finished.events["kind"] == "compute").sum()
-    assert "detail" not in compute
-    whole = compute[compute["cycles"].notna()]
-    assert pd.api.types.is_float_dtype(whole["dynamic_j"])
-    assert ((whole["dynamic_j"] + whole["static_j"]) <= whole["energy_j"]).all()
-    assert (whole["cycles"] > 0).all()
+    assert not {"detail", "attempts", "lost_bytes"} & set(compute)
+    assert pd.api.types.is_float_dtype(compute["dynamic_j"])
+    parts_j = compute["dynamic_j"] + compute["static_j"] + compute["tail_j"]
+    assert parts_j.to_numpy() == pytest.approx(compute["active_j"].to_numpy())
+    assert (compute["active_j"] <= compute["energy_j"]).all()
+    assert (compute["cycles"] > 0).all()
+    arrived = upload[upload["cut_by"].isna()]
+    assert (arrived["attempts"] == 1).all() and (arrived["lost_bytes"] == 0).all()
+    assert (upload["active_j"] <= upload["energy_j"]).all()
+    assert not {"detail", "cycles", "dynamic_j", "frequency_hz"} & set(upload)
     assert schedule["idle"].map(len).min() >= 1
+    assert not {"active_j", "cut_by", "cycles", "detail"} & set(schedule)
 
 
 @pytest.mark.parametrize("actor", ["client-2", "edge-1", "cloud"])
@@ -141,7 +148,12 @@ def test_details_of_an_unknown_kind(finished: LoadedRun) -> None:
         finished.details("computing")
 
 
-RUNNING = {"status": "running", "digest": "0" * 32, "numeric_platform": {}}
+RUNNING = {
+    "format_version": FORMAT_VERSION,
+    "status": "running",
+    "digest": "0" * 32,
+    "numeric_platform": {},
+}
 """What the manifest of a run that is going on says at least."""
 
 
@@ -270,6 +282,25 @@ def test_damaged_manifest(tmp_path: Path, content: str) -> None:
 
     with pytest.raises(RunFolderError, match=r"manifest\.json: not readable"):
         load_run(tmp_path)
+
+
+@pytest.mark.parametrize("found", [None, 1, 3])
+def test_a_run_in_another_format(finished: LoadedRun, tmp_path: Path, found: int | None) -> None:
+    """It is refused in a line that says what to do, read or resumed; and may be run anew."""
+    folder = tmp_path / "run"
+    shutil.copytree(finished.path, folder)
+    manifest = {**finished.manifest, "status": "interrupted", "format_version": found}
+    write_manifest(folder, {key: value for key, value in manifest.items() if value is not None})
+    line = f"^{folder}: a run in format {found or 1}, .* reads format 2: .*--overwrite"
+    scenario = folder / "scenario.yaml"
+
+    with pytest.raises(RunFolderError, match=line):
+        load_run(folder)
+    with pytest.raises(RunFolderError, match=line):
+        simfl.run(scenario, folder, Options(device="cpu"), resume=True)
+    again = simfl.run(scenario, folder, Options(device="cpu"), overwrite=True)
+
+    assert again.manifest["fingerprint"] == finished.manifest["fingerprint"]
 
 
 def test_damaged_table(finished: LoadedRun, tmp_path: Path) -> None:

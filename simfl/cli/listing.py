@@ -141,13 +141,13 @@ def _traces() -> Table:
 
 
 def _events() -> list[Table]:
+    from simfl.eventlog.kinds import COLUMNS, SCHEMA
     from simfl.eventlog.kinds import KINDS as EVENT_KINDS
-    from simfl.eventlog.kinds import UNITS
 
     kinds = _table("event kinds", "kind", "what it is", "value", "keys of detail")
     for kind, (what, value, detail) in EVENT_KINDS.items():
         kinds.add_row(kind, what, value, detail)
-    columns = _table("columns of events.parquet", "column", "unit or meaning")
-    for column, unit in UNITS.items():
-        columns.add_row(column, unit)
+    columns = _table("columns of events.parquet", "column", "unit or meaning", "of which kinds")
+    for name in SCHEMA.names:
+        columns.add_row(name, COLUMNS[name].unit, ", ".join(COLUMNS[name].kinds or ("all",)))
     return [kinds, columns]

@@ -32,7 +32,7 @@ def staleness_distribution(run: LoadedRun) -> Staleness:
     merged = run.details("cloud_aggregate")
     if "updates" not in merged:
         return Staleness(np.zeros(1, dtype=np.int64))
-    merged = merged.dropna(subset="updates")  # what the end of the run cut off
+    merged = merged[merged["cut_by"].isna()].dropna(subset="updates")
     each = merged.get("staleness_each", pd.Series(index=merged.index, dtype=object))
     alike = each.isna()
     of_alike = np.repeat(merged["staleness"][alike], merged["updates"][alike].astype(int))

@@ -125,8 +125,8 @@ def check_format(folder: Path, manifest: Mapping[str, Any]) -> None:
     if found != FORMAT_VERSION:
         raise RunFolderError(
             f"{folder}: a run in format {found}, and this version of simfl reads format"
-            f" {FORMAT_VERSION}: read it with the version that wrote it, or run its scenario anew"
-            " (simfl run ... --overwrite)"
+            f" {FORMAT_VERSION}: read it with the version that wrote it, or run it anew"
+            " (--overwrite)"
         )
 
 
