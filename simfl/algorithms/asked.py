@@ -30,63 +30,63 @@ class Asked:
     """The questions to one algorithm; raises `PartMisbehaves` for what is no answer."""
 
     def __init__(self, algorithm: Algorithm, network: Network) -> None:
-        self._algorithm = algorithm
-        self._network = network
+        self.algorithm = algorithm
+        self.network = network
         self._own = is_users_own(algorithm)
 
     def start(
         self, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
     ) -> ServerState:
         """The state before training (`Algorithm.start`)."""
-        with at_work(self._algorithm, "start"):
-            given = self._algorithm.start(self._network, clients, evaluator, seed)
+        with at_work(self.algorithm, "start"):
+            given = self.algorithm.start(self.network, clients, evaluator, seed)
         return self._state(given, "start")
 
     def players(self, version: int, clients: IntArray) -> IntArray:
         """Which of `clients` may play at this version."""
         asked = clients.tolist()
-        with at_work(self._algorithm, "players"):
-            given = self._algorithm.players(version, asked)
+        with at_work(self.algorithm, "players"):
+            given = self.algorithm.players(version, asked)
         if given is asked and not self._own:
             return clients
         chosen = distinct_of(clients, given)
         if chosen is None:
             raise misbehaves(
-                self._algorithm, "players", given, "some of the given clients, once each"
+                self.algorithm, "players", given, "some of the given clients, once each"
             )
         return chosen
 
     def recipe(self, version: int) -> Recipe:
         """What clients are asked to do at this version."""
-        with at_work(self._algorithm, "recipe"):
-            given = self._algorithm.recipe(self._network, version)
+        with at_work(self.algorithm, "recipe"):
+            given = self.algorithm.recipe(self.network, version)
             if self._own:
                 self._check_recipe(given)
         return given
 
     def prices(self, clients: Sequence[int], version: int) -> Prices:
         """What turns cost where that follows from the model alone."""
-        with at_work(self._algorithm, "price"):
-            given = [self._algorithm.price(self._network, one, version) for one in clients]
+        with at_work(self.algorithm, "price"):
+            given = [self.algorithm.price(self.network, one, version) for one in clients]
         return self._prices(given, "price")
 
     def tier_price(self, version: int) -> Price:
         """What crosses between the tiers."""
-        with at_work(self._algorithm, "tier_price"):
-            given = self._algorithm.tier_price(self._network, version)
+        with at_work(self.algorithm, "tier_price"):
+            given = self.algorithm.tier_price(self.network, version)
         return self._one_price(given, "tier_price") if self._own else given
 
     def forwards(self, version: int, moved: Sequence[int], clients: int) -> IntArray | None:
         """Bytes that each client is sent as soon as a version is made."""
-        with at_work(self._algorithm, "forwards"):
-            given = self._algorithm.forwards(self._network, version, moved, clients)
+        with at_work(self.algorithm, "forwards"):
+            given = self.algorithm.forwards(self.network, version, moved, clients)
         if given is None or not self._own:
             return given
-        return whole_amounts(given, (clients,), self._algorithm, "forwards")
+        return whole_amounts(given, (clients,), self.algorithm, "forwards")
 
     def work(self, version: int, up_bytes: IntArray) -> tuple[Work, float]:
         """What aggregating costs, and how often the server looks at its validation data."""
-        algorithm, network = self._algorithm, self._network
+        algorithm, network = self.algorithm, self.network
         with at_work(algorithm, "server_work"):
             work = algorithm.server_work(network, version, up_bytes)
         with at_work(algorithm, "validation_passes"):
@@ -101,11 +101,11 @@ class Asked:
     def brief(self, state: ServerState, client: int, held: int) -> Brief:
         """What a client gets."""
         with self._asking("brief", state.weights):
-            given = self._algorithm.brief(self._network, state, client, held)
+            given = self.algorithm.brief(self.network, state, client, held)
         if not self._own:
             return given
         if not isinstance(given, Brief):
-            raise misbehaves(self._algorithm, "brief", given, "a Brief")
+            raise misbehaves(self.algorithm, "brief", given, "a Brief")
         self._check_recipe(given.recipe, "brief")
         if given.start is not state.weights:
             self._check_weights(given.start, "brief")
@@ -118,14 +118,14 @@ class Asked:
     def common(self, state: ServerState) -> Any:
         """What all jobs of a state share."""
         with self._asking("common", state.weights):
-            return self._algorithm.common(state)
+            return self.algorithm.common(state)
 
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
         """The next state after these updates."""
         with self._asking("aggregate", state, *(one.payload for one in updates)):
-            given = self._algorithm.aggregate(state, updates, evaluator)
+            given = self.algorithm.aggregate(state, updates, evaluator)
         return self._state(given, "aggregate")
 
     def merge(
@@ -133,29 +133,29 @@ class Asked:
     ) -> ServerState:
         """The next state after lower ones are mixed in."""
         with self._asking("merge", state, *lower):
-            given = self._algorithm.merge(state, lower, shares)
+            given = self.algorithm.merge(state, lower, shares)
         return self._state(given, "merge")
 
     def adopt(self, state: ServerState, upper: ServerState) -> ServerState:
         """A lower tier's state after it took over the higher one's."""
         with self._asking("adopt", state, upper):
-            given = self._algorithm.adopt(state, upper)
+            given = self.algorithm.adopt(state, upper)
         return self._state(given, "adopt")
 
     def concluded(self, state: ServerState, evaluator: Evaluator) -> ServerState:
         """The last state, ready to serve rewards."""
         with self._asking("concluded", state):
-            given = self._algorithm.concluded(state, evaluator)
+            given = self.algorithm.concluded(state, evaluator)
         return self._state(given, "concluded")
 
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
         """The models that a client is served."""
         with self._asking("served", state.weights, memory.private):
-            given: Any = self._algorithm.served(state, client, memory)
+            given: Any = self.algorithm.served(state, client, memory)
         if not self._own:
             return list(given)
         if not isinstance(given, list | tuple) or not given:
-            raise misbehaves(self._algorithm, "served", given, "a list of models, at least one")
+            raise misbehaves(self.algorithm, "served", given, "a list of models, at least one")
         for weights in given:
             if weights is not state.weights:
                 self._check_weights(weights, "served")
@@ -164,23 +164,23 @@ class Asked:
     def standing(self, state: ServerState, evaluator: Evaluator) -> Standing:
         """How far training is."""
         with self._asking("standing", state):
-            given = self._algorithm.standing(state, evaluator)
+            given = self.algorithm.standing(state, evaluator)
         if not isinstance(given, Standing):
-            raise misbehaves(self._algorithm, "standing", given, "a Standing")
+            raise misbehaves(self.algorithm, "standing", given, "a Standing")
         loss, accuracy = (
-            float(number(one, self._algorithm, "standing")) for one in (given.loss, given.accuracy)
+            float(number(one, self.algorithm, "standing")) for one in (given.loss, given.accuracy)
         )
         return Standing(loss, accuracy, None if given.over is None else str(given.over))
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
         """What the log says of updates about to be aggregated, as JSON has it."""
         with self._asking("report", state, *(one.payload for one in updates)):
-            given = self._algorithm.report(state, updates)
+            given = self.algorithm.report(state, updates)
             if not isinstance(given, Mapping):
-                raise misbehaves(self._algorithm, "report", given, "figures by name")
+                raise misbehaves(self.algorithm, "report", given, "figures by name")
             report: dict[str, Any] = json.loads(to_json(dict(given)))
         if "value" in report:
-            number(report["value"], self._algorithm, "report: value")
+            number(report["value"], self.algorithm, "report: value")
         return report
 
     @contextmanager
@@ -188,15 +188,15 @@ class Asked:
         """As `at_work`; what is given to the method stays as it is."""
         held = given if self._own else ()
         before = _marks(held)
-        with at_work(self._algorithm, method):
+        with at_work(self.algorithm, method):
             yield
         if _marks(held) != before:
-            raise _changed_in_place(self._algorithm, method)
+            raise _changed_in_place(self.algorithm, method)
 
     def _state(self, given: Any, method: str) -> ServerState:
         if self._own:
             if not isinstance(given, ServerState):
-                raise misbehaves(self._algorithm, method, given, "a ServerState")
+                raise misbehaves(self.algorithm, method, given, "a ServerState")
             self._check_weights(given.weights, method)
         state: ServerState = given
         return state
@@ -204,29 +204,29 @@ class Asked:
     def _check_weights(self, weights: Any, method: str) -> None:
         """Every tensor of the model, of its shape and type."""
         if not isinstance(weights, Mapping):
-            raise misbehaves(self._algorithm, method, weights, "weights: tensors by name")
-        for name, like in self._network.template.items():
+            raise misbehaves(self.algorithm, method, weights, "weights: tensors by name")
+        for name, like in self.network.template.items():
             found = weights.get(name)
             if not isinstance(found, Tensor):
                 raise misbehaves(
-                    self._algorithm, f"{method}: {name}", found, "every tensor of the model"
+                    self.algorithm, f"{method}: {name}", found, "every tensor of the model"
                 )
             if (found.shape, found.dtype) != (like.shape, like.dtype):
                 said = f"{tuple(found.shape)} {found.dtype}"
                 wanted = f"{tuple(like.shape)} {like.dtype}"
-                raise misbehaves(self._algorithm, f"{method}: {name}", said, wanted)
+                raise misbehaves(self.algorithm, f"{method}: {name}", said, wanted)
 
     def _check_recipe(self, given: Any, method: str = "recipe") -> None:
         if not isinstance(given, Recipe):
-            raise misbehaves(self._algorithm, method, given, "a Recipe")
-        known = frozenset(self._network.tensor_names)
+            raise misbehaves(self.algorithm, method, given, "a Recipe")
+        known = frozenset(self.network.tensor_names)
         strangers = (given.private | (given.trainable or frozenset())) - known
         if strangers:
-            raise misbehaves(self._algorithm, method, sorted(strangers), "names of the model")
+            raise misbehaves(self.algorithm, method, sorted(strangers), "names of the model")
         local = given.local
         counts = (local.epochs, local.steps, local.batch_size)
         if not all(one is None or one >= 1 for one in counts):
-            raise misbehaves(self._algorithm, method, local, "epochs, steps, batch_size >= 1")
+            raise misbehaves(self.algorithm, method, local, "epochs, steps, batch_size >= 1")
 
     def _one_price(self, given: Any, method: str) -> Price:
         column = self._prices([given], method)
@@ -238,8 +238,8 @@ class Asked:
             return Prices.of(given)
         wrong = [one for one in given if not isinstance(one, Price)]
         if wrong:
-            raise misbehaves(self._algorithm, method, wrong[0], "a Price")
-        part, shape = self._algorithm, (len(given),)
+            raise misbehaves(self.algorithm, method, wrong[0], "a Price")
+        part, shape = self.algorithm, (len(given),)
         return Prices(
             whole_amounts([one.down_bytes for one in given], shape, part, f"{method}: down_bytes"),
             whole_amounts([one.up_bytes for one in given], shape, part, f"{method}: up_bytes"),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from simfl.algorithms.asked import AskedLoss
+from simfl.algorithms.asked import Asked, AskedLoss
 from simfl.algorithms.base import Algorithm, ClientFacts
 from simfl.assembly.data_partitioning import Shards, shares_of_test_set
 from simfl.assembly.registry import part_name
@@ -33,8 +33,8 @@ from simfl.learning.workers.parallel import ParallelTrainer
 from simfl.measures.base import Measure, ModelMeasure
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Clock
-from simfl.protocols.contributions import Contributions
 from simfl.protocols.deciders import Deciders
+from simfl.protocols.learned_facts import Contributions, LearnedFacts
 from simfl.protocols.publication import Progress, Publications
 from simfl.protocols.run import Run
 from simfl.protocols.stopping import StopRule
@@ -292,25 +292,23 @@ class Simulation:
             store=options.store,
             forget_non_finite=self.scenario.algorithm.non_finite == "reset",
         )
-        facts = {
+        clients = {
             client: ClientFacts(int(size), tuple(counts))
             for client, (size, counts) in enumerate(
                 zip(shards.num_examples, shards.label_counts.tolist(), strict=True)
             )
         }
+        asked, evaluator = Asked(algorithm, self.network), Evaluator(self.network, sets)
         return Values(
             self.root,
-            algorithm,
-            self.network,
+            asked,
             trainer,
-            Evaluator(self.network, sets),
-            facts,
+            LearnedFacts(journal, asked, evaluator, trainer, self.streams, contributions),
+            clients,
             self.streams,
-            journal,
             snapshot,
             options.store,
             self.scenario.algorithm.non_finite,
-            contributions,
         )
 
 

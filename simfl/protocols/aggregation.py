@@ -16,7 +16,6 @@ from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import PartMisbehaves, at_work, name_of
 from simfl.decisions.base import Staleness
 from simfl.protocols.deliveries import Delivered
-from simfl.protocols.reports import algorithm_report
 from simfl.protocols.servers import Servers
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
@@ -153,7 +152,7 @@ class Aggregation:
         """Log what the algorithm reports of updates that are about to be aggregated."""
         if not isinstance(self._values, Values):
             return
-        report = algorithm_report(self._values, ref, delivered, shares)
+        report = self._values.report(ref, delivered, shares)
         if report:
             value = report.pop("value", np.nan)
             about = {"version": ref.version + 1, "round": round_number, "value": value}

@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike
 from simfl.eventlog.log import EventLog
 from simfl.protocols.clock import Clock
 from simfl.protocols.departures import Departures
-from simfl.protocols.evaluations import evaluation_of, served_at_clients
 from simfl.protocols.publication import Publications
 from simfl.protocols.servers import Servers
-from simfl.protocols.standings import standing_of
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
@@ -57,7 +55,7 @@ class Publisher:
         """
         now_s, evaluation, standing = self._clock.now_s, None, None
         if isinstance(self._values, Values):
-            standing = standing_of(self._values, ref)
+            standing = self._values.standing(ref)
             if self._publications.due(ref.version) or (standing and standing.over):
                 evaluation = self._evaluation(self._values, ref, round_number)
         self._departures.settle()
@@ -83,9 +81,9 @@ class Publisher:
     def _evaluation(self, values: Values, ref: StateRef, round_number: int) -> dict[str, Any]:
         """What is measured of a version, in the log too."""
         now_s = self._clock.now_s
-        evaluation = evaluation_of(values, ref, now_s)
+        evaluation = values.evaluation(ref, now_s)
         if self._publications.at_clients:
-            evaluation["own"] = served_at_clients(values, ref, now_s)
+            evaluation["own"] = values.served_at_clients(ref, now_s)
         about = {"version": ref.version, "round": round_number, "value": evaluation["accuracy"]}
         self._servers.note(None, "evaluate", {"loss": evaluation["loss"]}, **about)
         return evaluation

@@ -21,7 +21,6 @@ from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock
 from simfl.protocols.departures import Departures, Orders
-from simfl.protocols.losses import reported_losses
 from simfl.protocols.observations import FLAT, Observations
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.timing_only import TimingOnly
@@ -88,7 +87,7 @@ class Queries:
         self._reached[tier] = ((ref.key, ref.version), clients[places])
         if isinstance(self._values, Values):
             answered = clients[np.isfinite(flight.arrives_s)]
-            loss = reported_losses(self._values, ref, answered, self._clock.now_s)
+            loss = self._values.losses(ref, answered, self._clock.now_s)
             self._observations.losses(answered, loss)
         return memory, int(clients.size)
 

@@ -25,7 +25,6 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.departures import Departures
 from simfl.protocols.expectations import attainability, expectations
 from simfl.protocols.forwards import Forwards
-from simfl.protocols.losses import reported_losses
 from simfl.protocols.observations import Observations
 from simfl.protocols.oracle import Oracle
 from simfl.protocols.patience import UNLIMITED, Patience
@@ -217,7 +216,7 @@ class Run:
             delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
         if self._deciders.selection.needs_losses and isinstance(self.values, Values):
             fresh = delivered.clients[delivered.versions == ref.version]
-            loss = reported_losses(self.values, ref, fresh, self.clock.now_s)
+            loss = self.values.losses(ref, fresh, self.clock.now_s)
             self.observations.losses(fresh, loss)
         return delivered
 

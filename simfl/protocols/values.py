@@ -9,26 +9,24 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from simfl.algorithms.asked import Asked
-from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Work
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import LocalJob, Price, Prices, Update
-from simfl.learning.network import Network
 from simfl.learning.parameters import all_finite
 from simfl.learning.trainer import Future, Trainer
-from simfl.protocols.arrivals import arrivals, lineage
-from simfl.protocols.contributions import Contributions
+from simfl.protocols.arrivals import Arrived, arrivals, lineage
 from simfl.protocols.deliveries import Delivered
+from simfl.protocols.learned_facts import Contributions, Jobs, LearnedFacts
 from simfl.protocols.publication import Diverged
-from simfl.protocols.server_work import aggregation_work
 from simfl.protocols.state_ref import StateRef, StateStore
-from simfl.provenance.journal import Journal, Snapshot, make_key
+from simfl.provenance.journal import Snapshot, make_key
 from simfl.streams import Streams
 from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
 
@@ -36,7 +34,7 @@ NonFinite = Literal["stop", "drop", "reset"]
 
 
 class Values:
-    """What a run learns: states, jobs and the facts that decide something, all keyed.
+    """What a run learns: states and jobs, all keyed, and the `facts` that are read off them.
 
     `root` covers everything that every value depends on (algorithm, model, data, seed, numeric
     platform, source of plug-ins).
@@ -45,26 +43,19 @@ class Values:
     def __init__(
         self,
         root: str,
-        algorithm: Algorithm,
-        network: Network,
+        asked: Asked,
         trainer: Trainer,
-        evaluator: Evaluator,
+        facts: LearnedFacts,
         clients: Mapping[int, ClientFacts],
         streams: Streams,
-        journal: Journal,
         snapshot: Snapshot | None = None,
         store: StateStore | None = None,
         non_finite: NonFinite = "stop",
-        contributions: Contributions | None = None,
     ) -> None:
         self.root = root
-        self.algorithm = algorithm
-        self.asked = Asked(algorithm, network)
-        self.network = network
+        self.asked = asked
         self.trainer = trainer
-        self.evaluator = evaluator
-        self.journal = journal
-        self.contributions = contributions
+        self.facts = facts
         self.clients = clients
         self._streams = streams
         self._snapshot = snapshot or Snapshot()
@@ -74,15 +65,30 @@ class Values:
         self._futures: weakref.WeakSet[Future] = weakref.WeakSet()
         self._latest: dict[int, tuple[float, Future, Future | None]] = {}
 
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm."""
+        return self.asked.algorithm
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """What scores models, on data sets that no client trains on too."""
+        return self.facts.evaluator
+
+    @property
+    def contributions(self) -> Contributions | None:
+        """What each client contributes, where somebody asks for it."""
+        return self.facts.contributions
+
     def begin(self, clients: Sequence[int], tier: str) -> StateRef:
         """The state before training of the server that `tier` names, over its clients."""
         seed = self._streams.seed("model")
 
         def make() -> ServerState:
-            facts = {client: self.clients[client] for client in clients}
+            known = {client: self.clients[client] for client in clients}
             if self.algorithm.needs_contributions and self.contributions is not None:
-                facts = self.contributions.added_to(facts)
-            return self.asked.start(facts, self.evaluator, seed)
+                known = self.contributions.added_to(known)
+            return self.asked.start(known, self.evaluator, seed)
 
         return self._ref(make_key("begin", self.root, tier, tuple(clients)), 0, make, [])
 
@@ -111,7 +117,7 @@ class Values:
     @property
     def forward_flops(self) -> float:
         """Floating-point operations of one example's forward pass."""
-        return self.network.forward_flops
+        return self.asked.network.forward_flops
 
     def forwards(self, ref: StateRef, moved: IntArray, clients: int) -> IntArray | None:
         """Bytes that the server sends each client at once (`Algorithm.forwards`)."""
@@ -193,23 +199,18 @@ class Values:
             return self.asked.prices(clients.tolist(), ref.version)
         return Prices.of(
             [
-                Price(*self.know(("price", future.key), partial(self._price, ref, int(c), int(h))))
-                for c, future, h in zip(clients, futures, held, strict=True)
+                self.facts.price(future, ref, int(client), int(kept))
+                for client, future, kept in zip(clients, futures, held, strict=True)
             ]
         )
 
-    def _price(self, ref: StateRef, client: int, held: int) -> tuple[int, int, float]:
-        price = self.asked.learned_price(ref.value(), client, held)
-        return int(price.down_bytes), int(price.up_bytes), float(price.work)
-
-    def know(self, what: tuple[object, ...], make: Callable[[], Any]) -> Any:
-        """A learned number that time or a decision needs: the one door from values to the clock."""
-        return self.journal.know(make_key(*what), make)
-
     def server_work(self, ref: StateRef, delivered: Delivered) -> Work:
-        """What aggregating these updates costs the server."""
-        sizes = delivered.up_bytes
-        return aggregation_work(self.asked, self.network, self.evaluator, ref.version, sizes)
+        """What aggregating these updates costs, with what is tried out on validation data."""
+        work, passes = self.asked.work(ref.version, delivered.up_bytes)
+        if not passes:
+            return work
+        examples = passes * self.evaluator.num_examples("validation")
+        return replace(work, flops=work.flops + examples * self.forward_flops)
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
@@ -228,8 +229,7 @@ class Values:
 
         def make() -> ServerState:
             state = ref.value()
-            updates = self.sound([one.update(state) for one in arrived])
-            return self._aggregated(state, updates)
+            return self._aggregated(state, self._sound(state, arrived))
 
         def release() -> None:
             for one in arrived:  # clients' chains hold futures; they need the memory alone
@@ -238,8 +238,9 @@ class Values:
         key = make_key("aggregate", ref.key, lineage(arrived))
         return self._ref(key, ref.version + 1, make, [ref], release)
 
-    def sound(self, updates: list[Update]) -> list[Update]:
+    def _sound(self, state: ServerState, arrived: Sequence[Arrived]) -> list[Update]:
         """The updates that the scenario lets the algorithm see."""
+        updates = [one.update(state) for one in arrived]
         if self._non_finite == "stop":
             return updates
         return [update for update in updates if all_finite(update.payload)]
@@ -276,6 +277,49 @@ class Values:
             lambda: self.asked.adopt(ref.value(), upper.value()),
             [ref, upper],
         )
+
+    def losses(self, ref: StateRef, clients: IntArray, now_s: float) -> FloatArray:
+        """Mean loss on each client's own data of the model of `ref` that it is served."""
+        return self.facts.losses(ref, self._jobs_behind(clients.tolist(), now_s))
+
+    def standing(self, ref: StateRef) -> Standing | None:
+        """Where training stands, of an algorithm that says itself when it is over."""
+        return self.facts.standing(ref)
+
+    def report(
+        self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
+    ) -> dict[str, Any]:
+        """What the algorithm says of updates that `ref` is about to `aggregate`; {} if nothing."""
+        arrived = arrivals(ref.version, delivered, shares)
+        return self.facts.report(ref, arrived, lambda: self._sound(ref.value(), arrived))
+
+    def evaluation(self, ref: StateRef, now_s: float) -> dict[str, Any]:
+        """How good what clients are served at `now_s` is on the test set."""
+        whose = sorted(self.clients) if self.algorithm.personal else [min(self.clients)]
+        return self.facts.evaluation(ref, self._jobs_behind(whose, now_s))
+
+    def served_at_clients(self, ref: StateRef, now_s: float) -> list[list[float]]:
+        """[loss, accuracy] of what each client is served at `now_s`, on its own data."""
+        return self.facts.served_at_clients(ref, self._jobs_behind(sorted(self.clients), now_s))
+
+    def global_at_clients(self, ref: StateRef) -> list[list[float]]:
+        """[loss, accuracy] of the server's model on each client's own data."""
+        return self.facts.global_at_clients(ref, sorted(self.clients))
+
+    def rewards(self, ref: StateRef, now_s: float) -> list[list[float]]:
+        """[loss, accuracy] on the test set of what each client is rewarded with at `now_s`."""
+        jobs = {client: self.last_job(client, now_s) for client in sorted(self.clients)}
+        return self.facts.rewards(ref, jobs)
+
+    def loss_at_start(self, clients: Sequence[int]) -> float:
+        """Loss on the test set of what the first of `clients` is served before any training."""
+        return self.facts.loss_at_start(self.begin(clients, "cloud"), clients[0])
+
+    def _jobs_behind(self, clients: Sequence[int], now_s: float) -> Jobs:
+        """Their last jobs finished by `now_s`, where what a client is served depends on its own."""
+        if not self.algorithm.personal:
+            return dict.fromkeys(clients)
+        return {client: self.last_job(client, now_s) for client in clients}
 
     def _ref(
         self,

@@ -13,7 +13,6 @@ import numpy as np
 
 from simfl.assembly.simulation import Simulation
 from simfl.common.notices import Notice, notice
-from simfl.protocols.evaluations import loss_at_start
 from simfl.protocols.run import Run
 from simfl.protocols.values import Values
 from simfl.system.provenance import unverified_figures
@@ -76,7 +75,7 @@ def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:
     # An untrained classifier is no better than guessing: what is below that needs no evaluation.
     if data.task == "classification" and scored[-1]["loss"] <= math.log(data.outputs):
         return
-    start = loss_at_start(one.values, one.all_clients.tolist())
+    start = one.values.loss_at_start(one.all_clients.tolist())
     above = [row for row in scored if row["loss"] > LOSS_MARGIN * start]
     if scored[-1] in above:
         last = f"{scored[-1]['loss']:.4g}, that of the untrained model {start:.4g}"

@@ -15,8 +15,6 @@ from simfl.common.files import replacing
 from simfl.common.plain import to_json
 from simfl.eventlog.kinds import CLIENT_STATES, KINDS, STATES
 from simfl.eventlog.segments import write_parquet
-from simfl.protocols.evaluations import global_at_clients, served_at_clients
-from simfl.protocols.rewards import reward_scores
 from simfl.protocols.run import Run
 from simfl.protocols.values import Values
 from simfl.runs.runfolder import HARDWARE, write_table
@@ -47,7 +45,7 @@ def finish(simulation: Simulation, one: Run, folder: Path, *, model: bool = True
     try:
         if model:
             columns |= _final_scores(one)
-            columns |= _rewards(simulation, one)
+            columns |= _rewards(one)
     finally:
         write_parquet(pa.table(columns), folder / "clients.parquet")
         _write_hardware(simulation, folder)
@@ -103,13 +101,12 @@ def _footprint(one: Run) -> dict[str, FloatArray]:
     return known
 
 
-def _rewards(simulation: Simulation, one: Run) -> dict[str, list[float]]:
+def _rewards(one: Run) -> dict[str, list[float]]:
     """What clients achieve alone and are rewarded with, on the test set, where that was asked."""
     ref, values = one.publications.latest, one.values
     if not isinstance(values, Values) or values.contributions is None or ref is None:
         return {}
-    num_clients = simulation.world.num_clients
-    scores = reward_scores(values, simulation.streams, ref, num_clients, one.clock.now_s)
+    scores = values.rewards(ref, one.clock.now_s)
     return {
         "contribution": values.contributions.accuracy,
         "reward_loss": [loss for loss, _ in scores],
@@ -122,8 +119,8 @@ def _final_scores(one: Run) -> dict[str, list[float]]:
     ref, values = one.publications.latest, one.values
     if not isinstance(values, Values) or ref is None:
         return {}
-    of_all = global_at_clients(values, ref)
-    served = served_at_clients(values, ref, one.clock.now_s)
+    of_all = values.global_at_clients(ref)
+    served = values.served_at_clients(ref, one.clock.now_s)
     return {
         f"{model}_{figure}": [row[column] for row in rows]
         for model, rows in (("global", of_all), ("served", served))
@@ -156,8 +153,8 @@ def figures(one: Run) -> dict[str, Any]:
             "jobs_asked": values.trainer.jobs_asked if values else 0,
             "jobs_trained": values.trainer.trained if values else 0,
             "jobs_reused": values.trainer.reused if values else 0,
-            "facts_reused": values.journal.reused if values else 0,
-            "facts_recalled": values.journal.recalled if values else 0,
+            "facts_reused": values.facts.journal.reused if values else 0,
+            "facts_recalled": values.facts.journal.recalled if values else 0,
         },
         "wall_by_phase_s": {name: round(s, 3) for name, s in one.values.wall_s().items()},
         "contributions": values.contributions.known if values and values.contributions else None,

@@ -12,7 +12,6 @@ import simfl
 from simfl.algorithms.afl import Afl, onto_simplex
 from simfl.algorithms.fedavg import FedAvg
 from simfl.algorithms.qffl import QFfl
-from simfl.protocols.evaluations import global_at_clients
 from tests.algorithms.made import aggregated, state_at, update_of
 from tests.small import final_weights, largest_difference, simulated, small
 from tests.test_resume import assert_same, cut_off
@@ -66,7 +65,7 @@ def test_afl_helps_the_worst_off_client():
         data = {"name": "digits", "partition": {"name": "dirichlet", "alpha": 0.3}}
         scenario = small(algorithm=algorithm, data=data, model="linear", stop={"versions": 40})
         _, run = simulated(scenario)
-        rows = global_at_clients(run.values, run.publications.latest)
+        rows = run.values.global_at_clients(run.publications.latest)
         losses[name] = max(loss for loss, _ in rows)
 
     assert losses["afl"] < 0.95 * losses["fedavg"]

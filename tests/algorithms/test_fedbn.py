@@ -10,7 +10,6 @@ from torch import nn
 from simfl.algorithms.fedbn import FedBN
 from simfl.learning.job import Memory
 from simfl.learning.models.mlp import Mlp
-from simfl.protocols.evaluations import evaluation_of
 from tests.algorithms.made import aggregated, state_at, update_of
 from tests.small import final_weights, largest_difference, simulated, small
 
@@ -62,7 +61,7 @@ def test_a_client_is_served_its_own_batchnorm_and_the_unseen_one_the_mean_accura
 
     expected = [run.values.evaluator.metrics([model]).accuracy for model in models]
 
-    found = evaluation_of(run.values, ref, float("inf"))
+    found = run.values.evaluation(ref, float("inf"))
     assert found["accuracy"] == pytest.approx(sum(expected) / 3)
     assert simulation.algorithm.served(ref.value(), 0, Memory())[0].keys() == models[0].keys()
 
