@@ -12,6 +12,7 @@ from tests.architecture.source import Module, package_modules
 from tests.architecture.usage import (
     MAX_LINES,
     algorithm_violations,
+    learned_values_violations,
     length_violations,
     random_violations,
     timeout_violations,
@@ -26,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     timeout_violations,
     random_violations,
     algorithm_violations,
+    learned_values_violations,
     length_violations,
 )
 
@@ -245,6 +247,24 @@ def test_an_algorithm_compared_with_a_string_is_reported(source: str) -> None:
 def test_other_comparisons_are_not_reported(source: str) -> None:
     """Keys, identity and an algorithm's hyper-parameters may be compared."""
     assert algorithm_violations([Module.parse("simfl.assembly.assemble", source)]) == []
+
+
+def test_asking_which_values_these_are_is_reported() -> None:
+    """By whatever spelling of the class; an `isinstance` of other things is not."""
+    source = """
+isinstance(values, Values)
+isinstance(run.values, (values.Values, Other))
+isinstance(values, Other | TimingOnly)
+isinstance(values, LearnedValues)
+"""
+
+    found = learned_values_violations([Module.parse("simfl.runs.outcome", source)])
+
+    assert [line.split(": ")[0] for line in found] == [
+        "simfl.runs.outcome:2",
+        "simfl.runs.outcome:3",
+        "simfl.runs.outcome:4",
+    ]
 
 
 def test_a_long_file_is_reported() -> None:

@@ -35,6 +35,7 @@ from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Clock
 from simfl.protocols.deciders import Deciders
 from simfl.protocols.learned_facts import Contributions, LearnedFacts
+from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.publication import Progress, Publications
 from simfl.protocols.run import Run
 from simfl.protocols.stopping import StopRule
@@ -170,7 +171,7 @@ class Simulation:
         journal: Journal,
         snapshot: Snapshot | None = None,
         check: Callable[[Any, int], None] | None = None,
-        checkpoint: Callable[[Values], None] | None = None,
+        checkpoint: Callable[[LearnedValues], None] | None = None,
         find_contributions: Callable[[Simulation], Mapping[str, Any]] | None = None,
     ) -> Run:
         """A run at time zero; its events go to `folder` (None: nowhere), its facts to `journal`.
@@ -271,7 +272,7 @@ class Simulation:
 
     def _values(
         self, journal: Journal, snapshot: Snapshot | None, contributions: Contributions | None
-    ) -> Values | TimingOnly:
+    ) -> LearnedValues:
         algorithm, shards, options = self.algorithm, self.shards, self.options
         if not algorithm.learns:
             return TimingOnly(self.network, algorithm.local)

@@ -16,10 +16,9 @@ from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import PartMisbehaves, at_work, name_of
 from simfl.decisions.base import Staleness
 from simfl.protocols.deliveries import Delivered
+from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.servers import Servers
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Values
 
 
 class Aggregation:
@@ -27,7 +26,7 @@ class Aggregation:
 
     def __init__(
         self,
-        values: Values | TimingOnly,
+        values: LearnedValues,
         servers: Servers,
         staleness: Staleness,
         edge_examples: FloatArray,
@@ -150,8 +149,6 @@ class Aggregation:
         shares: Sequence[float] | None = None,
     ) -> None:
         """Log what the algorithm reports of updates that are about to be aggregated."""
-        if not isinstance(self._values, Values):
-            return
         report = self._values.report(ref, delivered, shares)
         if report:
             value = report.pop("value", np.nan)

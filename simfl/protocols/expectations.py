@@ -11,9 +11,8 @@ from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.notices import Notice, notice
 from simfl.decisions.feasibility import attainable_share
 from simfl.protocols.details import known
+from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Values
 from simfl.system.world import World
 
 
@@ -44,7 +43,7 @@ def unknown(clients: int, edges: int) -> Expectations:
 
 def expectations(
     world: World,
-    values: Values | TimingOnly,
+    values: LearnedValues,
     num_examples: IntArray,
     edge: IntArray,
     ref: StateRef,

@@ -12,10 +12,9 @@ import simpy
 from simfl.common.arrays import IntArray
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.departures import Departures
+from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.servers import MOST_FAILURES
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Values
 from simfl.system.world import World
 
 FIRST_NUMBER = 2**40
@@ -26,7 +25,7 @@ class Forwards:
     """Sends what the algorithm wants clients to know of one another (`Algorithm.forwards`)."""
 
     def __init__(
-        self, world: World, values: Values | TimingOnly, departures: Departures, clock: Clock
+        self, world: World, values: LearnedValues, departures: Departures, clock: Clock
     ) -> None:
         self._world = world
         self._values = values

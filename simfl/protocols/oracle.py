@@ -8,9 +8,8 @@ import numpy as np
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.protocols.deliveries import Delivered
+from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.world import World
 
@@ -33,7 +32,7 @@ class Oracle:
     def __init__(
         self,
         world: World,
-        values: Values | TimingOnly,
+        values: LearnedValues,
         num_examples: IntArray,
         edge: IntArray,
         ref: StateRef,

@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike
 from simfl.eventlog.log import EventLog
 from simfl.protocols.clock import Clock
 from simfl.protocols.departures import Departures
+from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.publication import Publications
 from simfl.protocols.servers import Servers
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Values
 
 
 class Publisher:
@@ -23,13 +22,13 @@ class Publisher:
 
     def __init__(
         self,
-        values: Values | TimingOnly,
+        values: LearnedValues,
         publications: Publications,
         departures: Departures,
         servers: Servers,
         log: EventLog,
         clock: Clock,
-        checkpoint: Callable[[Values], None] | None,
+        checkpoint: Callable[[LearnedValues], None] | None,
     ) -> None:
         self._values = values
         self._publications = publications
@@ -53,14 +52,13 @@ class Publisher:
         `staleness` is that of each update (of a client or an edge server) that was merged, one
         number where it was one.
         """
-        now_s, evaluation, standing = self._clock.now_s, None, None
-        if isinstance(self._values, Values):
-            standing = self._values.standing(ref)
-            if self._publications.due(ref.version) or (standing and standing.over):
-                evaluation = self._evaluation(self._values, ref, round_number)
+        now_s, evaluation = self._clock.now_s, None
+        standing = self._values.standing(ref)
+        if self._publications.due(ref.version) or (standing and standing.over):
+            evaluation = self._evaluation(ref, round_number)
         self._departures.settle()
         self._log.advance(now_s)
-        if self._checkpoint is not None and isinstance(self._values, Values):
+        if self._checkpoint is not None:
             self._checkpoint(self._values)
         accounts = self._log.accounts
         return self._publications.add(
@@ -74,16 +72,18 @@ class Publisher:
             staleness=np.atleast_1d(np.asarray(staleness)),
             edge=edge,
             standing=standing,
-            jobs=self._values.jobs_trained,
+            jobs=self._values.effort.jobs_trained,
             wall_s=self._values.wall_s(),
         )
 
-    def _evaluation(self, values: Values, ref: StateRef, round_number: int) -> dict[str, Any]:
-        """What is measured of a version, in the log too."""
+    def _evaluation(self, ref: StateRef, round_number: int) -> dict[str, Any] | None:
+        """What is measured of a version, in the log too; None where there is nothing to measure."""
         now_s = self._clock.now_s
-        evaluation = values.evaluation(ref, now_s)
+        evaluation = self._values.evaluation(ref, now_s)
+        if evaluation is None:
+            return None
         if self._publications.at_clients:
-            evaluation["own"] = values.served_at_clients(ref, now_s)
+            evaluation["own"] = self._values.served_at_clients(ref, now_s)
         about = {"version": ref.version, "round": round_number, "value": evaluation["accuracy"]}
         self._servers.note(None, "evaluate", {"loss": evaluation["loss"]}, **about)
         return evaluation

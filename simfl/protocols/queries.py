@@ -21,10 +21,9 @@ from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock
 from simfl.protocols.departures import Departures, Orders
+from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import FLAT, Observations
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
 from simfl.system.world import World
@@ -36,7 +35,7 @@ class Queries:
     def __init__(
         self,
         world: World,
-        values: Values | TimingOnly,
+        values: LearnedValues,
         departures: Departures,
         observations: Observations,
         num_examples: IntArray,
@@ -85,10 +84,9 @@ class Queries:
             yield from flight.finished()
         places = np.concatenate([clients[:0], *reached])
         self._reached[tier] = ((ref.key, ref.version), clients[places])
-        if isinstance(self._values, Values):
-            answered = clients[np.isfinite(flight.arrives_s)]
-            loss = self._values.losses(ref, answered, self._clock.now_s)
-            self._observations.losses(answered, loss)
+        answered = clients[np.isfinite(flight.arrives_s)]
+        loss = self._values.losses(ref, answered, self._clock.now_s)
+        self._observations.losses(answered, loss)
         return memory, int(clients.size)
 
     def brought(self, clients: IntArray, ref: StateRef, edge: int | None) -> IntArray:
@@ -97,16 +95,9 @@ class Queries:
         None where clients get models of their own, which are not what they were asked about.
         """
         state, reached = self._reached.get(FLAT if edge is None else edge, (None, clients[:0]))
-        if state != (ref.key, ref.version) or not self._common_model:
+        if state != (ref.key, ref.version) or not self._values.one_model_for_all:
             return np.zeros(clients.size, dtype=np.int64)
         return np.where(np.isin(clients, reached), self._values.tier_price(ref).down_bytes, 0)
-
-    @property
-    def _common_model(self) -> bool:
-        if not isinstance(self._values, Values):
-            return True
-        algorithm = self._values.algorithm
-        return not (algorithm.personal or algorithm.learned_price)
 
     def _orders(
         self, clients: IntArray, ref: StateRef, round_number: int, edge: int | None

@@ -25,6 +25,7 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.departures import Departures
 from simfl.protocols.expectations import attainability, expectations
 from simfl.protocols.forwards import Forwards
+from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
 from simfl.protocols.oracle import Oracle
 from simfl.protocols.patience import UNLIMITED, Patience
@@ -36,9 +37,7 @@ from simfl.protocols.scheduler import Scheduler
 from simfl.protocols.selecting import Selecting
 from simfl.protocols.servers import Servers
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.turns import Turns
-from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.failures import Failures
 from simfl.system.presence import Presence
@@ -55,7 +54,7 @@ class Run:
         world: World,
         presence: Presence,
         server_failures: tuple[Failures, Failures],
-        values: Values | TimingOnly,
+        values: LearnedValues,
         deciders: Deciders,
         num_examples: IntArray,
         edge: IntArray,
@@ -64,7 +63,7 @@ class Run:
         log: EventLog,
         publications: Publications,
         clock: Clock,
-        checkpoint: Callable[[Values], None] | None = None,
+        checkpoint: Callable[[LearnedValues], None] | None = None,
     ) -> None:
         self.world = world
         self.values = values
@@ -214,7 +213,7 @@ class Run:
         least = self.values.min_updates
         if delivered.clients.size < least and (patience is not None or least <= clients.size):
             delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
-        if self._deciders.selection.needs_losses and isinstance(self.values, Values):
+        if self._deciders.selection.needs_losses:
             fresh = delivered.clients[delivered.versions == ref.version]
             loss = self.values.losses(ref, fresh, self.clock.now_s)
             self.observations.losses(fresh, loss)

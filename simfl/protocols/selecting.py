@@ -15,12 +15,11 @@ from simfl.decisions.base import QueryingSelection, Selection
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.departures import Departures
+from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
 from simfl.protocols.queries import Queries
 from simfl.protocols.servers import MOST_FAILURES, Servers
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.presence import Presence
 
@@ -39,7 +38,7 @@ class Selecting:
         selection: Selection,
         presence: Presence,
         servers: Servers,
-        values: Values | TimingOnly,
+        values: LearnedValues,
         observations: Observations,
         departures: Departures,
         queries: Queries,

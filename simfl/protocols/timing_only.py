@@ -1,23 +1,27 @@
-"""The seam of a run without learning: the same world and decisions, no tensors."""
+"""What stands for learned values in a run that learns nothing: sizes and work, no tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from simfl.algorithms.base import ServerState, Work
+from simfl.algorithms.base import ServerState, Standing, Work
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.learning.job import LocalTraining, Price, Prices
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.learning.trainer import Future
 from simfl.protocols.deliveries import Delivered
+from simfl.protocols.learned_facts import Contributions
+from simfl.protocols.learned_values import Effort, LearnedValues
 from simfl.protocols.state_ref import StateRef
+from simfl.provenance.journal import Snapshot
 
 
-class TimingOnly:
-    """Stands where `Values` stands when the algorithm is `none`: sizes and work, nothing learned.
+class TimingOnly(LearnedValues):
+    """The algorithm is `none`: versions are counted, and there is nothing in them.
 
     Messages are as large as the named model, clients compute as long as training it would take.
     """
@@ -30,6 +34,11 @@ class TimingOnly:
     def min_updates(self) -> int:
         """A server aggregates whatever there is."""
         return 1
+
+    @property
+    def one_model_for_all(self) -> bool:
+        """The same bytes for everybody."""
+        return True
 
     def begin(self, clients: Sequence[int], tier: str) -> StateRef:
         """A state without weights."""
@@ -93,13 +102,56 @@ class TimingOnly:
         return ref
 
     @property
-    def jobs_trained(self) -> int:
+    def contributions(self) -> Contributions | None:
+        """Nobody learns anything alone either."""
+        return None
+
+    def losses(self, ref: StateRef, clients: IntArray, now_s: float) -> FloatArray:
+        """No model has a loss."""
+        return np.full(clients.size, np.nan)
+
+    def standing(self, ref: StateRef) -> Standing | None:
+        """Only the scenario says when it is over."""
+        return None
+
+    def report(
+        self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
+    ) -> dict[str, Any]:
+        """Nothing to say."""
+        return {}
+
+    def evaluation(self, ref: StateRef, now_s: float) -> dict[str, Any] | None:
+        """Nothing to evaluate."""
+        return None
+
+    def served_at_clients(self, ref: StateRef, now_s: float) -> list[list[float]]:
+        """No scores."""
+        return []
+
+    def global_at_clients(self, ref: StateRef) -> list[list[float]]:
+        """No scores."""
+        return []
+
+    def rewards(self, ref: StateRef, now_s: float) -> list[list[float]]:
+        """No scores."""
+        return []
+
+    def loss_at_start(self, clients: Sequence[int]) -> float:
+        """No model has a loss."""
+        return np.nan
+
+    @property
+    def effort(self) -> Effort:
         """None."""
-        return 0
+        return Effort()
 
     def wall_s(self) -> dict[str, float]:
         """Nothing is spent on learning."""
         return {}
+
+    def snapshot(self) -> Snapshot:
+        """Nothing to keep."""
+        return Snapshot()
 
 
 def _empty(version: int) -> StateRef:

@@ -19,12 +19,11 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.departures import Departures, Orders
 from simfl.protocols.flight import Flight
 from simfl.protocols.late import Late
+from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import FLAT, Observations
 from simfl.protocols.patience import UNLIMITED, Patience
 from simfl.protocols.servers import Crashed
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Values
 from simfl.streams import Streams
 from simfl.system.world import World
 
@@ -36,7 +35,7 @@ class Turns:
         self,
         world: World,
         departures: Departures,
-        values: Values | TimingOnly,
+        values: LearnedValues,
         allocation: Allocation,
         observations: Observations,
         num_examples: IntArray,

@@ -24,6 +24,7 @@ from simfl.learning.trainer import Future, Trainer
 from simfl.protocols.arrivals import Arrived, arrivals, lineage
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.learned_facts import Contributions, Jobs, LearnedFacts
+from simfl.protocols.learned_values import Effort, LearnedValues
 from simfl.protocols.publication import Diverged
 from simfl.protocols.state_ref import StateRef, StateStore
 from simfl.provenance.journal import Snapshot, make_key
@@ -33,7 +34,7 @@ from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
 NonFinite = Literal["stop", "drop", "reset"]
 
 
-class Values:
+class Values(LearnedValues):
     """What a run learns: states and jobs, all keyed, and the `facts` that are read off them.
 
     `root` covers everything that every value depends on (algorithm, model, data, seed, numeric
@@ -96,6 +97,11 @@ class Values:
     def min_updates(self) -> int:
         """The fewest updates that a server can aggregate."""
         return self.algorithm.min_updates
+
+    @property
+    def one_model_for_all(self) -> bool:
+        """Whether no client gets a model, or a part of it, of its own."""
+        return not (self.algorithm.personal or self.algorithm.learned_price)
 
     def players(self, ref: StateRef, clients: IntArray) -> IntArray:
         """Which of `clients` the algorithm lets play at this version."""
@@ -335,9 +341,16 @@ class Values:
         return ref
 
     @property
-    def jobs_trained(self) -> int:
-        """Jobs trained so far; those looked up are not counted."""
-        return self.trainer.trained
+    def effort(self) -> Effort:
+        """What learning took so far."""
+        trainer, journal = self.trainer, self.facts.journal
+        return Effort(
+            jobs_asked=trainer.jobs_asked,
+            jobs_trained=trainer.trained,
+            jobs_reused=trainer.reused,
+            facts_reused=journal.reused,
+            facts_recalled=journal.recalled,
+        )
 
     def wall_s(self) -> dict[str, float]:
         """Wall seconds by what they were spent on."""

@@ -49,7 +49,7 @@ class Snapshot:
     states: dict[str, Any] = field(default_factory=dict)
     updates: dict[str, Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
-    jobs_asked: int = -1
+    jobs_asked: int = 0
 
 
 class Journal:

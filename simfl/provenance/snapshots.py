@@ -10,8 +10,7 @@ import torch
 
 from simfl.common.files import replacing
 from simfl.common.notices import Notice, notice
-from simfl.protocols.timing_only import TimingOnly
-from simfl.protocols.values import Values
+from simfl.protocols.learned_values import LearnedValues
 from simfl.provenance.journal import Snapshot
 from simfl.provenance.serialization import loaded, saved
 
@@ -56,16 +55,16 @@ class Checkpoints:
         self._interval_s = interval_s
         self._last = time.monotonic()
 
-    def due(self, values: Values) -> None:
+    def due(self, values: LearnedValues) -> None:
         """A version is out: take a snapshot if the last one is old enough."""
         if time.monotonic() - self._last >= self._interval_s:
             self.take(values)
 
-    def take(self, values: Values | TimingOnly) -> None:
-        """Take a snapshot now; a run without learning has nothing to keep.
+    def take(self, values: LearnedValues) -> None:
+        """Take a snapshot now; before the first job there is nothing to keep.
 
         A replay leaves the snapshot alone that it was given until it is beyond that moment.
         """
-        if isinstance(values, Values) and values.trainer.jobs_asked > self._resumed.jobs_asked:
+        if values.effort.jobs_asked > self._resumed.jobs_asked:
             write_snapshot(values.snapshot(), self._folder)
         self._last = time.monotonic()

@@ -30,7 +30,6 @@ from simfl.learning.allocation import return_freed_memory
 from simfl.learning.federation import Federation
 from simfl.protocols.publication import Diverged
 from simfl.protocols.run import Run
-from simfl.protocols.values import Values
 from simfl.provenance.journal import Journal, Snapshot
 from simfl.provenance.replay import ReplayDiffers, set_aside
 from simfl.provenance.snapshots import Checkpoints, read_snapshot
@@ -270,7 +269,7 @@ def _execute(
         manifest.update(figures(one), reason=reason)
         write_manifest(folder, manifest)  # measures read the run as its user will
         ref = one.publications.latest
-        weights = ref.value().weights if isinstance(one.values, Values) and ref else None
+        weights = ref.value().weights if ref else None
         manifest["measures"] = simulation.measured(load_run(folder), weights)
 
     try:

@@ -14,7 +14,6 @@ import numpy as np
 from simfl.assembly.simulation import Simulation
 from simfl.common.notices import Notice, notice
 from simfl.protocols.run import Run
-from simfl.protocols.values import Values
 from simfl.system.provenance import unverified_figures
 
 LOSS_MARGIN = 1.05
@@ -69,7 +68,7 @@ def _unread(simulation: Simulation) -> list[Notice]:
 def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:
     """The last evaluated loss is above that of the initial model."""
     scored = [row for row in one.publications.rounds if row["loss"] is not None]
-    if not scored or not isinstance(one.values, Values):
+    if not scored:
         return
     data = simulation.shards.data
     # An untrained classifier is no better than guessing: what is below that needs no evaluation.

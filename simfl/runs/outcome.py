@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from simfl.common.plain import to_json
 from simfl.eventlog.kinds import CLIENT_STATES, KINDS, STATES
 from simfl.eventlog.segments import write_parquet
 from simfl.protocols.run import Run
-from simfl.protocols.values import Values
 from simfl.runs.runfolder import HARDWARE, write_table
 from simfl.system.equipment import client_columns, machine_figures
 
@@ -50,8 +50,9 @@ def finish(simulation: Simulation, one: Run, folder: Path, *, model: bool = True
         write_parquet(pa.table(columns), folder / "clients.parquet")
         _write_hardware(simulation, folder)
     ref = one.publications.latest
-    if model and isinstance(one.values, Values) and ref is not None:
-        weights = {name: tensor.contiguous() for name, tensor in ref.value().weights.items()}
+    weights = ref.value().weights if model and ref is not None else {}
+    if weights:  # a run that learns nothing has none
+        weights = {name: tensor.contiguous() for name, tensor in weights.items()}
         with replacing(folder / "model.safetensors") as partial:
             save_file(weights, partial)
 
@@ -104,7 +105,7 @@ def _footprint(one: Run) -> dict[str, FloatArray]:
 def _rewards(one: Run) -> dict[str, list[float]]:
     """What clients achieve alone and are rewarded with, on the test set, where that was asked."""
     ref, values = one.publications.latest, one.values
-    if not isinstance(values, Values) or values.contributions is None or ref is None:
+    if values.contributions is None or ref is None:
         return {}
     scores = values.rewards(ref, one.clock.now_s)
     return {
@@ -117,13 +118,14 @@ def _rewards(one: Run) -> dict[str, list[float]]:
 def _final_scores(one: Run) -> dict[str, list[float]]:
     """Loss and accuracy of the final global and served models on each client's own data."""
     ref, values = one.publications.latest, one.values
-    if not isinstance(values, Values) or ref is None:
+    if ref is None:
         return {}
     of_all = values.global_at_clients(ref)
     served = values.served_at_clients(ref, one.clock.now_s)
     return {
         f"{model}_{figure}": [row[column] for row in rows]
         for model, rows in (("global", of_all), ("served", served))
+        if rows
         for column, figure in enumerate(("loss", "accuracy"))
     }
 
@@ -131,7 +133,7 @@ def _final_scores(one: Run) -> dict[str, list[float]]:
 def figures(one: Run) -> dict[str, Any]:
     """What the manifest says about how the run went."""
     now_s, accounts = one.clock.now_s, one.accounts
-    values = one.values if isinstance(one.values, Values) else None
+    contributions = one.values.contributions
     return {
         "horizon_s": now_s,
         "energy_j": accounts.energy_j(now_s),
@@ -150,14 +152,10 @@ def figures(one: Run) -> dict[str, Any]:
         "counts": {
             "versions": one.publications.latest.version if one.publications.latest else 0,
             "events": one.log.rows_written,
-            "jobs_asked": values.trainer.jobs_asked if values else 0,
-            "jobs_trained": values.trainer.trained if values else 0,
-            "jobs_reused": values.trainer.reused if values else 0,
-            "facts_reused": values.facts.journal.reused if values else 0,
-            "facts_recalled": values.facts.journal.recalled if values else 0,
+            **asdict(one.values.effort),
         },
         "wall_by_phase_s": {name: round(s, 3) for name, s in one.values.wall_s().items()},
-        "contributions": values.contributions.known if values and values.contributions else None,
+        "contributions": contributions.known if contributions else None,
         "fingerprint": one.log.fingerprint,
         "invariants": one.laws,
         "violations": accounts.violations,

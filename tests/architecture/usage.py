@@ -1,4 +1,4 @@
-"""Rules on what stands where: the clock, randomness, algorithms by name, length of files."""
+"""Rules on what stands where: clock, randomness, what is asked by name or type, length of files."""
 
 from __future__ import annotations
 
@@ -136,6 +136,18 @@ def _has_text(node: ast.AST) -> bool:
     if isinstance(node, ast.match_case):
         return any(_has_text(one) for one in ast.walk(node.pattern) if isinstance(one, ast.expr))
     return False
+
+
+def learned_values_violations(modules: Iterable[Module]) -> list[str]:
+    """`isinstance` of what stands behind the interface `LearnedValues`: nobody asks which it is."""
+    return [
+        report(module, node.lineno, "isinstance of learned values")
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and last_name(node.func) == "isinstance"
+        and any(last_name(one) in {"Values", "TimingOnly"} for one in ast.walk(node.args[-1]))
+    ]
 
 
 def length_violations(modules: Iterable[Module]) -> list[str]:
