@@ -180,17 +180,7 @@ class Simulation:
         the log. `checkpoint` is called when a version is out, to keep a snapshot.
         `find_contributions` runs the prelude, where there is one.
         """
-        scenario, stop = self.scenario, self.scenario.stop
-        rule = StopRule(
-            versions=stop.versions,
-            time_s=stop.time_s,
-            energy_j=stop.energy_j,
-            bytes=stop.bytes,
-            accuracy=stop.accuracy,
-            loss=stop.loss,
-            plateau_versions=stop.plateau.versions if stop.plateau else None,
-            plateau_minimum_gain=stop.plateau.minimum_gain if stop.plateau else 0.0,
-        )
+        evaluate = self.scenario.evaluate
         deciders = Deciders(
             selection=self.parts[("decisions", "selection")],
             scheduling=self.parts[("decisions", "scheduling")],
@@ -215,7 +205,7 @@ class Simulation:
             self.streams,
             self._log(folder, check),
             Publications(
-                rule, scenario.evaluate.every, self.options.watch, scenario.evaluate.clients
+                StopRule(self.scenario.stop), evaluate.every, self.options.watch, evaluate.clients
             ),
             self.options.clock or Clock(),
             checkpoint,

@@ -3,45 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 
-@dataclass
-class StopRule:
-    """Criteria of the scenario's `stop`; the first that is met ends the run.
+class Plateau(Protocol):
+    """No gain of `minimum_gain` in accuracy during the last `versions` versions."""
 
-    `versions`, `energy_j`, `bytes`, `accuracy` (at least), `loss` (at most) and `plateau` are
-    looked at when a global version is published; `time_s` ends the run at that very moment.
+    versions: int
+    minimum_gain: float
+
+
+class Criteria(Protocol):
+    """What a scenario's `stop` section says of published versions; None: not a criterion.
+
+    `time_s` is none of them: it ends the run at that very moment, whatever is under way.
     """
 
-    versions: int | None = None
-    time_s: float | None = None
-    energy_j: float | None = None
-    bytes: float | None = None
-    accuracy: float | None = None
-    loss: float | None = None
-    plateau_versions: int | None = None
-    plateau_minimum_gain: float = 0.0
-    _best: float = field(default=float("-inf"), init=False)
-    _best_version: int = field(default=0, init=False)
+    versions: int | None
+    energy_j: float | None
+    bytes: float | None
+    accuracy: float | None
+    loss: float | None
+
+    @property
+    def plateau(self) -> Plateau | None:
+        """No more gain in accuracy."""
+
+
+class StopRule:
+    """Asked at every version that is published; the first criterion that is met ends the run."""
+
+    def __init__(self, criteria: Criteria) -> None:
+        self._criteria = criteria
+        self._best = float("-inf")
+        self._best_version = 0
+
+    @property
+    def versions(self) -> int | None:
+        """The last version of a run that ends by their number."""
+        return self._criteria.versions
 
     def reason(self, row: Mapping[str, Any]) -> str | None:
-        """Why the run ends after the version that `row` of the rounds table describes, or None."""
-        for name in ("versions", "energy_j", "bytes"):
-            limit = getattr(self, name)
+        """Why the run ends after the version that `row` of the rounds table describes, or None.
+
+        `accuracy` ends it from there on upwards, `loss` from there on downwards; either is None in
+        the row of a version that was not evaluated.
+        """
+        stop = self._criteria
+        for name, limit in (
+            ("versions", stop.versions),
+            ("energy_j", stop.energy_j),
+            ("bytes", stop.bytes),
+        ):
             reached = row["version" if name == "versions" else name]
             if limit is not None and reached >= limit:
                 return f"{name} reached {limit:g}"
         if row["accuracy"] is None:
             return None
-        if self.accuracy is not None and row["accuracy"] >= self.accuracy:
-            return f"accuracy reached {self.accuracy:g}"
-        if self.loss is not None and row["loss"] <= self.loss:
-            return f"loss reached {self.loss:g}"
-        if self.plateau_versions is not None:
-            if row["accuracy"] > self._best + self.plateau_minimum_gain:
+        if stop.accuracy is not None and row["accuracy"] >= stop.accuracy:
+            return f"accuracy reached {stop.accuracy:g}"
+        if stop.loss is not None and row["loss"] <= stop.loss:
+            return f"loss reached {stop.loss:g}"
+        if stop.plateau is not None:
+            if row["accuracy"] > self._best + stop.plateau.minimum_gain:
                 self._best, self._best_version = row["accuracy"], row["version"]
-            elif row["version"] - self._best_version >= self.plateau_versions:
-                return f"plateau: no gain over {self.plateau_versions} versions"
+            elif row["version"] - self._best_version >= stop.plateau.versions:
+                return f"plateau: no gain over {stop.plateau.versions} versions"
         return None

@@ -3,6 +3,7 @@
 import pytest
 
 from simfl.protocols.stopping import StopRule
+from simfl.scenario.sections import Plateau, Stop
 from tests.small import simulated, small
 
 
@@ -43,7 +44,7 @@ def test_simulated_time_ends_the_run_at_that_very_moment():
 
 def test_a_plateau_is_no_gain_over_some_versions():
     """The rule fires once the best accuracy is that many versions old."""
-    rule = StopRule(plateau_versions=3, plateau_minimum_gain=0.01)
+    rule = StopRule(Stop(plateau=Plateau(versions=3, minimum_gain=0.01)))
     accuracies = [0.5, 0.6, 0.605, 0.601, 0.6]
 
     reasons = [
