@@ -3,13 +3,15 @@
 import itertools
 import math
 import re
+from typing import get_args
 
 import pytest
 
 import simfl
-from simfl.algorithms.base import Algorithm
+from simfl.algorithms.base import Algorithm, Trait
 from simfl.assembly import registry
 from simfl.assembly.assemble import assemble
+from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Stalled
 from simfl.protocols.values import Values
 from simfl.provenance.journal import Journal
@@ -25,6 +27,7 @@ PROTOCOLS = {
     "asynchronous": {"name": "asynchronous", "concurrency": 3},
     "buffered": {"name": "buffered", "buffer": 3, "concurrency": 5},
 }
+TRAITS = get_args(Trait)
 PAIRS = list(itertools.product(registry.names("algorithms"), registry.names("protocols")))
 
 
@@ -52,20 +55,23 @@ def class_of(algorithm: str) -> type[Algorithm]:
 
 
 def refusal(algorithm: str, protocol: str) -> str | None:
-    """Why this pair is refused, as the algorithm's class declares it."""
+    """Why this pair is refused, by what the algorithm refuses and the protocol says of itself."""
     part = class_of(algorithm)
-    if protocol == "asynchronous" and part.min_updates > 1:
-        return part.refusals.get(protocol, f"it aggregates at least {part.min_updates} updates")
-    return part.refusals.get(protocol)
+    asked = registry.resolve("protocols", protocol, small().base_dir)()
+    reasons = [reason for trait, reason in part.refusals.items() if getattr(asked, trait)]
+    if not reasons and (asked.most_updates or part.min_updates) < part.min_updates:
+        return f"it aggregates at least {part.min_updates} updates"
+    return next(iter(reasons), None)
 
 
 @pytest.mark.parametrize("algorithm", registry.names("algorithms"))
 def test_what_an_algorithm_declares_can_be_checked(algorithm):
-    """Protocols that exist, each refused one with a reason; its paper's own is none of them."""
+    """Traits that protocols have, each refused one with a reason; its paper's own runs."""
     part = class_of(algorithm)
 
-    assert set(part.refusals) | {part.paper_protocol} <= set(PROTOCOLS)
-    assert part.paper_protocol not in part.refusals
+    assert set(part.refusals) <= set(TRAITS)
+    assert all(hasattr(Protocol, trait) for trait in TRAITS)
+    assert refusal(algorithm, part.paper_protocol) is None
     assert all(len(reason.split()) > 3 for reason in part.refusals.values())
     assert part.min_updates >= 1
 
@@ -171,11 +177,52 @@ class Pairs(Algorithm):
 
 @dataclass(frozen=True)
 class Picky(Algorithm):
-    """Runs nowhere."""
+    """Runs in rounds of one server."""
     refusals: ClassVar[dict] = {
-        name: f"its mathematics has no {name} form"
-        for name in ("synchronous", "semi_asynchronous", "hierarchical", "asynchronous", "buffered")
+        trait: f"its mathematics is not {trait}"
+        for trait in ("hierarchical", "overlapping", "takes_stale_updates")
     }
+
+@dataclass(frozen=True)
+class Dated(Algorithm):
+    """Names a protocol, which nobody asks for."""
+    refusals: ClassVar[dict] = {"buffered": "its proof needs fresh updates"}
+'''
+OWN_PROTOCOLS = '''
+from dataclasses import dataclass
+from typing import ClassVar
+from simfl.protocols.base import Protocol
+from simfl.protocols.buffered import Buffered
+from simfl.protocols.hierarchical import Hierarchical
+
+@dataclass(frozen=True)
+class Rounds(Protocol):
+    """One server and its rounds, as anybody would write them."""
+    def process(self, run):
+        ref, number = run.begin("cloud"), 0
+        yield from run.forwards.send(ref, run.all_clients[:0], number)
+        while True:
+            chosen = yield from run.select(ref, run.all_clients, number)
+            delivered = yield from run.turns(chosen, ref, number)
+            ref = yield from run.aggregate(ref, delivered, number)
+            yield from run.forwards.send(ref, delivered.clients, number)
+            number += 1
+            if run.publish(ref, number, chosen.size, staleness=0):
+                return ref
+
+class Aged(Rounds):
+    """Says that its updates may be stale."""
+    takes_stale_updates: ClassVar[bool] = True
+
+class Single(Rounds):
+    """Says that it brings updates one by one."""
+    most_updates: ClassVar[int] = 1
+
+class Tiers(Hierarchical):
+    """Edge servers, by another name."""
+
+class Slots(Buffered):
+    """Clients in flight, by another name."""
 '''
 
 
@@ -183,18 +230,68 @@ class Picky(Algorithm):
 def own(tmp_path_factory):
     """The import path of a class above."""
     file = tmp_path_factory.mktemp("plugins") / "own.py"
-    file.write_text(OWN)
+    file.write_text(OWN + OWN_PROTOCOLS)
     return lambda name: f"{file}:{name}"
 
 
-@pytest.mark.parametrize("protocol", list(PROTOCOLS))
-def test_a_declared_refusal_is_given_with_its_reason(own, protocol):
-    """Under every protocol, before anything is built, at the scenario's `protocol`."""
-    message = f"picky cannot run under {protocol}: its mathematics has no {protocol} form"
+REFUSED_TRAITS = [
+    ("semi_asynchronous", "hierarchical"),
+    ("hierarchical", "hierarchical"),
+    ("asynchronous", "overlapping"),
+    ("buffered", "overlapping"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "trait"), REFUSED_TRAITS)
+def test_a_declared_refusal_is_given_with_its_reason(own, protocol, trait):
+    """Under every protocol that is so, before anything is built, at the scenario's `protocol`."""
+    message = f"picky cannot run under {protocol}: its mathematics is not {trait}"
 
     with pytest.raises(ScenarioError, match=message) as found:
         assemble(small(algorithm={"name": own("Picky")}, protocol=PROTOCOLS[protocol]))
     assert found.value.key == "protocol"
+
+
+def test_refusing_a_protocol_by_its_name_is_an_error_of_the_algorithm(own):
+    """Nobody asks for names: the protocol would never be refused."""
+    message = "dated.refusals names 'buffered', accepted: hierarchical, overlapping, takes_stale"
+
+    with pytest.raises(ScenarioError, match=message) as found:
+        assemble(small(algorithm={"name": own("Dated")}))
+    assert found.value.key == "algorithm"
+
+
+REFUSING = [name for name in registry.names("algorithms") if class_of(name).refusals]
+OWN_TRAITS = {
+    "Rounds": None,
+    "Aged": "takes_stale_updates",
+    "Tiers": "hierarchical",
+    "Slots": "takes_stale_updates",
+}
+
+
+@pytest.mark.parametrize("protocol", list(OWN_TRAITS))
+@pytest.mark.parametrize("algorithm", REFUSING)
+def test_ones_own_protocol_is_taken_for_what_it_says_of_itself(own, algorithm, protocol):
+    """It runs, or is refused with the reason, as the shipped protocols of its traits are."""
+    scenario = scenario_of(algorithm, "synchronous").with_overrides(
+        [f"protocol.name={own(protocol)}", "stop.versions=2"]
+    )
+    reason = class_of(algorithm).refusals.get(OWN_TRAITS[protocol])
+
+    if reason is None:
+        assert simulated(scenario)[1].publications.latest.version == 2
+        return
+    message = f"{algorithm} cannot run under {protocol.lower()}: {reason}"
+    with pytest.raises(ScenarioError, match=re.escape(message)) as found:
+        assemble(scenario)
+    assert found.value.key == "protocol"
+
+
+def test_ones_own_protocol_says_how_many_updates_it_brings_together(own):
+    """An algorithm that needs more cannot run under it."""
+    with pytest.raises(ScenarioError, match=r"pairs cannot run under single: .* and gets 1 at a"):
+        assemble(small(algorithm={"name": own("Pairs")}, protocol=own("Single")))
 
 
 ONE = {"decisions": {"selection": {"name": "random", "count": 1}}}

@@ -15,6 +15,11 @@ from simfl.protocols.run import Run
 class Cyclic(Protocol):
     """The model visits the selected clients one after the other; each visit is a new version."""
 
+    @property
+    def most_updates(self) -> int:
+        """Each client's by itself."""
+        return 1
+
     def process(self, run: Run) -> Process:
         """What takes simulated time is driven with `yield from`."""
         ref, cycle = run.begin("cloud"), 0

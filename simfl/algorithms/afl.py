@@ -25,7 +25,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from simfl.algorithms.base import Algorithm, ClientFacts, ServerState
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Trait
 from simfl.algorithms.measured import (
     loss_report,
     losses_before,
@@ -38,8 +38,6 @@ from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Price, Recipe, Update
 from simfl.learning.network import Network
 
-_SPLIT = "lambda is one distribution over all clients; edge servers would each have their own"
-
 
 @dataclass(frozen=True)
 class Afl(Algorithm):
@@ -47,7 +45,10 @@ class Afl(Algorithm):
 
     name: ClassVar[str] = "afl"
     paper: ClassVar[str] = "arXiv 1902.00146"
-    refusals: ClassVar[Mapping[str, str]] = {"hierarchical": _SPLIT, "semi_asynchronous": _SPLIT}
+    refusals: ClassVar[Mapping[Trait, str]] = {
+        "hierarchical": "lambda is one distribution over all clients; edge servers would each have"
+        " their own"
+    }
 
     mixture_rate: Annotated[float, "> 0", "learning rate of the mixture (eta_lambda)"] = 0.1
 

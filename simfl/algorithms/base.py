@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
@@ -21,6 +21,9 @@ from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Upda
 from simfl.learning.minibatch import Minibatch, plain_loss
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, weighted_sum
+
+Trait = Literal["hierarchical", "overlapping", "takes_stale_updates"]
+"""What a protocol says of itself (`Protocol` in protocols/base.py) and an algorithm may refuse."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,11 @@ class Standing:
 class Algorithm:
     """Base of every algorithm: FedAvg's behaviour, each method overridden at most once.
 
-    Class variables state what the mathematics allows: `refusals` the protocols that it cannot run
-    under, each with the reason; `paper_protocol` its paper's own (a run under another one is noted
-    in the log); `min_updates` the fewest updates that `aggregate` takes; `learned_price` whether a
-    brief's price depends on its state; `personal` whether clients are served different models;
+    Class variables state what the mathematics allows: `refusals` what a protocol must not be, each
+    with the reason (no protocol is named, so that one's own is held to the same); `paper_protocol`
+    its paper's own (a run under another one is noted in the log); `min_updates` the fewest updates
+    that `aggregate` takes; `learned_price` whether a brief's price depends on its state;
+    `personal` whether clients are served different models;
     `stands` whether `standing` is asked for at every version; `learns` whether there is anything
     to train at all; `needs_validation` whether the server must hold a validation set.
     """
@@ -85,7 +89,7 @@ class Algorithm:
     local: LocalTraining = field(default_factory=LocalTraining)
 
     paper: ClassVar[str] = ""
-    refusals: ClassVar[Mapping[str, str]] = {}
+    refusals: ClassVar[Mapping[Trait, str]] = {}
     paper_protocol: ClassVar[str] = "synchronous"
     min_updates: ClassVar[int] = 1
     learned_price: ClassVar[bool] = False

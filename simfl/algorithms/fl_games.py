@@ -39,7 +39,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Trait, Work
 from simfl.algorithms.ensemble import Ensemble, Member
 from simfl.algorithms.equilibrium import Equilibrium
 from simfl.common.arrays import IntArray
@@ -61,9 +61,11 @@ class FLGames(Algorithm):
 
     name: ClassVar[str] = "fl_games"
     paper: ClassVar[str] = "arXiv 2211.00184"
-    refusals: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("semi_asynchronous", "hierarchical", "asynchronous", "buffered"), FLAT
-    )
+    refusals: ClassVar[Mapping[Trait, str]] = {
+        "hierarchical": FLAT,
+        "overlapping": FLAT,
+        "takes_stale_updates": FLAT,
+    }
     learned_price: ClassVar[bool] = True
     stands: ClassVar[bool] = True
 

@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from simfl.algorithms.base import Algorithm, ClientFacts, ServerState
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Trait
 from simfl.algorithms.positions import message_bytes
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, Memory, Price, Update
@@ -31,12 +31,6 @@ from simfl.system.codecs.sparse import Positions
 
 WHOLE = -1
 """Instead of a number of values: the whole model is downloaded."""
-
-NEEDS_A_ROUND = (
-    "it compares the updates of a round with one another, and rewards clients with parts of their"
-    " aggregate"
-)
-NORMALISES = "it weighs updates against one another, so that a stale one's share would be undone"
 
 
 @dataclass(frozen=True)
@@ -67,9 +61,9 @@ class GradientRewards(Algorithm, ABC):
     learned_price: ClassVar[bool] = True
     personal: ClassVar[bool] = True
     min_updates: ClassVar[int] = 2
-    refusals: ClassVar[Mapping[str, str]] = {
-        "asynchronous": NEEDS_A_ROUND,
-        "buffered": NORMALISES,
+    refusals: ClassVar[Mapping[Trait, str]] = {
+        "takes_stale_updates": "it weighs the updates of a round against one another, so that a"
+        " stale one's share would be undone"
     }
 
     reward_by: Literal["contribution", "reputation"] = "contribution"

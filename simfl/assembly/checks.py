@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 
-from simfl.algorithms.base import Algorithm
+from simfl.algorithms.base import Algorithm, Trait
 from simfl.assembly import registry
 from simfl.common.arrays import IntArray
 from simfl.common.contract import PartMisbehaves
@@ -68,21 +68,36 @@ def _option_error(option: str, found: str, known: Collection[str]) -> ScenarioEr
 def check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> None:
     """Raises `ScenarioError` where the algorithm refuses the protocol, with its reason.
 
-    It may say so itself, or need more updates than the protocol ever brings together.
+    It may refuse what the protocol says of itself, or need more updates than it ever brings
+    together. What only late updates (`patience`) bring about is told at their key.
     """
     name, one = (registry.part_name(type(part)) for part in (protocol, algorithm))
+    _check_refusals(scenario, algorithm)
+    refused = {
+        trait: reason for trait, reason in algorithm.refusals.items() if getattr(protocol, trait)
+    }
+    late: str | None = None
+    if protocol.carries_over and not protocol.overlapping:
+        late = refused.pop("takes_stale_updates", None)
+    reason = next(iter(refused.values()), None)
     most, least = protocol.most_updates, algorithm.min_updates
-    reason = algorithm.refusals.get(name)
     if reason is None and most is not None and most < least:
         reason = f"it aggregates at least {least} updates, and gets {most} at a time"
     if reason is not None:
         raise scenario.where("protocol").error(name, "", f"{one} cannot run under {name}: {reason}")
-    if protocol.takes_stale_updates and "buffered" in algorithm.refusals:
-        raise scenario.where("protocol", "patience", "late").error(
-            "carry_over",
-            "",
-            f"{one} takes no late updates in (carry_over): {algorithm.refusals['buffered']}",
-        )
+    if late is not None:
+        message = f"{one} takes no late updates in (carry_over): {late}"
+        raise scenario.where("protocol", "patience", "late").error("carry_over", "", message)
+
+
+def _check_refusals(scenario: Scenario, algorithm: Algorithm) -> None:
+    """Raises `ScenarioError` for refusals that no protocol can be asked about, as by its name."""
+    known = get_args(Trait)
+    for trait in algorithm.refusals:
+        if trait not in known:
+            name = registry.part_name(type(algorithm))
+            message = f"{name}.refusals names '{trait}', accepted: {', '.join(known)}"
+            raise scenario.where("algorithm").error(name, "", message)
 
 
 def check_updates(

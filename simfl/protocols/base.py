@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 class Protocol(ABC):
     """A choreography: a SimPy process over a `Run`, which it drives through its methods.
 
-    It holds keyed handles and never a tensor. `hierarchical` says whether clients belong to edge
-    servers that aggregate for the cloud; `overlapping` whether a server selects clients while
-    others that it has selected are under way. `asks` says which rules it goes by; a key of the
+    It holds keyed handles and never a tensor. What algorithms may refuse it for it says itself:
+    `hierarchical`, whether clients belong to edge servers that aggregate for the cloud;
+    `overlapping`, whether a server selects clients while others that it has selected are under
+    way; `takes_stale_updates` and `most_updates`. `asks` says which rules it goes by; a key of the
     scenario that belongs to others is told to the user as one that nothing reads.
     """
 
@@ -34,10 +35,15 @@ class Protocol(ABC):
         return {"patience.late": "without deadline_s and over_selection nobody is late"}
 
     @property
-    def takes_stale_updates(self) -> bool:
-        """Whether clients' updates may be aggregated some versions after their download."""
+    def carries_over(self) -> bool:
+        """Whether a round takes in updates that were too late for an earlier one."""
         patience = getattr(self, "patience", None)
         return isinstance(patience, Patience) and patience.late == "carry_over"
+
+    @property
+    def takes_stale_updates(self) -> bool:
+        """Whether clients' updates may be aggregated some versions after their download."""
+        return self.overlapping or self.carries_over
 
     @property
     def may_ask(self) -> frozenset[str]:

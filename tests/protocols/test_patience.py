@@ -206,19 +206,20 @@ def test_edge_servers_keep_deadlines_too(tmp_path, protocol):
 
 
 def test_carrying_over_is_refused_where_an_algorithm_allows_no_stale_updates(tmp_path):
-    """An algorithm that refuses buffered asynchronous learning refuses late updates too."""
+    """Whoever refuses stale updates refuses late ones, at the key that brings them in."""
     (tmp_path / "own.py").write_text(
         "from dataclasses import dataclass\n"
         "from simfl.algorithms.fedavg import FedAvg\n"
         "@dataclass(frozen=True)\n"
         "class Fresh(FedAvg):\n"
         "    name = 'fresh'\n"
-        "    refusals = {'buffered': 'its proof needs fresh updates'}\n"
+        "    refusals = {'takes_stale_updates': 'its proof needs fresh updates'}\n"
     )
     scenario = small(
         algorithm={"name": f"{tmp_path / 'own.py'}:Fresh"},
         protocol={"name": "synchronous", "patience": {"late": "carry_over", "deadline_s": 1.0}},
     )
 
-    with pytest.raises(ScenarioError, match=r"carry_over.*its proof needs fresh updates"):
+    with pytest.raises(ScenarioError, match=r"carry_over.*its proof needs fresh updates") as found:
         assemble(scenario, Options(device="cpu"))
+    assert found.value.key == "protocol.patience.late"
