@@ -26,7 +26,7 @@ from simfl.algorithms.base import ServerState
 from simfl.algorithms.fedavg import FedAvg
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.datasets.base import Examples
-from simfl.learning.job import LocalJob, LocalTraining
+from simfl.learning.job import LocalTraining
 from simfl.learning.kernels.numpy_product import openblas
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.models.base import Model, as_module
@@ -35,7 +35,7 @@ from simfl.learning.models.linear import Linear
 from simfl.learning.models.mlp import Mlp
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
-from simfl.learning.trainer import Trainer
+from simfl.learning.trainer import LocalJob, Trainer
 from simfl.learning.workers.parallel import ParallelTrainer
 
 ALGORITHM = FedAvg(

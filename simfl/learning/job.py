@@ -1,24 +1,21 @@
 """What crosses between a protocol and the trainer: a brief goes out, an update comes back.
 
-A *job* is one client's local training in one turn. Its result is a pure function of the job
-(start weights, client data, recipe, the job's own seed, the memory of the client's previous job);
-the clock has no part in it.
+A *job* is one client's local training in one turn (`LocalJob` in trainer.py). Its result is a pure
+function of the job (start weights, client data, recipe, the job's own seed, the memory of the
+client's previous job); the clock has no part in it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.learning.parameters import Parameters, all_finite
-
-if TYPE_CHECKING:
-    from simfl.learning.trainer import Future
 
 
 @dataclass(frozen=True)
@@ -168,37 +165,6 @@ class Memory:
     private: Parameters = field(default_factory=dict)
     optimizer: Parameters = field(default_factory=dict)
     optimizer_steps: int = 0
-
-
-class Awaited(Protocol):
-    """A value that jobs start from, and that may not be computed yet."""
-
-    @property
-    def known(self) -> bool:
-        """Whether the value is at hand without training anything."""
-
-    def when_known(self, call: Callable[[], None]) -> None:
-        """Call once, as soon as the value is computed."""
-
-
-@dataclass
-class LocalJob:
-    """One client's local training in one turn, before it is done.
-
-    `make_brief` is called once, when the job is trained; `awaits` is the value that it reads,
-    None where that is at hand already. `previous` is the client's job whose memory this one takes.
-    `make_common` gives the tensors that all jobs of a state share (`Algorithm.common`); jobs are
-    trained together only where it gives the same object.
-    """
-
-    key: str
-    client: int
-    seed: int
-    version: int
-    make_brief: Callable[[], Brief]
-    awaits: Awaited | None = None
-    previous: Future | None = None
-    make_common: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from simfl.learning.datasets.base import Examples
-from simfl.learning.job import LocalJob, Memory, Update
+from simfl.learning.job import Brief, Memory, Update
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters, all_finite
@@ -47,6 +47,37 @@ class UpdateStore(Protocol):
 def without_start(update: Update) -> Update:
     """An update without the tensors that its job started from."""
     return replace(update, brief=replace(update.brief, start={}, own={}))
+
+
+class Awaited(Protocol):
+    """A value that jobs start from, and that may not be computed yet."""
+
+    @property
+    def known(self) -> bool:
+        """Whether the value is at hand without training anything."""
+
+    def when_known(self, call: Callable[[], None]) -> None:
+        """Call once, as soon as the value is computed."""
+
+
+@dataclass
+class LocalJob:
+    """One client's local training in one turn, before it is done.
+
+    `make_brief` is called once, when the job is trained; `awaits` is the value that it reads,
+    None where that is at hand already. `previous` is the client's job whose memory this one takes.
+    `make_common` gives the tensors that all jobs of a state share (`Algorithm.common`); jobs are
+    trained together only where it gives the same object.
+    """
+
+    key: str
+    client: int
+    seed: int
+    version: int
+    make_brief: Callable[[], Brief]
+    awaits: Awaited | None = None
+    previous: Future | None = None
+    make_common: Callable[[], Any] | None = None
 
 
 class Future:

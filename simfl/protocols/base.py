@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from simfl.protocols.clock import Process
 from simfl.protocols.patience import Patience
-
-if TYPE_CHECKING:
-    from simfl.protocols.run import Run
+from simfl.protocols.run import Run
 
 
 class Protocol(ABC):

@@ -24,9 +24,9 @@ from simfl.algorithms.asked import Asked
 from simfl.algorithms.base import Algorithm, ClientFacts, Standing
 from simfl.common.arrays import FloatArray
 from simfl.learning.evaluate import Evaluator, client_set, mean_scores, scores_at_clients
-from simfl.learning.job import Brief, LocalJob, Memory, Price, Recipe, Update
+from simfl.learning.job import Brief, Memory, Price, Recipe, Update
 from simfl.learning.parameters import Parameters
-from simfl.learning.trainer import Future, Trainer
+from simfl.learning.trainer import Future, LocalJob, Trainer
 from simfl.protocols.arrivals import Arrived, lineage
 from simfl.protocols.state_ref import StateRef
 from simfl.provenance.journal import Journal, make_key

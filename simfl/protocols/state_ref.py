@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from simfl.algorithms.asked import Asked
 from simfl.algorithms.base import ServerState
-
-if TYPE_CHECKING:
-    from simfl.algorithms.asked import Asked
 
 
 class StateStore(Protocol):

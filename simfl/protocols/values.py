@@ -18,9 +18,9 @@ from simfl.algorithms.asked import Asked
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.learning.evaluate import Evaluator
-from simfl.learning.job import LocalJob, Price, Prices, Update
+from simfl.learning.job import Price, Prices, Update
 from simfl.learning.parameters import all_finite
-from simfl.learning.trainer import Future, Trainer
+from simfl.learning.trainer import Future, LocalJob, Trainer
 from simfl.protocols.arrivals import Arrived, arrivals, lineage
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.learned_facts import Contributions, Jobs, LearnedFacts

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.streams import Streams
+from simfl.system.catalogue import Profile
 from simfl.system.codecs.base import Codec
 from simfl.system.codecs.float32 import Float32
 from simfl.system.cost import ComputeCost, MissingCost, WireTransfer
@@ -32,9 +33,6 @@ from simfl.system.sharing.bands import check_bands
 from simfl.system.sharing.base import Sharing
 from simfl.system.sharing.dedicated import Dedicated
 from simfl.system.turn_plan import TurnPlan
-
-if TYPE_CHECKING:
-    from simfl.system.catalogue import Profile
 
 __all__ = ["TurnPlan", "World"]
 

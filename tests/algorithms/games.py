@@ -13,11 +13,11 @@ from simfl.algorithms.fl_games import FLGames
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.datasets.base import Examples
 from simfl.learning.evaluate import Evaluator, client_set
-from simfl.learning.job import LocalJob, Update
+from simfl.learning.job import Update
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.objective import Task as Kind
-from simfl.learning.trainer import Future, Trainer
+from simfl.learning.trainer import Future, LocalJob, Trainer
 
 
 class Game:

@@ -189,9 +189,10 @@ def _matches(module: Module, room: str, where: re.Pattern[str]) -> bool:
 
 
 def import_cycles(modules: Sequence[Module]) -> list[str]:
-    """A cycle of modules that import each other when imported, if there is one.
+    """A cycle of modules that import each other, if there is one.
 
-    Imports inside functions and for type checkers do not count: they break no import.
+    Imports for type checkers alone count too: who reads one of the modules has to know the others.
+    Those inside functions do not: they are there to begin sooner.
     """
     names = {module.name for module in modules}
     graph: dict[str, set[str]] = {}
@@ -199,7 +200,7 @@ def import_cycles(modules: Sequence[Module]) -> list[str]:
         targets = {
             _longest_known(one.target, names)
             for one in imports_of(module)
-            if not (one.relative or one.in_function or one.typing_only)
+            if not (one.relative or one.in_function)
         }
         graph[module.name] = {target for target in targets if target}
     try:

@@ -10,13 +10,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Import:
-    """One import: absolute dotted target (with the imported name), and when it is carried out."""
+    """One import: absolute dotted target (with the imported name); whether it waits for a call."""
 
     target: str
     line: int
     relative: bool = False
     in_function: bool = False
-    typing_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,30 +60,26 @@ def report(module: Module, line: int, message: str) -> str:
 
 def imports_of(module: Module) -> list[Import]:
     """All imports of a module, those by `import_module("...")` included."""
-    return list(_imports(module.tree, in_function=False, typing_only=False))
+    return list(_imports(module.tree, in_function=False))
 
 
-def _imports(node: ast.AST, *, in_function: bool, typing_only: bool) -> Iterator[Import]:
+def _imports(node: ast.AST, *, in_function: bool) -> Iterator[Import]:
     if isinstance(node, ast.Import):
         for alias in node.names:
-            yield Import(alias.name, node.lineno, False, in_function, typing_only)
+            yield Import(alias.name, node.lineno, False, in_function)
     elif isinstance(node, ast.ImportFrom):
         base = node.module or ""
         for alias in node.names:
             target = f"{base}.{alias.name}"
-            yield Import(target, node.lineno, node.level > 0, in_function, typing_only)
+            yield Import(target, node.lineno, node.level > 0, in_function)
     elif isinstance(node, ast.Call) and last_name(node.func) in {"import_module", "__import__"}:
         name = node.args[0] if node.args else None
         if isinstance(name, ast.Constant) and isinstance(name.value, str):
             relative = name.value.startswith(".")
-            yield Import(name.value, node.lineno, relative, in_function, typing_only)
+            yield Import(name.value, node.lineno, relative, in_function)
     in_function = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    for_types: list[ast.stmt] = []
-    if isinstance(node, ast.If) and last_name(node.test) == "TYPE_CHECKING":
-        for_types = node.body
     for child in ast.iter_child_nodes(node):
-        typed = typing_only or child in for_types
-        yield from _imports(child, in_function=in_function, typing_only=typed)
+        yield from _imports(child, in_function=in_function)
 
 
 def last_name(node: ast.AST) -> str | None:

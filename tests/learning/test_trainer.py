@@ -8,9 +8,9 @@ import weakref
 import pytest
 
 from simfl.learning.batched import BatchedTrainer
-from simfl.learning.job import Brief, LocalJob, LocalTraining, Price, Recipe
+from simfl.learning.job import Brief, LocalTraining, Price, Recipe
 from simfl.learning.sequential import SequentialTrainer
-from simfl.learning.trainer import Future, Trainer
+from simfl.learning.trainer import Future, LocalJob, Trainer
 from simfl.provenance.results import MemoryStore
 from tests.learning.training import (
     Emptied,

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from simfl.learning.datasets.base import Examples
-from simfl.learning.job import Brief, LocalJob, Memory, Price, Recipe, Update
+from simfl.learning.job import Brief, Memory, Price, Recipe, Update
 from simfl.learning.minibatch import Minibatch, plain_loss
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters
-from simfl.learning.trainer import Future, Trainer
+from simfl.learning.trainer import Future, LocalJob, Trainer
 
 __all__ = ["plain_loss"]
 

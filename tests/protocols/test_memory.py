@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from simfl.algorithms.base import ServerState
-from simfl.learning.job import LocalJob, Update
-from simfl.learning.trainer import Future
+from simfl.learning.job import Update
+from simfl.learning.trainer import Future, LocalJob
 from simfl.protocols.state_ref import StateRef
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small
 
