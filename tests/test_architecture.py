@@ -11,9 +11,9 @@ from tests.architecture.layers import import_cycles, layer_violations
 from tests.architecture.source import Module, package_modules
 from tests.architecture.usage import (
     MAX_LINES,
-    algorithm_violations,
     learned_values_violations,
     length_violations,
+    named_part_violations,
     random_violations,
     timeout_violations,
 )
@@ -26,7 +26,7 @@ RULES: tuple[Rule, ...] = (
     import_cycles,
     timeout_violations,
     random_violations,
-    algorithm_violations,
+    named_part_violations,
     learned_values_violations,
     length_violations,
 )
@@ -230,13 +230,15 @@ def f(rng: np.random.Generator | None, bits: np.random.BitGenerator) -> np.rando
         'type(self.algorithm).__name__ == "FedAvg"',
         'algorithm in ("fedavg", "fedprox")',
         'match algorithm:\n    case "fedavg" | "fedprox":\n        pass',
+        'protocol.name == "buffered"',
+        'type(one.protocol).__name__ in {"Buffered", "Asynchronous"}',
     ],
 )
-def test_an_algorithm_compared_with_a_string_is_reported(source: str) -> None:
-    """No protocol may ask which algorithm it runs, by whatever spelling."""
-    found = algorithm_violations([Module.parse("simfl.protocols.base", source)])
+def test_an_algorithm_or_protocol_compared_with_a_string_is_reported(source: str) -> None:
+    """Nobody may ask which of them it is, by whatever spelling."""
+    found = named_part_violations([Module.parse("simfl.protocols.base", source)])
 
-    assert found == ["simfl.protocols.base:1: algorithm compared with a string"]
+    assert found == ["simfl.protocols.base:1: algorithm or protocol asked by name"]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +252,7 @@ def test_an_algorithm_compared_with_a_string_is_reported(source: str) -> None:
 )
 def test_other_comparisons_are_not_reported(source: str) -> None:
     """Keys, identity and an algorithm's hyper-parameters may be compared."""
-    assert algorithm_violations([Module.parse("simfl.assembly.assemble", source)]) == []
+    assert named_part_violations([Module.parse("simfl.assembly.assemble", source)]) == []
 
 
 def test_asking_which_values_these_are_is_reported() -> None:

@@ -98,33 +98,36 @@ def _dotted(node: ast.AST, aliases: dict[str, str]) -> str | None:
     return None
 
 
-def algorithm_violations(modules: Iterable[Module]) -> list[str]:
-    """Comparisons of an algorithm, or of its name, with a string literal."""
+def named_part_violations(modules: Iterable[Module]) -> list[str]:
+    """Comparisons of an algorithm or a protocol, or of its name, with a string literal."""
     found = []
     for module in modules:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Compare):
                 sides = [node.left, *node.comparators]
-                hit = any(map(_is_algorithm, sides)) and any(map(_has_text, sides))
+                hit = any(map(_is_named_part, sides)) and any(map(_has_text, sides))
             elif isinstance(node, ast.Match):
-                hit = _is_algorithm(node.subject) and any(_has_text(one) for one in node.cases)
+                hit = _is_named_part(node.subject) and any(_has_text(one) for one in node.cases)
             else:
                 continue
             if hit:
-                found.append(report(module, node.lineno, "algorithm compared with a string"))
+                found.append(report(module, node.lineno, "algorithm or protocol asked by name"))
     return found
 
 
-def _is_algorithm(node: ast.AST) -> bool:
-    """`algorithm`, `x.algorithm`, `x["algorithm"]`, and their name or type name."""
+_NAMED_PARTS = {"algorithm", "protocol"}
+
+
+def _is_named_part(node: ast.AST) -> bool:
+    """`algorithm`, `x.algorithm`, `x["algorithm"]`, their name or type name; so of a protocol."""
     if isinstance(node, ast.Attribute) and node.attr in {"name", "__name__", "__class__"}:
-        return _is_algorithm(node.value)
+        return _is_named_part(node.value)
     if isinstance(node, ast.Call) and last_name(node.func) == "type" and node.args:
-        return _is_algorithm(node.args[0])
+        return _is_named_part(node.args[0])
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         key = node.slice.value
-        return key == "algorithm" or (key == "name" and _is_algorithm(node.value))
-    return last_name(node) == "algorithm"
+        return key in _NAMED_PARTS or (key == "name" and _is_named_part(node.value))
+    return last_name(node) in _NAMED_PARTS
 
 
 def _has_text(node: ast.AST) -> bool:
