@@ -124,20 +124,26 @@ class EventLog:
         for add_ended in self._before_writing:
             add_ended(now_s)
         self._gather()
-        if not self._pending:
-            return
-        rows = join_rows(self._pending)
-        over = rows["time_s"] <= now_s if include_now else rows["time_s"] < now_s
-        rest = take_rows(rows, ~over)
-        self._pending = [rest] if rest.count else []
-        self._pending_rows = rest.count
-        ended = np.flatnonzero(over)
-        order = np.lexsort([rows[name][ended] for name in reversed(CANONICAL_ORDER)])
-        rows = take_rows(rows, ended[order])
-        self.accounts.book(rows, self._last_time_s)
+        ended, going_on = [], []
+        for rows in self._pending:
+            over = rows["time_s"] <= now_s if include_now else rows["time_s"] < now_s
+            ended.append(rows if over.all() else take_rows(rows, over))
+            if not over.all():
+                going_on.append(take_rows(rows, ~over))
+        self._pending = [join_rows(going_on)] if going_on else []
+        self._pending_rows = sum(rows.count for rows in self._pending)
         self._segment_opened = time.monotonic()
-        if not len(order):
-            return
+        if ended:
+            self._write_sorted(join_rows(ended))
+
+    def _write_sorted(self, rows: Rows) -> None:
+        """Write rows in canonical order, in as many segments as it takes."""
+        order = np.lexsort([rows[name] for name in reversed(CANONICAL_ORDER)])
+        for begin in range(0, rows.count, ROW_GROUP_ROWS):
+            self._write_segment(take_rows(rows, order[begin : begin + ROW_GROUP_ROWS]))
+
+    def _write_segment(self, rows: Rows) -> None:
+        self.accounts.book(rows, self._last_time_s)
         self._last_time_s = float(rows["time_s"][-1])
         self._hash.update(_trajectory(rows))
         if self.write_rows and self._folder is not None:
@@ -147,7 +153,7 @@ class EventLog:
             if self._check is not None:
                 self._check(table, self.rows_written)
             self._segments.append(path)
-        self.rows_written += len(order)
+        self.rows_written += rows.count
 
     @cached_property
     def _names(self) -> pa.Array:

@@ -88,10 +88,11 @@ def cut_rows(rows: Rows, horizon_s: float) -> Rows:
     A cut row's duration, joules and cycles are pro rata, its bytes are 0 (no message arrived), how
     often the message had been sent is not known, and `cut_by` is "end".
     """
-    rows = take_rows(rows, (rows["start_s"] < horizon_s) | (rows["time_s"] <= horizon_s))
     late = rows["time_s"] > horizon_s
     if not late.any():
         return rows
+    begun = ~late | (rows["start_s"] < horizon_s)
+    rows, late = take_rows(rows, begun), late[begun]
     elapsed_s = horizon_s - rows["start_s"]
     share = np.where(late, elapsed_s / np.where(late, rows["duration_s"], 1.0), 1.0)
     columns = dict(rows.columns)
