@@ -91,9 +91,11 @@ class Accounts:
     ) -> None:
         self.kinds = list(kinds)
         self.power_idle_w = power_idle_w
-        shape = (power_idle_w.size, len(self.kinds))
-        self.seconds, self.joules, self.bytes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        self.lost_bytes = np.zeros(shape)
+        # Shape (actors, kinds), kind by kind: what never happens takes no memory.
+        shape = (len(self.kinds), power_idle_w.size)
+        self.seconds, self.joules, self.bytes, self.lost_bytes = (
+            np.zeros(shape).T for _ in range(4)
+        )
         self.messages = Messages(power_idle_w.size)
         self.traffic: dict[str, int] = {}
         self._counted = counted
@@ -172,8 +174,8 @@ class Accounts:
 
     def book(self, rows: Rows, not_before_s: float) -> None:
         """Add ended rows, sorted by time, to the books and check them."""
-        actors, kinds = self.power_idle_w.size, len(self.kinds)
-        cell = rows["actor"].astype(np.int64) * kinds + rows["kind"]
+        actors = self.power_idle_w.size
+        cell = rows["kind"].astype(np.int64) * actors + rows["actor"]
         moves = self._moves[rows["kind"]]
         for book, column, which in (
             (self.seconds, "duration_s", slice(None)),
@@ -182,7 +184,7 @@ class Accounts:
             (self.lost_bytes, "lost_bytes", moves),
         ):
             # Row by row: of many actors few are in a segment.
-            np.add.at(book.reshape(-1), cell[which], rows[column][which])
+            np.add.at(book.T.reshape(-1), cell[which], rows[column][which])
         if self._counted is not None:
             actor, span = rows["actor"].astype(np.int64), (rows["start_s"], rows["time_s"])
             grams, money = self._counted(actor, *span, rows["energy_j"])
