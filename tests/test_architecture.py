@@ -32,11 +32,15 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_package_keeps_the_rule(rule: Rule) -> None:
-    """No module of simfl breaks the rule; a failure lists file, line and breach."""
-    modules = package_modules(PACKAGE)
+@pytest.fixture(scope="module")
+def modules() -> list[Module]:
+    """The package, read once."""
+    return package_modules(PACKAGE)
 
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_package_keeps_the_rule(rule: Rule, modules: list[Module]) -> None:
+    """No module of simfl breaks the rule; a failure lists file, line and breach."""
     found = rule(modules)
 
     assert "simfl.streams" in {module.name for module in modules}

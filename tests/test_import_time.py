@@ -16,6 +16,7 @@ HEAVY = ("torch", "torchvision", "sklearn", "pandas", "scipy", "matplotlib", "py
 
 # A run needs torch and pyarrow; each of these takes more than a tenth of a second, and memory.
 NOT_FOR_A_RUN = {"torchvision", "sklearn", "pandas", "scipy", "matplotlib", "plotly"}
+NOT_FOR_A_RUN |= {"torch._dynamo"}  # a compiler: counting operations does without
 
 READY = """
 import tempfile
@@ -27,7 +28,7 @@ from simfl.scenario.scenario import Scenario
 scenario = Scenario.from_mapping({
     "name": "small",
     "data": {"name": "digits", "partition": "iid"},
-    "model": "linear",
+    "model": {"name": "mlp", "hidden": [12]},
     "population": {"name": "paper", "clients": 2, "edges": 1},
     "algorithm": {"name": "fedavg", "local": {"learning_rate": 0.1}},
     "protocol": "synchronous",
@@ -39,8 +40,8 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 def loaded_by(code: str) -> set[str]:
-    """Top-level modules loaded by a fresh interpreter that runs the code."""
-    code += "\nimport sys; print(*{name.split('.')[0] for name in sys.modules})"
+    """Modules loaded by a fresh interpreter that runs the code."""
+    code += "\nimport sys; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -32,6 +32,28 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
     return simfl.run(SCENARIO, tmp_path_factory.mktemp("whole") / "run")
 
 
+@pytest.fixture(scope="module")
+def cut_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run, cut off after five of eight versions."""
+    folder = tmp_path_factory.mktemp("cut") / "run"
+    cut_off(SCENARIO, folder, 5)
+    return folder
+
+
+@pytest.fixture
+def cut(cut_once: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    return shutil.copytree(cut_once, tmp_path / "cut")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that holds everything that the run computed."""
+    folder = tmp_path_factory.mktemp("store")
+    simfl.run(SCENARIO, folder / "run", Options(store=FolderStore(folder / "results")))
+    return folder / "results"
+
+
 def flip(path: Path, share: float) -> None:
     """Change one bit of a file, at a share of its length."""
     content = bytearray(path.read_bytes())
@@ -41,13 +63,12 @@ def flip(path: Path, share: float) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.7, 1.0])
 def test_a_changed_bit_of_a_snapshot_costs_training_not_truth(
-    whole: LoadedRun, tmp_path: Path, share: float
+    whole: LoadedRun, cut: Path, share: float
 ) -> None:
     """It is not used; the result is that of the undisturbed run, and the manifest says so."""
-    cut_off(SCENARIO, tmp_path / "cut", 5)
-    flip(tmp_path / "cut" / "snapshot.pt", share)
+    flip(cut / "snapshot.pt", share)
 
-    resumed = simfl.run(SCENARIO, tmp_path / "cut", resume=True)
+    resumed = simfl.run(SCENARIO, cut, resume=True)
 
     assert_same(whole, resumed)
     assert "its bytes are not those that were written" in resumed.warnings[0].message
@@ -86,16 +107,15 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("damage", list(DAMAGES))
 @pytest.mark.parametrize("place", [0, -1])
 def test_a_damaged_line_of_the_journal_is_found_out_again(
-    whole: LoadedRun, tmp_path: Path, damage: str, place: int
+    whole: LoadedRun, cut: Path, damage: str, place: int
 ) -> None:
     """Within what the log repeats or beyond it, the first line or the last."""
-    cut_off(SCENARIO, tmp_path / "cut", 5)
-    journal = tmp_path / "cut" / "journal.jsonl"
+    journal = cut / "journal.jsonl"
     lines = journal.read_bytes().splitlines()
     lines[place] = DAMAGES[damage](lines[place])
     journal.write_bytes(b"\n".join(lines) + b"\n")
 
-    resumed = simfl.run(SCENARIO, tmp_path / "cut", resume=True)
+    resumed = simfl.run(SCENARIO, cut, resume=True)
 
     assert_same(whole, resumed)
     assert "journal.jsonl: 1 damaged lines" in resumed.warnings[0].message
@@ -103,11 +123,10 @@ def test_a_damaged_line_of_the_journal_is_found_out_again(
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 0.8, 1.0])
 def test_a_damaged_store_gives_what_no_store_gives(
-    whole: LoadedRun, tmp_path: Path, share: float
+    whole: LoadedRun, kept: Path, tmp_path: Path, share: float
 ) -> None:
     """Entries and facts that are not what was kept are computed again, and the manifest says so."""
-    folder = tmp_path / "results"
-    simfl.run(SCENARIO, tmp_path / "first", Options(store=FolderStore(folder)))
+    folder = shutil.copytree(kept, tmp_path / "results")
     entries = sorted(folder.glob("*.pt"))
     for path in entries[2:]:
         flip(path, share)
@@ -124,10 +143,9 @@ def test_a_damaged_store_gives_what_no_store_gives(
     assert "damaged entries, not used" in found.message
 
 
-def test_a_damaged_entry_is_replaced(tmp_path: Path) -> None:
+def test_a_damaged_entry_is_replaced(kept: Path, tmp_path: Path) -> None:
     """The next run finds everything again."""
-    folder = tmp_path / "results"
-    simfl.run(SCENARIO, tmp_path / "first", Options(store=FolderStore(folder)))
+    folder = shutil.copytree(kept, tmp_path / "results")
     flip(min(folder.glob("*.pt")), 0.5)
     simfl.run(SCENARIO, tmp_path / "again", Options(store=FolderStore(folder)))
 
@@ -138,39 +156,41 @@ def test_a_damaged_entry_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 4000], ids=["empty", "cut", "other"])
-def test_a_damaged_segment_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_segment_is_refused_in_one_line(
+    cut: Path, tmp_path: Path, content: bytes
+) -> None:
     """With its name, before anything is moved; nothing of the run is lost."""
-    cut_off(SCENARIO, tmp_path / "cut", 5)
     (tmp_path / "run.yaml").write_text(SCENARIO.to_yaml())
-    segment = tmp_path / "cut" / "events" / "part-00001.parquet"
+    segment = cut / "events" / "part-00001.parquet"
     segment.write_bytes(content)
-    before = (tmp_path / "cut" / "manifest.json").read_bytes()
+    before = (cut / "manifest.json").read_bytes()
 
     done = resume(tmp_path)
 
     assert done.exit_code == 2
     assert "part-00001.parquet: not readable as Parquet" in done.output
     assert done.output.count("\n") == 1
-    assert (tmp_path / "cut" / "manifest.json").read_bytes() == before
+    assert (cut / "manifest.json").read_bytes() == before
     assert segment.read_bytes() == content
 
 
-def test_a_replay_that_differs_is_one_line_and_leaves_the_run_as_it_was(tmp_path: Path) -> None:
+def test_a_replay_that_differs_is_one_line_and_leaves_the_run_as_it_was(
+    cut: Path, tmp_path: Path
+) -> None:
     """Its log, its status and its snapshot; asked again, the same comes of it."""
-    cut_off(SCENARIO, tmp_path / "cut", 5)
     (tmp_path / "run.yaml").write_text(SCENARIO.to_yaml())
     other = SCENARIO.with_overrides(["population.groups.0.device=rpi_5"])
     cut_off(other, tmp_path / "other", 5)
-    segment = tmp_path / "cut" / "events" / "part-00001.parquet"
+    segment = cut / "events" / "part-00001.parquet"
     segment.write_bytes((tmp_path / "other" / "events" / "part-00001.parquet").read_bytes())
-    events = simfl.load_run(tmp_path / "cut").events
+    events = simfl.load_run(cut).events
 
     for _ in range(2):
         done = resume(tmp_path)
 
         assert done.exit_code == 2 and done.output.count("\n") == 1
         assert "of the event log are not what was written before" in done.output
-        run = simfl.load_run(tmp_path / "cut")
+        run = simfl.load_run(cut)
         assert run.manifest["status"] == "interrupted"
         assert run.events.equals(events)
 

@@ -56,9 +56,9 @@ def test_two_runs_are_the_same_whatever_was_drawn_before(noisy, tmp_path):
     assert_same(*runs)
 
 
-@pytest.mark.parametrize("options", [{"trainer": "sequential"}, {"cohort_cap": 1}, {"workers": 2}])
+@pytest.mark.parametrize("options", [{"trainer": "sequential"}, {"cohort_cap": 1}])
 def test_a_run_is_the_same_however_it_is_computed(noisy, tmp_path, options):
-    """One client after the other, alone, or in processes side by side."""
+    """One client after the other, or alone; in processes: tests/test_workers.py."""
     plain = simfl.run(noisy(), tmp_path / "plain")
     other = simfl.run(noisy(), tmp_path / "other", Options(**options))
 

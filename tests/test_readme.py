@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from simfl.assembly import registry
 from simfl.cli.app import app
+from simfl.study import session
+from simfl.study.worker import work
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -52,8 +54,12 @@ def simfl(line: str) -> None:
 def test_the_blocks_work_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Scenarios validate, commands succeed, Python runs; only what installs is left out."""
+    """Scenarios validate, commands succeed, Python runs; only what installs is left out.
+
+    The study's points run in this process; those of tests/study/test_processes.py have their own.
+    """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "run_locally", lambda tasks, workers, watch: map(work, tasks))
     skipped = set()
     for language, block in BLOCKS:
         path = saved(block)

@@ -196,7 +196,9 @@ def test_a_replay_that_differs_is_reported(tmp_path):
     assert list((tmp_path / "cut" / "events.before").glob("part-*.parquet"))
 
 
-@pytest.mark.parametrize("moment", range(3))
+@pytest.mark.parametrize(
+    "moment", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in (1, 2))]
+)
 def test_a_killed_process_is_resumed(tmp_path, moment):
     """`kill -9` at a random moment, several times; the end is that of an undisturbed run."""
     scenario = SCENARIOS["kept optimizer"].with_overrides(

@@ -12,6 +12,7 @@ from simfl.learning.workers import parallel
 from tests.small import small
 
 MODEL = """
+import torch
 from torch import nn
 
 class Pair(nn.Module):
@@ -21,13 +22,17 @@ class Pair(nn.Module):
         self.layers = nn.Sequential(nn.Flatten(), *hidden, nn.Linear(5, outputs))
 
     def forward(self, inputs):
-        return self.layers(inputs)
+        outputs = self.layers(inputs)
+        return outputs + 0.1 * torch.randn_like(outputs)
 """
 AUGMENTATION = [{"name": "RandomCrop", "size": 8, "padding": 1}]
 
 
 def test_workers_change_nothing_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Same events and same model, with a model from the user's file and augmented data."""
+    """Same events and same model, with augmented data and a model from the user's file.
+
+    It draws random numbers in every pass, those of evaluations and loss queries too.
+    """
     monkeypatch.setattr(parallel, "FEWEST_FLOPS", 0.0)
     monkeypatch.setattr(parallel, "FEWEST_FLOPS_FOR_THREADS", 0.0)
     monkeypatch.setattr(parallel, "FEWEST_FLOPS_PER_JOB", 0.0)
@@ -36,6 +41,8 @@ def test_workers_change_nothing_of_a_run(tmp_path: Path, monkeypatch: pytest.Mon
         model={"name": f"{tmp_path / 'pair.py'}:Pair"},
         dtype="float32",
         data={"augmentation": AUGMENTATION},
+        decisions={"selection": {"name": "power_of_choice", "count": 4}},
+        stop={"versions": 2},
     )
 
     runs = [

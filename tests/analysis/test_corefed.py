@@ -24,6 +24,12 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("corefed")
 
 
+@pytest.fixture(autouse=True)
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer than even the smallest scale has: what is shown does not depend on how many."""
+    monkeypatch.setitem(corefed.LENGTHS, "smoke", ("algorithm.local.epochs=1", "stop.versions=3"))
+
+
 @pytest.mark.parametrize("exhibit", corefed.PAPER.exhibits)
 def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
     """Its values, and a figure for each of its claims that is about the data at hand."""

@@ -28,6 +28,13 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fedcure")
 
 
+@pytest.fixture(autouse=True)
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer than even the smallest scale has: what is shown does not depend on how many."""
+    (ten,) = fedcure.REDUCED["smoke"].values()
+    monkeypatch.setitem(fedcure.REDUCED, "smoke", {"digits": (*ten[:-1], "stop.versions=5")})
+
+
 @pytest.mark.parametrize("exhibit", fedcure.PAPER.exhibits)
 def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
     """Its values, its figures, and a figure for each of its claims."""

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 from simfl.learning.flops import forward_flops
 from tests.learning.training import IMAGE, MODELS
-
-ROOT = Path(__file__).parents[2]
 
 
 class Twice(nn.Module):
@@ -50,18 +44,3 @@ def test_products_outside_of_layers_are_counted() -> None:
             return rows @ rows.transpose(1, 2)
 
     assert forward_flops(Gram(), (3, 5), torch.float32, by_layers=False) == 2 * 3 * 5 * 3
-
-
-def test_a_run_loads_nothing_that_it_does_not_need() -> None:
-    """A second each at the start of every run: a compiler, clustering."""
-    code = """
-import sys
-from simfl.assembly.assemble import assemble
-from tests.small import small
-assemble(small(data={"name": "synthetic", "examples": 160, "partition": "iid"}))
-print([name for name in ("torch._dynamo", "sklearn", "scipy.optimize") if name in sys.modules])
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"

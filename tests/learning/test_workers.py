@@ -103,27 +103,22 @@ def test_a_dead_worker_s_next_request_is_not_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", [0, 1 << 22], ids=["pipe", "shared memory"])
-def test_answers_come_in_order_by_either_way(room: int) -> None:
-    """More requests than workers, of sizes that need the pipe or fit the memory."""
+def test_answers_come_in_order_by_either_way_and_no_process_is_left(room: int) -> None:
+    """More requests than workers, of sizes that need the pipe or fit the memory.
+
+    Workers end when their pool is collected.
+    """
     pool = WorkerPool(2, echo, [], tensor_bytes=room)
     requests = [[torch.full((500_000,), float(place)), place] for place in range(7)]
 
     answers = list(pool.map(requests))
 
-    for place, (tensor, number) in enumerate(answers):
-        assert number == place and tensor.eq(place).all()
-
-
-def test_a_pool_that_nobody_holds_leaves_no_process() -> None:
-    """Workers end when their pool is collected."""
-    pool = WorkerPool(2, echo, [])
-    answers = list(pool.map([[torch.ones(3)], [2]]))
     processes = pool.processes()
-
     del pool
     gc.collect()
 
-    assert torch.equal(answers[0][0], torch.ones(3)) and answers[1] == [2]
+    for place, (tensor, number) in enumerate(answers):
+        assert number == place and tensor.eq(place).all()
     assert len(processes) == 2 and gone(processes)
 
 

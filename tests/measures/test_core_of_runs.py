@@ -86,7 +86,7 @@ def test_a_noisy_agent_moves_fedavg_out_of_the_optimum_and_corefed_less(tmp_path
     converged(tmp_path, noise, {"name": "corefed", "offset": 25.0}, 2.0)
     converged(tmp_path, noise, {"name": "fedavg"}, 0.1)
 
-    asked = CoreStability(offset=25.0)
+    asked = CoreStability(offset=25.0, search_up_to=0)
     corefed, fedavg = (
         asked.answers(federation_of(tmp_path / name), np.random.default_rng(0))["certificate"]
         for name in ("corefed", "fedavg")
@@ -119,13 +119,13 @@ def test_the_measures_stand_in_the_manifest(tmp_path):
     """Any algorithm's run: utilities, answers with intervals, and how equal clients are."""
     run = simfl.run(
         small(
-            data=LOGISTIC,
+            data=REGRESSION,
             model="linear",
             population=AGENTS,
             evaluate={
                 "measures": [
                     {"name": "equity", "of": "loss"},
-                    {"name": "core_stability", "k": 1.5, "draws": 20},
+                    {"name": "core_stability", "offset": 25.0, "k": 1.5, "draws": 20},
                 ]
             },
         ),
@@ -138,7 +138,7 @@ def test_the_measures_stand_in_the_manifest(tmp_path):
     assert equity["worst"] == losses.max() and equity["variance"] == pytest.approx(
         losses.var(ddof=0)
     )
-    assert core["utility_min"] == pytest.approx(3.0 - losses.max())
+    assert core["utility_min"] == pytest.approx(25.0 - losses.max())
     assert core["certificate_stable"] == 0.0 or core["certificate_margin"] < 0
     for name in ("certificate", "proportional", "pareto", "coalitions", "pseudo_core"):
         assert core[f"{name}_low"] <= core[f"{name}_high"]
@@ -147,9 +147,9 @@ def test_the_measures_stand_in_the_manifest(tmp_path):
 
 def test_coalitions_of_more_clients_are_not_searched(tmp_path):
     """Three clients, and a search up to two: the certificate answers for all coalitions."""
-    measures = [{"name": "core_stability", "search_up_to": 2}]
+    measures = [{"name": "core_stability", "offset": 25.0, "search_up_to": 2}]
     scenario = small(
-        data=LOGISTIC, model="linear", population=AGENTS, evaluate={"measures": measures}
+        data=REGRESSION, model="linear", population=AGENTS, evaluate={"measures": measures}
     )
 
     core = simfl.run(scenario, tmp_path / "run").manifest["measures"]["core_stability"]

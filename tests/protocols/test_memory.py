@@ -13,7 +13,7 @@ from simfl.protocols.state_ref import StateRef
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small
 
 KEPT = (torch.Tensor, ServerState, Update, StateRef, Future, LocalJob)
-VERSIONS = 300
+VERSIONS = 120
 
 
 def alive():
@@ -26,13 +26,13 @@ def alive():
 @pytest.mark.parametrize(
     ("algorithm", "protocol", "evaluate_every"),
     [
-        ("fedavg", "synchronous", 50),
+        ("fedavg", "synchronous", 20),
         ("fedavg", {**SEMI_ASYNCHRONOUS, "edge_rounds": 1}, 1),
         ("standalone", {**SEMI_ASYNCHRONOUS, "edge_rounds": 1}, 1),
     ],
 )
 def test_learned_values_do_not_pile_up(algorithm, protocol, evaluate_every):
-    """After 300 versions as many states, jobs and tensors are alive as after 100.
+    """After 120 versions as many states, jobs and tensors are alive as after 40.
 
     Clients keep memories (Adam's state) from job to job, and nothing that a memory was made from.
     """
@@ -49,13 +49,13 @@ def test_learned_values_do_not_pile_up(algorithm, protocol, evaluate_every):
     )
 
     def watch(progress):
-        if progress.version % 100 == 0:
+        if progress.version % 40 == 0:
             seen[progress.version] = alive()
 
     simulated(scenario, watch=watch, trainer="sequential")
 
-    assert seen[100]["StateRef"] > 0 and seen[100]["Future"] > 0
-    for kind, count in seen[100].items():
+    assert seen[40]["StateRef"] > 0 and seen[40]["Future"] > 0
+    for kind, count in seen[40].items():
         assert seen[VERSIONS][kind] <= count + 10, kind
 
 

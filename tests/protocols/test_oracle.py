@@ -36,7 +36,7 @@ def test_without_noise_it_knows_every_latency(selection, tmp_path):
 @pytest.mark.parametrize("selection", ["all", {"name": "random", "count": 2}])
 def test_with_noise_it_knows_the_mean(selection, tmp_path):
     """The mean of the longest of noisy turns, which is longer than the longest mean turn."""
-    run = simfl.run(timing({"selection": selection}, 0.2, 450), tmp_path / "run")
+    run = simfl.run(timing({"selection": selection}, 0.2, 200), tmp_path / "run")
     still = simfl.run(timing({"selection": "all"}, 0.0, 8), tmp_path / "still")
 
     errors = estimation_errors(run)

@@ -132,10 +132,8 @@ def _noisy_targets():
 instances = st.tuples(st.integers(0, 10_000), st.integers(2, 4), st.integers(1, 3), st.booleans())
 
 
-@settings(max_examples=25)
-@given(instances)
-def test_no_coalition_blocks_at_the_optimum(instance):
-    """Random convex instances, weighted or not: certificate, every coalition, proportionality."""
+def check_the_optimum(instance):
+    """No coalition blocks there."""
     seed, count, dimension, weighted = instance
     agents = random_agents(seed, count, dimension, weighted=weighted)
 
@@ -147,10 +145,15 @@ def test_no_coalition_blocks_at_the_optimum(instance):
     assert pareto_optimal(agents, optimum).stable
 
 
-@settings(max_examples=25)
-@given(instances, st.floats(0.3, 0.9))
-def test_a_planted_predictor_is_caught_with_evidence(instance, share):
-    """Moved away until one agent has less than its share w_i / W of the optimum: it blocks."""
+@settings(max_examples=10)
+@given(instances)
+def test_no_coalition_blocks_at_the_optimum(instance):
+    """Random convex instances, weighted or not: certificate, every coalition, proportionality."""
+    check_the_optimum(instance)
+
+
+def check_a_planted_predictor(instance, share):
+    """It is caught with evidence."""
     seed, count, dimension, weighted = instance
     agents = random_agents(seed, count, dimension, weighted=weighted)
     optimum = nash_optimum(agents, start_of(agents))
@@ -164,6 +167,22 @@ def test_a_planted_predictor_is_caught_with_evidence(instance, share):
     assert blocking(agents.utilities(planted), agents.utilities(answer.predictor)).stable is False
     assert not proportional(agents, planted).stable
     assert certificate(agents, planted).stable is not True
+
+
+@settings(max_examples=10)
+@given(instances, st.floats(0.3, 0.9))
+def test_a_planted_predictor_is_caught_with_evidence(instance, share):
+    """Moved away until one agent has less than its share w_i / W of the optimum: it blocks."""
+    check_a_planted_predictor(instance, share)
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(instances, st.floats(0.3, 0.9))
+def test_more_instances(instance, share):
+    """The optimum and a planted predictor of more of them."""
+    check_the_optimum(instance)
+    check_a_planted_predictor(instance, share)
 
 
 def _planted(agents: Agents, optimum: np.ndarray, share: float, rng) -> np.ndarray:
