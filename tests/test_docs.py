@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from docs import make_reference
 from simfl.decisions.views import AssociationView, ClientView, EdgeView
+from simfl.eventlog.accounts import Accounts
+from simfl.system.moments import Moment
 
 DOCS = Path(make_reference.__file__).parent
 PLUGINS = (DOCS / "plugins.md").read_text(encoding="utf-8")
+ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
 
 
 def test_the_reference_is_up_to_date() -> None:
@@ -36,3 +41,25 @@ def test_every_field_of_a_view_is_documented(view: type) -> None:
     """What a decision may look at stands in plugins.md."""
     for field in dataclasses.fields(view):
         assert f"`{field.name}`" in PLUGINS
+
+
+def test_the_files_that_the_architecture_page_names_are_there() -> None:
+    """With their folders, except those of old names; the last section lists these."""
+    now = ARCHITECTURE.partition("## 7. ")[0]
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", now))
+
+    package = DOCS.parent / "simfl"
+    assert len(named) > 40
+    assert not [
+        one for one in named if not any((at / one).exists() for at in (package, DOCS.parent))
+    ]
+
+
+def test_the_architecture_page_has_the_moments_and_laws_of_the_code() -> None:
+    """The moments in their order, and every law that a manifest names."""
+    section = ARCHITECTURE.partition("## 5. ")[2].partition("## 6. ")[0]
+    assert re.findall(r"^\| `(\w+)`", section, re.M) == [one.name for one in sorted(Moment)]
+
+    accounts = Accounts(np.zeros(1), ["download", "upload"], states=[])
+    for law in accounts.close(0.0):
+        assert f"| {law}" in ARCHITECTURE

@@ -12,6 +12,7 @@ from simfl.eventlog.kinds import COLUMNS, CUTS, KIND_INDEX, KINDS, SCHEMA, STATE
 from simfl.eventlog.log import MOST_BLOCKS, EventLog
 from simfl.eventlog.rows import cut_rows, join_rows, make_rows
 from simfl.eventlog.segments import segment_paths
+from simfl.system.interruptions import CAUSES
 
 ACTORS = Actors(clients=2, edges=1)
 
@@ -109,19 +110,23 @@ def test_rows_that_end_now_wait_for_others_that_do(tmp_path):
 
 
 def test_the_horizon_cuts_what_is_under_way():
-    """Half of the time is half of the energy, no message has arrived, later rows are gone."""
-    rows = stage(
-        "upload", 0, 2.0, 6.0, energy_j=8.0, extra_j=4.0, active_j=4.0, bytes=100, attempts=2
-    )
+    """Half of the time is half of the energy, and later rows are gone.
+
+    So are messages under way: how far they have got is for others to say.
+    """
+    columns = {"energy_j": 8.0, "extra_j": 4.0, "active_j": 4.0}
+    rows = stage("edge_aggregate", 0, 2.0, 6.0, **columns)
+    message = stage("upload", 0, 2.0, 6.0, **columns, bytes=100, attempts=2)
 
     cut = cut_rows(rows, 4.0)
     gone = cut_rows(rows, 2.0)
 
     assert cut["time_s"] == 4.0 and cut["duration_s"] == 2.0
-    assert cut["energy_j"] == 4.0 and cut["extra_j"] == 2.0 and cut["bytes"] == 0
-    assert cut["active_j"] == 2.0 and np.isnan(cut["cycles"]) and cut["attempts"] == -1
+    assert cut["energy_j"] == 4.0 and cut["extra_j"] == 2.0
+    assert cut["active_j"] == 2.0 and np.isnan(cut["cycles"])
     assert CUTS[cut["cut_by"][0]] == "end"
     assert gone.count == 0
+    assert cut_rows(message, 4.0).count == 0 and cut_rows(message, 6.0).count == 1
     assert rows["energy_j"] == 8.0 and rows["cut_by"] == -1
 
 
@@ -272,3 +277,8 @@ def test_time_that_runs_back_is_reported():
     log.flush(7.0)
 
     assert any(found.startswith("time never runs back") for found in log.accounts.violations)
+
+
+def test_causes_of_interruptions_are_causes_of_cuts():
+    """A client's row says by its cause's own number what broke it off."""
+    assert CUTS[: len(CAUSES)] == CAUSES

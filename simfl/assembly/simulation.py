@@ -226,13 +226,15 @@ class Simulation:
 
     def _log(self, folder: Path | None, check: Callable[[Any, int], None] | None) -> EventLog:
         world, log = self.world, self.scenario.log
-        # A flat protocol has no edge servers: nobody pays for machines that are not there.
-        edge_w = world.edge_power_idle_w if self.protocol.hierarchical else 0.0
-        edges_w = np.full(world.num_edges, edge_w)
+        edges_w = np.full(world.num_edges, world.edge_power_idle_w)
         idle_w = np.concatenate([world.power_idle_w, edges_w, [world.cloud_power_idle_w, 0.0]])
+        actors = Actors(world.num_clients, world.num_edges)
+        # A flat protocol has no edge servers: nobody pays for machines that are not there.
+        present = np.ones(actors.count, dtype=bool)
+        present[actors.clients : actors.cloud] = self.protocol.hierarchical
         return EventLog(
-            Actors(world.num_clients, world.num_edges),
-            Accounts(idle_w, list(KINDS), STATES, counted=self._counted()),
+            actors,
+            Accounts(idle_w, list(KINDS), STATES, counted=self._counted(), present=present),
             folder,
             log.rows_per_segment,
             write_rows=log.level == "full",

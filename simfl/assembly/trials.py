@@ -40,7 +40,7 @@ def check_costs(world: World, network: Network) -> None:
 
 def _dispatch(world: World, clients: np.ndarray, network: Network) -> None:
     size, hz = network.size_bytes, world.frequency_max_hz[clients]
-    world.plan_turns(clients, 0, 1.0, network.forward_flops, size, size, hz)
+    world.plan_rounds(clients, 0, 1.0, network.forward_flops, size, size, hz)
     for uplink in (False, True):
         world.backhaul_transfer(0, 0, size, uplink)
 

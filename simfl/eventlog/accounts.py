@@ -2,8 +2,8 @@
 
 Two views of the same rows: `expect` follows what is under way, so that the energy spent by any
 moment is known while the run goes on; `book` adds up what has ended, per device and kind, and
-checks what must hold of every row. Beside the rows, `Messages` counts what was sent, so that a
-receipt that was lost or entered twice is noticed.
+checks what must hold of every row. Beside the rows, `Traffic` counts what was sent, so that a row
+that was lost, entered twice or wrong about its attempts is noticed.
 """
 
 from __future__ import annotations
@@ -13,63 +13,65 @@ from typing import Any
 
 import numpy as np
 
-from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.eventlog.rows import Rows
 
 _TOLERANCE = 1e-9
 _MOST_BLOCKS = 1000
 """Sendings that are kept apart; more are added up as far as they have arrived."""
 
-_Sent = tuple[IntArray, FloatArray, FloatArray, IntArray]
+_Sent = tuple[IntArray, FloatArray, IntArray]
+Powers = tuple[FloatArray, FloatArray, FloatArray]
+"""Begins, ends and joules of stretches of equal power beyond idle."""
 
 
-class Messages:
-    """What senders count: the bytes of each message once, at the moment when it sets out.
+class Traffic:
+    """What senders count: the bytes of each attempt at a message, when its bits begin to flow.
 
     Books of shape (2, actors): down and up, by the device at the lower end of the link (the client,
-    or the edge server between edge and cloud), which is where the log books a message that arrived.
+    or the edge server between edge and cloud), which is where the log books what became of them.
     """
 
     def __init__(self, actors: int) -> None:
-        self._arrived: IntArray = np.zeros((2, actors), dtype=np.int64)
-        self._under_way: tuple[list[_Sent], list[_Sent]] = ([], [])
+        self._sent: IntArray = np.zeros((2, actors), dtype=np.int64)
+        self._ahead: tuple[list[_Sent], list[_Sent]] = ([], [])
+        self.in_flight: IntArray = np.zeros((2, actors), dtype=np.int64)
 
-    def send(
+    def begin(
         self,
         actors: IntArray,
         start_s: FloatArray,
-        due_s: FloatArray,
         size_bytes: IntArray,
         now_s: float,
         *,
         uplink: bool,
     ) -> None:
-        """Messages that set out at `start_s` (now or later) and are due at `due_s`, as columns."""
-        blocks = self._under_way[uplink]
-        blocks.append((actors, start_s, due_s, size_bytes))
+        """Bits of so many bytes begin to flow at `start_s`, now or later, as columns."""
+        blocks = self._ahead[uplink]
+        blocks.append((actors, start_s, size_bytes))
         if len(blocks) >= _MOST_BLOCKS:
             self._settle(now_s, uplink)
 
-    def by(self, horizon_s: float) -> tuple[IntArray, IntArray]:
-        """Bytes sent by `horizon_s`, and those of them that are still in flight then."""
-        in_flight = np.zeros_like(self._arrived)
+    def under_way(self, actors: IntArray, size_bytes: IntArray, *, uplink: bool) -> None:
+        """The run ends before anybody knows what becomes of so many bytes."""
+        np.add.at(self.in_flight[int(uplink)], actors, size_bytes)
+
+    def by(self, horizon_s: float) -> IntArray:
+        """Bytes whose flow began before `horizon_s`."""
         for uplink in (False, True):
             self._settle(horizon_s, uplink)
-            for actors, start_s, _, size_bytes in self._under_way[uplink]:
-                begun = start_s < horizon_s
-                np.add.at(in_flight[int(uplink)], actors[begun], size_bytes[begun])
-        return self._arrived + in_flight, in_flight
+        return self._sent
 
     def _settle(self, now_s: float, uplink: bool) -> None:
-        """Add up what has arrived; what has not becomes one block."""
-        blocks = self._under_way[uplink]
+        """Add up what has begun; what has not becomes one block."""
+        blocks = self._ahead[uplink]
         if not blocks:
             return
-        actors, start_s, due_s, size_bytes = map(np.concatenate, zip(*blocks, strict=True))
-        there = due_s <= now_s
-        np.add.at(self._arrived[int(uplink)], actors[there], size_bytes[there])
-        rest = ~there
-        blocks[:] = [(actors[rest], start_s[rest], due_s[rest], size_bytes[rest])]
+        actors, start_s, size_bytes = map(np.concatenate, zip(*blocks, strict=True))
+        begun = start_s < now_s
+        np.add.at(self._sent[int(uplink)], actors[begun], size_bytes[begun])
+        rest = ~begun
+        blocks[:] = [(actors[rest], start_s[rest], size_bytes[rest])]
 
 
 class Accounts:
@@ -77,7 +79,8 @@ class Accounts:
 
     `power_idle_w`: what each actor draws when it does nothing, W. `kinds`: the log's kinds in
     order; `states` are those that fill a device's time; `transfers` those that move bytes, down
-    and up. `traffic` says, once the run is closed, what became of all bytes sent.
+    and up. `bytes_by_fate` says, once the run is closed, what became of all bytes sent.
+    Who is not `present` plays no part in the run, and draws nothing.
     `counted(actor, start_s, end_s, energy_j)` are grams of CO2 and money of rows; None: unknown.
     """
 
@@ -88,16 +91,18 @@ class Accounts:
         states: Sequence[str],
         transfers: Sequence[str] = ("download", "upload"),
         counted: Callable[..., tuple[FloatArray, FloatArray]] | None = None,
+        present: BoolArray | None = None,
     ) -> None:
         self.kinds = list(kinds)
-        self.power_idle_w = power_idle_w
+        self.present = np.ones(power_idle_w.size, dtype=bool) if present is None else present
+        self.power_idle_w = np.where(self.present, power_idle_w, 0.0)
         # Shape (actors, kinds), kind by kind: what never happens takes no memory.
         shape = (len(self.kinds), power_idle_w.size)
         self.seconds, self.joules, self.bytes, self.lost_bytes = (
             np.zeros(shape).T for _ in range(4)
         )
-        self.messages = Messages(power_idle_w.size)
-        self.traffic: dict[str, int] = {}
+        self.traffic = Traffic(power_idle_w.size)
+        self.bytes_by_fate: dict[str, int] = {}
         self._counted = counted
         unknown = np.full(power_idle_w.size, np.nan if counted is None else 0.0)
         self.carbon_gco2, self.electricity_cost = unknown, unknown.copy()
@@ -105,72 +110,72 @@ class Accounts:
         self._states = [self.kinds.index(state) for state in states]
         self._transfers = [self.kinds.index(kind) for kind in transfers]
         self._moves = np.isin(np.arange(len(self.kinds)), self._transfers)
-        self._open: list[dict[str, Any]] = []
+        self._spent: list[tuple[float, FloatArray, FloatArray, FloatArray]] = []
+        self._arriving: list[tuple[float, FloatArray, IntArray]] = []
         self._ended_extra_j, self._ended_bytes = 0.0, 0
         self._spending: list[Callable[[], float]] = []
 
-    def expect(self, rows: Rows) -> None:
-        """Take note of rows that end now or later."""
+    def expect(self, rows: Rows, powers: Powers | None = None) -> None:
+        """Take note of rows that end now or later.
+
+        `powers` says how their joules beyond idle power are spread over time, instead of evenly
+        over each row.
+        """
+        if powers is None:
+            powers = rows["start_s"], rows["time_s"], rows["extra_j"]
+        self.expect_power(*powers)
         size = np.where(self._moves[rows["kind"]], rows["bytes"], 0)
-        if size.any() or rows["extra_j"].any():
-            self._open.append(
-                {
-                    "start": rows["start_s"],
-                    "end": rows["time_s"],
-                    "last": float(rows["time_s"].max()),
-                    "extra": rows["extra_j"],
-                    "bytes": size,
-                }
-            )
+        if size.any():
+            ends_s = rows["time_s"]
+            self._arriving.append((float(ends_s.max()), ends_s, size))
+
+    def expect_power(self, begins_s: FloatArray, ends_s: FloatArray, joules: FloatArray) -> None:
+        """Joules beyond idle power are spent evenly over stretches of time, now or later."""
+        if joules.any():
+            self._spent.append((float(ends_s.max()), begins_s, ends_s, joules))
 
     def expect_one(self, row: Mapping[str, Any]) -> None:
         """Take note of a single row; what it leaves out is nothing."""
         size = row.get("bytes", 0) if self._moves[row["kind"]] else 0
-        extra_j = row.get("extra_j", 0.0)
-        if size or extra_j:
-            self._open.append(
-                {
-                    "start": np.array([row["start_s"]]),
-                    "end": np.array([row["time_s"]]),
-                    "last": float(row["time_s"]),
-                    "extra": np.array([extra_j]),
-                    "bytes": np.array([size]),
-                }
-            )
+        extra_j, end_s = row.get("extra_j", 0.0), row["time_s"]
+        if extra_j:
+            self.expect_power(np.array([row["start_s"]]), np.array([end_s]), np.array([extra_j]))
+        if size:
+            self._arriving.append((end_s, np.array([end_s]), np.array([size])))
 
     def spending(self, spent_j: Callable[[], float]) -> None:
         """`spent_j` tells what has been spent by now, beyond idle, on what no row is known of."""
         self._spending.append(spent_j)
 
     def _settle(self, now_s: float) -> None:
-        still_open = []
-        for block in self._open:
-            if block["last"] <= now_s:
-                self._ended_extra_j += float(block["extra"].sum())
-                self._ended_bytes += int(block["bytes"].sum())
-            else:
-                still_open.append(block)
-        self._open = still_open
+        """Add up what has ended."""
+        for _, _, _, joules in (one for one in self._spent if one[0] <= now_s):
+            self._ended_extra_j += float(joules.sum())
+        for _, _, size in (one for one in self._arriving if one[0] <= now_s):
+            self._ended_bytes += int(size.sum())
+        self._spent = [one for one in self._spent if one[0] > now_s]
+        self._arriving = [one for one in self._arriving if one[0] > now_s]
 
     def energy_j(self, now_s: float) -> float:
-        """Joules of all devices from time 0 to `now_s`; a row under way counts pro rata.
+        """Joules of all devices from time 0 to `now_s`, of what is under way its part by then.
 
-        What is under way on shared media counts as of the clock's time, which `now_s` is then.
+        What is under way on shared channels counts as of the clock's time, which `now_s` is then.
         """
         self._settle(now_s)
         total = float(self.power_idle_w.sum()) * now_s + self._ended_extra_j
         total += sum(spent_j() for spent_j in self._spending)
-        for block in self._open:
-            length = np.maximum(block["end"] - block["start"], 1e-300)
-            share = np.clip((now_s - block["start"]) / length, 0.0, 1.0)
-            total += float((share * block["extra"]).sum())
+        for _, begins_s, ends_s, joules in self._spent:
+            length = np.maximum(ends_s - begins_s, 1e-300)
+            share = np.clip((now_s - begins_s) / length, 0.0, 1.0)
+            total += float((share * joules).sum())
         return total
 
     def bytes_moved(self, now_s: float) -> int:
         """Bytes of all messages that arrived by `now_s`, each counted on every hop."""
         self._settle(now_s)
-        under_way = sum(int(b["bytes"][b["end"] <= now_s].sum()) for b in self._open)
-        return self._ended_bytes + under_way
+        return self._ended_bytes + sum(
+            int(size[ends_s <= now_s].sum()) for _, ends_s, size in self._arriving
+        )
 
     def book(self, rows: Rows, not_before_s: float) -> None:
         """Add ended rows, sorted by time, to the books and check them."""
@@ -214,10 +219,11 @@ class Accounts:
     def close(self, horizon_s: float) -> dict[str, bool]:
         """The laws that the whole run must keep, as of its end; call after the log has finished."""
         scale = _TOLERANCE * max(1.0, horizon_s)
-        devices = slice(0, self.power_idle_w.size - 1)  # the network is no device
-        filled = self.seconds[devices, self._states].sum(axis=1)
-        if not np.all(np.abs(filled - horizon_s) <= scale * 10):
-            worst = int(np.argmax(np.abs(filled - horizon_s)))
+        filled = self.seconds[:, self._states].sum(axis=1)
+        off_s = np.where(self.present, np.abs(filled - horizon_s), 0.0)
+        off_s[-1] = 0.0  # the network is no device
+        if not np.all(off_s <= scale * 10):
+            worst = int(np.argmax(off_s))
             self.violations.append(
                 f"states fill each device's time: actor {worst} has {filled[worst]:g} s"
                 f" of {horizon_s:g} s"
@@ -244,11 +250,11 @@ class Accounts:
         return {law: not any(found.startswith(law) for found in self.violations) for law in laws}
 
     def _check_traffic(self, horizon_s: float) -> None:
-        """The senders' count against the receipts, for every device and direction."""
-        sent, in_flight = self.messages.by(horizon_s)
+        """The senders' count against what the rows say, for every device and direction."""
+        sent, in_flight = self.traffic.by(horizon_s), self.traffic.in_flight
         received = self.bytes[:, self._transfers].T.astype(np.int64)
         lost = self.lost_bytes[:, self._transfers].T.astype(np.int64)
-        self.traffic = {
+        self.bytes_by_fate = {
             "bytes_sent": int(sent.sum()),
             "bytes_received": int(received.sum()),
             "bytes_lost": int(lost.sum()),

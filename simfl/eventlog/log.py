@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from simfl.eventlog.accounts import Accounts
+from simfl.eventlog.accounts import Accounts, Powers
 from simfl.eventlog.kinds import CANONICAL_ORDER, KIND_INDEX, Actors
 from simfl.eventlog.rows import Rows, cut_rows, join_rows, rows_of, take_rows
 from simfl.eventlog.segments import ROW_GROUP_ROWS, SEGMENTS, merge_segments, write_parquet
@@ -65,14 +65,14 @@ class EventLog:
         if self.write_rows and folder is not None:
             (folder / SEGMENTS).mkdir(parents=True, exist_ok=True)
 
-    def add(self, rows: Rows) -> None:
-        """Book rows, some or all of which may end in the future."""
+    def add(self, rows: Rows, powers: Powers | None = None) -> None:
+        """Book rows, some or all of which may end in the future; `powers` as in `Accounts`."""
         if rows.count:
             self._recent.append(rows)
             self._pending_rows += rows.count
             if len(self._recent) >= MOST_BLOCKS:
                 self._gather()
-            self.accounts.expect(rows)
+            self.accounts.expect(rows, powers)
 
     def row(self, kind: str, actor: int, time_s: float, **columns: Any) -> None:
         """Book one row; `start_s` defaults to `time_s`."""
@@ -99,10 +99,13 @@ class EventLog:
         """Write what ended before `now_s`, whatever there is."""
         self._write(now_s, include_now=False)
 
-    def finish(self, horizon_s: float) -> None:
-        """Cut what is under way at `horizon_s`, write everything, merge the segments."""
+    def finish(self, horizon_s: float, under_way: Sequence[Rows] = ()) -> None:
+        """Cut what is under way at `horizon_s`, write everything, merge the segments.
+
+        `under_way` are the rows of messages and computations that are, as far as they have got.
+        """
         self._gather()
-        self._pending = [cut_rows(rows, horizon_s) for rows in self._pending]
+        self._pending = [*(cut_rows(rows, horizon_s) for rows in self._pending), *under_way]
         self._write(horizon_s, include_now=True)
         if self.write_rows and self._folder is not None:
             merge_segments(self._folder, self._segments)

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simfl.eventlog.kinds import COLUMNS, CUTS
+from simfl.eventlog.kinds import COLUMNS, CUTS, KIND_INDEX
 
 _OF_BLOCKS = {name: column for name, column in COLUMNS.items() if column.dtype is not None}
 _REQUIRED = [name for name, column in _OF_BLOCKS.items() if column.required]
 
-_PRO_RATA = (
-    *("energy_j", "extra_j", "active_j", "tail_j", "unmet_j"),
-    *("dynamic_j", "static_j", "cycles"),
-)
+_PRO_RATA = ("energy_j", "extra_j", "active_j", "tail_j", "unmet_j")
+_UNEVEN = [KIND_INDEX[kind] for kind in ("download", "compute", "upload", "network")]
 
 
 class Rows:
@@ -85,14 +83,14 @@ def take_rows(rows: Rows, which: NDArray[Any]) -> Rows:
 def cut_rows(rows: Rows, horizon_s: float) -> Rows:
     """End rows at the horizon: drop those not begun, keep the elapsed share of those under way.
 
-    A cut row's duration, joules and cycles are pro rata, its bytes are 0 (no message arrived), how
-    often the message had been sent is not known, and `cut_by` is "end".
+    Messages and computations under way are left out: they do not take equal power all the time, and
+    whoever knows how far they have got enters them.
     """
     late = rows["time_s"] > horizon_s
     if not late.any():
         return rows
-    begun = ~late | (rows["start_s"] < horizon_s)
-    rows, late = take_rows(rows, begun), late[begun]
+    kept = ~late | ((rows["start_s"] < horizon_s) & ~np.isin(rows["kind"], _UNEVEN))
+    rows, late = take_rows(rows, kept), late[kept]
     elapsed_s = horizon_s - rows["start_s"]
     share = np.where(late, elapsed_s / np.where(late, rows["duration_s"], 1.0), 1.0)
     columns = dict(rows.columns)
@@ -103,8 +101,6 @@ def cut_rows(rows: Rows, horizon_s: float) -> Rows:
         "duration_s": elapsed_s,
         "cut_by": CUTS.index("end"),
     }
-    unknown = {name: COLUMNS[name].default for name in ("bytes", "lost_bytes", "attempts")}
-    cut |= {name: default for name, default in unknown.items() if name in columns}
     for name, value in cut.items():
         columns[name] = np.where(late, value, rows[name]).astype(COLUMNS[name].dtype)
     return Rows(rows.count, columns)

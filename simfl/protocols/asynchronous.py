@@ -45,7 +45,7 @@ class Asynchronous(Protocol):
             number = arrival.round_number
             ref = yield from run.aggregation.absorb(clients.ref, delivered, number, rebase=rebase)
             clients.ref = ref
-            arrival.handled.succeed()
+            clients.release(1)
             staleness = delivered.staleness(version)
             if run.publish(ref, number, 1, staleness=staleness):
                 return ref

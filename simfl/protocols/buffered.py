@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Process
 from simfl.protocols.deliveries import Delivered
-from simfl.protocols.in_flight import Arrival, InFlight
+from simfl.protocols.in_flight import InFlight
 from simfl.protocols.run import Run
 
 
@@ -45,15 +45,16 @@ class Buffered(Protocol):
         clients = InFlight(run, ref, self.concurrency)
         while True:
             gathered: list[Delivered] = []
-            held: list[Arrival] = []
+            held = 0
             version = clients.ref.version
             while len(gathered) < self.buffer:
                 arrival = yield from clients.next()
                 gathered.append(arrival.delivered)
-                held.append(arrival)
+                held += 1
                 # Whoever arrives together goes on together, from what they make together.
                 if len(gathered) < self.buffer and not clients.more_now:
-                    release(held)
+                    clients.release(held)
+                    held = 0
             delivered = Delivered.join(gathered)
             ref = yield from run.aggregation.absorb(
                 clients.ref,
@@ -63,14 +64,7 @@ class Buffered(Protocol):
                 server_rate=self.server_learning_rate,
             )
             clients.ref = ref
-            release(held)
+            clients.release(held)
             staleness = delivered.staleness(version)
             if run.publish(ref, arrival.round_number, delivered.clients.size, staleness=staleness):
                 return ref
-
-
-def release(held: list[Arrival]) -> None:
-    """Let the slots of these arrivals go on."""
-    for arrival in held:
-        arrival.handled.succeed()
-    held.clear()

@@ -12,14 +12,9 @@ import simpy
 from simpy.events import EventPriority
 
 from simfl.common.limits import LATEST_S
+from simfl.system.moments import Moment
 
 Process = Generator[simpy.Event, Any, Any]
-
-
-# SimPy orders simultaneous events by priority; its own are 0 and 1.
-_GATHERED = EventPriority(500_000)
-_LAST = EventPriority(1_000_000)
-_END_OF_RUN = EventPriority(2_000_000)
 
 
 class Stalled(RuntimeError):
@@ -61,7 +56,7 @@ class Clock:
         """Simulated seconds since the start."""
         return float(self.env.now)
 
-    def until(self, time_s: float) -> simpy.Event:
+    def until(self, time_s: float, moment: Moment = Moment.END) -> simpy.Event:
         """An event at exactly `time_s`, not a rounding error beside it; now, if that is over.
 
         Rows computed ahead and the clock agree bit for bit. Raises `Stalled` for a time that is no
@@ -69,21 +64,17 @@ class Clock:
         """
         if not math.isfinite(time_s):
             raise self._stalled(f"an appointment needs a finite time, found {time_s} s; ")
-        return self.env.timeout(_Until(max(time_s, self.now_s), self.now_s))
-
-    def settled(self) -> simpy.Event:
-        """An event now, after everything else that happens at this moment."""
-        return self._now(_LAST)
-
-    def gathered(self) -> simpy.Event:
-        """An event now, after messages that end at this moment have, and before `settled`."""
-        return self._now(_GATHERED)
-
-    def _now(self, priority: EventPriority) -> simpy.Event:
+        delay = _Until(max(time_s, self.now_s), self.now_s)
+        if moment == Moment.END:
+            return self.env.timeout(delay)
         event = self.env.event()
         event._ok, event._value = True, None
-        self.env.schedule(event, priority=priority)
+        self.env.schedule(event, priority=EventPriority(moment), delay=delay)
         return event
+
+    def now(self, moment: Moment) -> simpy.Event:
+        """An event now, after everything before `moment` that happens at this time."""
+        return self.until(self.now_s, moment)
 
     @contextmanager
     def waiting(self, who: str, what: str) -> Iterator[None]:
@@ -104,7 +95,7 @@ class Clock:
 
         def to_the_end_of_the_moment() -> Process:
             value = yield finished
-            yield self._now(_END_OF_RUN)
+            yield self.now(Moment.END_OF_RUN)
             return value
 
         ended = self.env.process(to_the_end_of_the_moment())
@@ -157,5 +148,5 @@ class Mailbox:
         if not self._messages:
             self._bell = self._clock.env.event()
             yield self._bell
-        yield self._clock.settled()
+        yield self._clock.now(Moment.DECISION)
         return heapq.heappop(self._messages)[2]

@@ -1,8 +1,9 @@
-"""Batteries of clients in turns whose course nobody knows: who runs empty is stopped at once."""
+"""Batteries of clients whose bits flow over shared channels: an alarm when one is empty."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,88 +12,94 @@ import simpy
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.protocols.clock import Clock
 from simfl.system.charge import Charge
+from simfl.system.moments import Moment
+
+
+@dataclass
+class _Drain:
+    """A client draws `active_w` beyond idle power; when its battery is empty, and to look again.
+
+    `empty` happens then.
+    """
+
+    empty: simpy.Event
+    active_w: float = 0.0
+    empty_s: float = np.inf
+    look_s: float = np.inf
 
 
 class Drains:
     """What clients draw, from change to change, and an alarm for the next battery to be empty.
 
     Between two changes a load is constant, so that the moment is known, as of then; rivals on the
-    medium, and the supplies, may change it.
+    channel, and the supplies, may change it.
     """
 
     def __init__(self, clock: Clock, charge: Charge) -> None:
         self._clock = clock
         self._charge = charge
-        self._stop: dict[int, Callable[[], None]] = {}
-        # Per client when its battery is empty, and when that is to be looked at again.
-        self._empty_s: dict[int, float] = {}
-        self._look_s: dict[int, float] = {}
-        self._watts: dict[int, float] = {}
+        self._drains: dict[int, _Drain] = {}
         self._armed_s = np.inf
 
-    def begin(self, client: int, stop: Callable[[], None]) -> None:
-        """A turn begins; `stop` is called when its battery is empty, after messages of then end."""
-        self._stop[client] = stop
+    def begin(self, client: int) -> simpy.Event | None:
+        """A flow begins; the event is when its battery is empty. None: it has none."""
+        if not self._charge.on_battery(np.array([client]))[0]:
+            return None
+        drain = self._drains[client] = _Drain(self._clock.env.event())
         self.draw(client, 0.0)
+        return drain.empty
 
-    def end(self, client: int) -> None:
-        """It is over, and the client rests from now on."""
-        for known in (self._stop, self._empty_s, self._look_s, self._watts):
-            known.pop(client, None)
-        self._charge.release(np.array([client]), self._clock.now_s)
-
-    def covers(self, client: int) -> bool:
-        """Whether it has a battery."""
-        return self._charge.on_battery(client)
+    def end(self, client: int, *, empty: bool) -> None:
+        """It is over; `empty` says that the battery is."""
+        if self._drains.pop(client, None) is not None:
+            release = self._charge.run_empty if empty else self._charge.release
+            release(np.array([client]), self._clock.now_s)
 
     def draw(self, client: int, active_w: float) -> None:
         """From now on it draws so much beyond idle power."""
-        self._drawn(np.array([client]), np.array([active_w]))
+        if client in self._drains:
+            self._drawn(np.array([client]), np.array([active_w]))
 
     def draw_on_medium(self, clients: IntArray, active_w: FloatArray) -> None:
-        """What radios take from now on of transfers under way; some may be nobody's turn."""
+        """What radios take from now on of transfers under way; some have no battery."""
         other = self._charge.draws_otherwise(clients, active_w)
         if other.any():
             self._drawn(clients[other], active_w[other])
 
-    def compute(self, client: int, active_w: float, until_s: float) -> float:
-        """It draws so much until then, come what may: when it is empty before (or inf)."""
-        self._look_s.pop(client, None)
-        who, load_w = np.array([client]), np.array([active_w])
-        return float(self._charge.draw(who, self._clock.now_s, load_w, until_s)[0][0])
-
     def unmet_j(self, client: int) -> float:
-        """What its battery has not given since its turn, or a message, began."""
+        """What its battery has not given since its flow began."""
+        if client not in self._drains:
+            return 0.0
         return self._charge.missed_j(client, self._clock.now_s)
-
-    def run_empty(self, client: int) -> None:
-        """Its battery is empty now."""
-        self._charge.run_empty(client, self._clock.now_s)
 
     def _drawn(self, clients: IntArray, active_w: FloatArray) -> None:
         empty_s, ahead_s = self._charge.draw(clients, self._clock.now_s, active_w)
-        who = clients.tolist()
-        self._watts.update(zip(who, active_w.tolist(), strict=True))
-        self._empty_s.update(zip(who, empty_s.tolist(), strict=True))
-        self._look_s.update(zip(who, np.minimum(empty_s, ahead_s).tolist(), strict=True))
+        look_s = np.minimum(empty_s, ahead_s)
+        columns = zip(
+            clients.tolist(), active_w.tolist(), empty_s.tolist(), look_s.tolist(), strict=True
+        )
+        for client, watts, dry_s, again_s in columns:
+            drain = self._drains[client]
+            drain.active_w, drain.empty_s, drain.look_s = watts, dry_s, again_s
         self._arm()
 
     def _arm(self) -> None:
-        soonest_s = min(self._look_s.values(), default=np.inf)
+        soonest_s = min((drain.look_s for drain in self._drains.values()), default=np.inf)
         if soonest_s < self._armed_s:
             self._armed_s = soonest_s
             self._clock.env.process(self._alarm(soonest_s))
 
     def _alarm(self, time_s: float) -> Generator[simpy.Event, Any, None]:
-        yield self._clock.until(time_s)
-        yield self._clock.gathered()
+        yield self._clock.until(time_s, Moment.INTERRUPTION)
         if time_s != self._armed_s:
             return
         self._armed_s = np.inf
-        for client in sorted(one for one, look_s in self._look_s.items() if look_s <= time_s):
-            if self._empty_s[client] <= time_s:
-                del self._look_s[client]
-                self._stop[client]()
+        for client in sorted(one for one, its in self._drains.items() if its.look_s <= time_s):
+            drain = self._drains[client]
+            if drain.empty_s <= time_s:
+                drain.look_s = np.inf
+                if not drain.empty.triggered:
+                    drain.empty.succeed()
             else:
-                self.draw(client, self._watts[client])
+                self.draw(client, drain.active_w)
         self._arm()

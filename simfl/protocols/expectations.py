@@ -52,7 +52,7 @@ def expectations(
     """Of a run whose dispatches consist of `edge_rounds` turns, at the state `ref`."""
     quiet, price = world.without_noise, values.tier_price(ref)
     clients = np.arange(world.num_clients)
-    plan = quiet.plan_turns(
+    plan = quiet.plan_rounds(
         clients,
         0,
         values.examples(num_examples, ref.version),

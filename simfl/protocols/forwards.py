@@ -11,10 +11,11 @@ import simpy
 
 from simfl.common.arrays import IntArray
 from simfl.protocols.clock import Clock, Stalled
-from simfl.protocols.departures import Departures
+from simfl.protocols.dispatcher import Dispatcher
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.servers import MOST_FAILURES
 from simfl.protocols.state_ref import StateRef
+from simfl.system.moments import Moment
 from simfl.system.world import World
 
 FIRST_NUMBER = 2**40
@@ -25,11 +26,11 @@ class Forwards:
     """Sends what the algorithm wants clients to know of one another (`Algorithm.forwards`)."""
 
     def __init__(
-        self, world: World, values: LearnedValues, departures: Departures, clock: Clock
+        self, world: World, values: LearnedValues, dispatcher: Dispatcher, clock: Clock
     ) -> None:
         self._world = world
         self._values = values
-        self._departures = departures
+        self._dispatcher = dispatcher
         self._clock = clock
         self._sent: IntArray = np.zeros(world.num_clients, dtype=np.int64)
 
@@ -47,8 +48,8 @@ class Forwards:
         if raw_bytes is None:
             return
         now_s, receivers = self._clock.now_s, np.flatnonzero(raw_bytes)
-        under_way = self._departures.free_s(clients) > now_s
-        if self._departures.shared:
+        under_way = self._dispatcher.free_s(clients) > now_s
+        if self._dispatcher.shared:
             about = {"version": ref.version, "round": round_number}
             waited_for = self._values.players(ref, clients)
             waited_for = waited_for[~under_way[waited_for]]
@@ -62,9 +63,9 @@ class Forwards:
                 numbers,
                 raw_bytes[receivers],
                 False,
-                radio_idle_s=self._departures.radio_idle_s(receivers),
+                radio_idle_s=self._dispatcher.radio_idle_s(receivers),
             )
-            self._departures.receive(receivers, message, ref.version, round_number)
+            self._dispatcher.receive(receivers, message, ref.version, round_number)
             receivers = receivers[message.failed]
             if not receivers.size:
                 break
@@ -74,7 +75,7 @@ class Forwards:
                 " time for good; what is the population's message_loss?"
             )
         players = self._values.players(ref, clients)
-        ready_s = self._departures.free_s(players[~under_way[players]])
+        ready_s = self._dispatcher.free_s(players[~under_way[players]])
         yield self._clock.until(float(ready_s.max(initial=now_s)))
 
     def _share(
@@ -82,7 +83,7 @@ class Forwards:
     ) -> Generator[simpy.Event, Any, None]:
         """The same over a medium that clients share: who is there when, only time will tell."""
         arrivals = {
-            client: self._departures.take(
+            client: self._dispatcher.take(
                 client, int(raw_bytes[client]), partial(self._number, client), about
             )
             for client in receivers.tolist()
@@ -90,7 +91,7 @@ class Forwards:
         yield self._clock.env.all_of(
             [arrivals[one] for one in waited_for.tolist() if one in arrivals]
         )
-        yield self._clock.gathered()
+        yield self._clock.now(Moment.CLOSE)
 
     def _number(self, client: int) -> int:
         """Of the next message to a client."""

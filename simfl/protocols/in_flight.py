@@ -13,25 +13,23 @@ from simfl.protocols.clock import Mailbox
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.run import Run
 from simfl.protocols.state_ref import StateRef
+from simfl.system.moments import Moment
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A client's update at the server, with the number of its dispatch.
-
-    `handled` is triggered when its slot may go on.
-    """
+    """A client's update at the server, with the number of its dispatch."""
 
     delivered: Delivered
     round_number: int
-    handled: simpy.Event
 
 
 class InFlight:
     """Keeps `concurrency` clients (at most all) training, each from the latest state.
 
     A free slot asks the selection rule among the idle clients and dispatches the one of its choice
-    that was dispatched longest ago, ties to the lowest number.
+    that was dispatched longest ago, ties to the lowest number. Slots are all the same: those that
+    are free at once are filled one after another, when all else of that moment has happened.
     """
 
     def __init__(self, run: Run, ref: StateRef, concurrency: int | None) -> None:
@@ -40,12 +38,12 @@ class InFlight:
         self._inbox = Mailbox(run.clock)
         self._busy = np.zeros(run.world.num_clients, dtype=bool)
         self._last_dispatch = np.full(run.world.num_clients, -1, dtype=np.int64)
-        self._dispatches = 0
-        for _ in range(min(concurrency or run.world.num_clients, run.world.num_clients)):
-            run.env.process(self._slot())
+        self._free = min(concurrency or run.world.num_clients, run.world.num_clients)
+        self._freed = run.env.event()
+        run.env.process(self._fill())
 
     def next(self) -> Generator[simpy.Event, Any, Arrival]:
-        """The next arrival; the caller updates `ref` and triggers `handled`."""
+        """The next arrival; the caller updates `ref` and releases its slot."""
         with self._run.clock.waiting("the server", "a client's update"):
             arrival: Arrival = yield from self._inbox.get()
         self._busy[arrival.delivered.clients] = False
@@ -56,24 +54,34 @@ class InFlight:
         """Whether further updates have arrived already."""
         return self._inbox.waiting > 0
 
-    def _slot(self) -> Generator[simpy.Event, Any, None]:
-        run = self._run
+    def release(self, slots: int) -> None:
+        """So many slots are free for other clients."""
+        self._free += slots
+        if slots and not self._freed.triggered:
+            self._freed.succeed()
+
+    def _fill(self) -> Generator[simpy.Event, Any, None]:
+        """Dispatch clients for as long as there are free slots."""
+        run, number = self._run, 0
         while True:
+            while not self._free:
+                yield self._freed
+                self._freed = run.env.event()
             idle = np.flatnonzero(~self._busy)
-            chosen = yield from run.select(self.ref, idle, self._dispatches, one=True)
-            # What the selection saw may have changed while it waited for a client to come.
-            still_idle = chosen[~self._busy[chosen]]
-            if not still_idle.size:
-                continue
-            longest_ago = still_idle[self._last_dispatch[still_idle].argmin()]
-            client = np.array([longest_ago])
-            number = self._dispatches
-            self._dispatches += 1
-            self._busy[client], self._last_dispatch[client] = True, number
-            delivered = yield from run.turns(client, self.ref, number)
-            if not run.arrived(delivered):
-                self._busy[client] = False
-                continue
-            handled = run.env.event()
-            self._inbox.put(int(longest_ago), Arrival(delivered, number, handled))
-            yield handled
+            chosen = yield from run.select(self.ref, idle, number, one=True)
+            longest_ago = int(chosen[self._last_dispatch[chosen].argmin()])
+            self._free -= 1
+            self._busy[longest_ago], self._last_dispatch[longest_ago] = True, number
+            run.env.process(self._train(longest_ago, number))
+            number += 1
+
+    def _train(self, client: int, number: int) -> Generator[simpy.Event, Any, None]:
+        """One client's round; its slot is free when the update is handled, or at once if lost."""
+        delivered = yield from self._run.turns(np.array([client]), self.ref, number)
+        if self._run.arrived(delivered):
+            self._inbox.put(client, Arrival(delivered, number))
+            return
+        self._busy[client] = False
+        # Whoever else is free at this time is, before anybody is chosen.
+        yield self._run.clock.now(Moment.DECISION)
+        self.release(1)

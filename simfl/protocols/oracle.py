@@ -112,12 +112,14 @@ class Oracle:
             around_s += self._edge_rounds * float(once_s)
         for size, uplink in ((self._price.down_bytes, False), (self._price.up_bytes, True)):
             if size:
-                around_s += float(self._quiet.backhaul_transfer(edge, 0, size, uplink).duration_s)
+                around_s += float(
+                    self._quiet.backhaul_transfer(edge, 0, size, uplink).duration_s[0]
+                )
         return around_s
 
     def _turns_s(self, world: World, clients: IntArray, numbers: IntArray) -> FloatArray:
         """Durations of turns in `world`, which may be without noise."""
-        plan = world.plan_turns(
+        plan = world.plan_rounds(
             clients,
             numbers,
             self._examples[clients],

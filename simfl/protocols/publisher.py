@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from simfl.eventlog.log import EventLog
 from simfl.protocols.clock import Clock
-from simfl.protocols.departures import Departures
+from simfl.protocols.dispatcher import Dispatcher
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.publication import Publications
 from simfl.protocols.servers import Servers
@@ -24,7 +24,7 @@ class Publisher:
         self,
         values: LearnedValues,
         publications: Publications,
-        departures: Departures,
+        dispatcher: Dispatcher,
         servers: Servers,
         log: EventLog,
         clock: Clock,
@@ -32,7 +32,7 @@ class Publisher:
     ) -> None:
         self._values = values
         self._publications = publications
-        self._departures = departures
+        self._dispatcher = dispatcher
         self._servers = servers
         self._log = log
         self._clock = clock
@@ -56,7 +56,7 @@ class Publisher:
         standing = self._values.standing(ref)
         if self._publications.due(ref.version) or (standing and standing.over):
             evaluation = self._evaluation(ref, round_number)
-        self._departures.settle()
+        self._dispatcher.settle()
         self._log.advance(now_s)
         if self._checkpoint is not None:
             self._checkpoint(self._values)

@@ -20,7 +20,7 @@ from simfl.decisions.base import QueryingSelection, Selection
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock
-from simfl.protocols.departures import Departures, Orders
+from simfl.protocols.dispatcher import Dispatcher, Orders
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import FLAT, Observations
 from simfl.protocols.state_ref import StateRef
@@ -36,7 +36,7 @@ class Queries:
         self,
         world: World,
         values: LearnedValues,
-        departures: Departures,
+        dispatcher: Dispatcher,
         observations: Observations,
         num_examples: IntArray,
         streams: Streams,
@@ -45,7 +45,7 @@ class Queries:
         # Draws of their own: a query shifts no turn's noise.
         self._world = replace(world, streams=Streams(streams.seed("queries")))
         self._values = values
-        self._departures = departures
+        self._dispatcher = dispatcher
         self._observations = observations
         self._num_examples = num_examples
         self._streams = streams
@@ -78,13 +78,13 @@ class Queries:
         clients = numbers_among(players, view.clients, wanted, selection)
         orders = self._orders(clients, ref, round_number, edge)
         reached: list[IntArray] = []
-        flight = self._departures.depart(orders, reached.append, computed=_no_job)
+        asked = self._dispatcher.dispatch(orders, reached.append, computed=_no_job)
         who = "the server" if edge is None else f"edge-{edge}"
         with self._clock.waiting(who, f"{clients.size} clients' losses"):
-            yield from flight.finished()
+            yield from asked.finished()
         places = np.concatenate([clients[:0], *reached])
         self._reached[tier] = ((ref.key, ref.version), clients[places])
-        answered = clients[np.isfinite(flight.arrives_s)]
+        answered = clients[np.isfinite(asked.arrives_s)]
         loss = self._values.losses(ref, answered, self._clock.now_s)
         self._observations.losses(answered, loss)
         return memory, int(clients.size)

@@ -66,7 +66,7 @@ class Resting:
         return np.flatnonzero(self._free_s < now_s)
 
     def radio_idle_s(self, who: IntArray, at_s: FloatArray | float) -> FloatArray:
-        """Seconds since their last messages, as `World.plan_turns` wants it; inf: radios asleep."""
+        """Seconds since their last messages, as `World.plan_rounds` wants; inf: radios asleep."""
         if not self._sleeps:
             return np.zeros(who.size)
         # Not longer than the tail, for a rounding error.

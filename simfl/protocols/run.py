@@ -22,7 +22,7 @@ from simfl.protocols.aggregation import Aggregation
 from simfl.protocols.clock import Clock
 from simfl.protocols.deciders import Deciders
 from simfl.protocols.deliveries import Delivered
-from simfl.protocols.departures import Departures
+from simfl.protocols.dispatcher import Dispatcher
 from simfl.protocols.expectations import attainability, expectations
 from simfl.protocols.forwards import Forwards
 from simfl.protocols.learned_values import LearnedValues
@@ -85,8 +85,8 @@ class Run:
         self.aggregation = Aggregation(values, self._servers, deciders.staleness, examples)
         self.laws: dict[str, bool] = {}
         self._progress = Progress()
-        self._departures = Departures(world, log, clock, presence, self._servers)
-        seen, data, moves = self.observations, num_examples, self._departures
+        self._dispatcher = Dispatcher(world, log, clock, presence, self._servers)
+        seen, data, moves = self.observations, num_examples, self._dispatcher
         self._turns = Turns(
             world, moves, values, deciders.allocation, seen, data, streams, log, clock
         )
@@ -281,7 +281,6 @@ class Run:
         """End the run now: book what every device waited, write the log, check the laws."""
         now_s = self.clock.now_s
         self._turns.close(now_s)
-        self._departures.close(now_s)
-        self._servers.close()
-        self.log.finish(now_s)
+        under_way = [*self._dispatcher.close(now_s), *self._servers.close()]
+        self.log.finish(now_s, under_way)
         self.laws = self.accounts.close(now_s)

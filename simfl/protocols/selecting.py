@@ -14,7 +14,7 @@ from simfl.common.notices import Notice, notice
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock, Stalled
-from simfl.protocols.departures import Departures
+from simfl.protocols.dispatcher import Dispatcher
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
 from simfl.protocols.queries import Queries
@@ -40,7 +40,7 @@ class Selecting:
         servers: Servers,
         values: LearnedValues,
         observations: Observations,
-        departures: Departures,
+        dispatcher: Dispatcher,
         queries: Queries,
         streams: Streams,
         clock: Clock,
@@ -50,7 +50,7 @@ class Selecting:
         self._servers = servers
         self._values = values
         self._observations = observations
-        self._departures = departures
+        self._dispatcher = dispatcher
         self._queries = queries
         self._streams = streams
         self._clock = clock
@@ -130,7 +130,7 @@ class Selecting:
         tier = -1 if edge is None else edge
         while True:
             now_s = self._clock.now_s
-            free_s = self._departures.free_s(players)  # later: stragglers of closed rounds
+            free_s = self._dispatcher.free_s(players)  # later: stragglers of closed rounds
             there = self._presence.there(players, now_s) & (free_s <= now_s)
             if there.any():
                 self._in_vain.pop(tier, None)
@@ -154,7 +154,7 @@ class Selecting:
             with self._clock.waiting(who, f"one of {players.size} clients to become available"):
                 alarm_s = min(next_s, gives_up_s, self._servers.fails_s(edge))
                 alarm = [self._clock.until(alarm_s)] if alarm_s < np.inf else []
-                yield self._clock.env.any_of([self._departures.freed, *alarm])
+                yield self._clock.env.any_of([self._dispatcher.freed, *alarm])
             self._servers.check(edge)
             if next_s <= self._clock.now_s:
                 self._looked(tier, f"{who} waits for one of {players.size} clients")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -11,14 +10,21 @@ import numpy as np
 import simpy
 
 from simfl.algorithms.base import Work
+from simfl.common.arrays import IntArray
+from simfl.eventlog.kinds import CUTS
 from simfl.eventlog.log import EventLog
+from simfl.eventlog.rows import Rows
+from simfl.protocols.ahead import Limits, walk
+from simfl.protocols.booking import Booking, Entry
+from simfl.protocols.channels import Channels
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.details import as_json
-from simfl.protocols.media import Media
-from simfl.protocols.messages import book_message
 from simfl.protocols.resting import Resting
+from simfl.protocols.stepped import Sending, Stepped, Told
+from simfl.protocols.timeline import Timeline
 from simfl.system.failures import Failures
-from simfl.system.sharing.message import SharedMessage
+from simfl.system.moments import Moment
+from simfl.system.segments import DOWNLOAD, UPLOAD
 from simfl.system.world import World
 
 Waiting = Generator[simpy.Event, Any, None]
@@ -52,7 +58,8 @@ class Servers:
         edges = [*range(world.num_edges), -1]
         radios = world.messenger.server_radios
         self._resting = Resting(log, clock, log.actors.edge(0), radios, edges)
-        self._media = Media(world.backhaul_sharing, log, clock)
+        self._channels = Channels(world.backhaul_sharing, clock.env)
+        self._booking = Booking(log)
         self._never = clock.env.event()
         self._failing: dict[int, tuple[float, simpy.Event]] = {}
         # Messages of each edge server lost in a row, whatever it was that failed between them.
@@ -93,9 +100,13 @@ class Servers:
             self.fails_s(tier),
             detail,
             edge=edge,
+            **({} if share == 1.0 else {"cut_by": CUTS.index("edge_server")}),
             **columns,
         )
-        yield from self.until(tier, end_s if share == 1.0 else self.fails_s(tier))
+        if share == 1.0:
+            yield self._clock.until(end_s)
+        else:
+            yield from self._until_cut(tier, self.fails_s(tier))
 
     def send(
         self, edge: int, raw_bytes: int, version: int, round_number: int, *, uplink: bool
@@ -124,73 +135,55 @@ class Servers:
         yield from self._connected(edge, version, round_number)
         number = int(self._messages[uplink][edge])
         self._messages[uplink][edge] += 1
-        about = {"edge": edge, "version": version, "round": round_number}
-        actor, who = self._log.actors.edge(edge), np.array([edge])
+        who, now_s = np.array([edge]), self._clock.now_s
         self._log.add(self._resting.until_now(who))
-        radio_idle_s = self._resting.radio_idle_s(who, self._clock.now_s)
+        radio_idle_s = self._resting.radio_idle_s(who, now_s)
+        about = edge, number, raw_bytes, uplink
+        sent = self._world.backhaul_transfer(*about, radio_idle_s)
+        stage = UPLOAD if uplink else DOWNLOAD
+        timeline = Timeline(who + self._log.actors.edge(0), {stage: sent})
+        columns = {"edge": edge, "version": version, "round": round_number}
+        fails_s = np.array([self._link_failures.fails_s(edge, now_s), self.fails_s(edge)])
+        causes = np.array([CUTS.index("cloud_link"), CUTS.index("edge_server")])
+        limits = Limits(fails_s[[fails_s.argmin()]], causes[[fails_s.argmin()]])
         if self._world.backhaul_sharing.contended:
-            message = self._world.messenger.shared_backhaul(
-                edge, number, raw_bytes, uplink, radio_idle_s
+            self._resting.busy(who, np.inf)
+            over = self._clock.env.event()
+            entry = Entry(timeline, columns)
+            Stepped(
+                sent.segments,
+                who,
+                entry,
+                limits,
+                Sending({stage: self._world.messenger.backhaul_senders(*about, sent)}, [()]),
+                self._channels,
+                self._booking,
+                None,
+                self._clock,
+                Told.when_done(over),
             )
-            return (yield from self._share(edge, message, uplink, about))
-        cost = self._world.backhaul_transfer(
-            edge, number, raw_bytes, uplink, float(radio_idle_s[0])
-        )
-        start_s, duration_s = self._clock.now_s, float(cost.duration_s)
-        cut_s = self._link_failures.fails_s(edge, start_s)
-        share = self._share_until(min(cut_s, self.fails_s(edge)), duration_s)
-        active_j, network_j = share * float(cost.active_j), share * float(cost.network_j)
-        failed = bool(cost.failed) or share < 1.0
-        # Of a message that is cut off every attempt begun so far is lost.
-        attempts = math.ceil(share * int(cost.attempts))
-        lost_bytes = attempts * int(cost.wire_bytes) if failed else int(cost.lost_bytes)
-        end_s = start_s + share * duration_s
-        silent_s = float(cost.silent_s) if share == 1.0 else 0.0
-        self._resting.free(who, end_s, silent_s, self._failures.fails_s(edge, start_s))
-        book_message(
-            self._log,
-            actor,
-            start_s,
-            end_s,
-            (active_j, network_j),
-            received=0 if failed else int(cost.wire_bytes),
-            lost=lost_bytes,
-            uplink=uplink,
-            about=about,
-            typed={"attempts": attempts},
-        )
-        yield from self.until(edge, end_s if share == 1.0 else cut_s)
-        return not failed
+            yield over
+            self._booking.finished(entry)
+            self._rest(who, timeline)
+            if not timeline.over[stage, 0]:
+                self.check(edge)
+        else:
+            walked = walk(sent.segments, who, np.array([now_s]), limits)
+            timeline.take(walked)
+            self._booking.ahead(Entry(timeline, columns, walked=walked), now_s)
+            self._rest(who, timeline)
+            if timeline.over[stage, 0]:
+                yield self._clock.until(float(walked.stopped_s[0]))
+            else:
+                yield from self._until_cut(edge, float(walked.stopped_s[0]))
+        return bool(timeline.over[stage, 0] and not sent.failed[0])
 
-    def _share(
-        self, edge: int, message: SharedMessage, uplink: bool, about: dict[str, int]
-    ) -> Generator[simpy.Event, Any, bool]:
-        """One message over a medium that edge servers share; whether it arrived."""
-        clock, who = self._clock, np.array([edge])
-        stops_s = min(self._link_failures.fails_s(edge, clock.now_s), self.fails_s(edge))
-        self._resting.busy(who, np.inf)
-        crossing = clock.env.process(self._crossing(edge, message, uplink, about))
-        if stops_s < np.inf:
-            yield clock.env.any_of([crossing, clock.until(stops_s)])
-            if crossing.is_alive:
-                yield clock.gathered()
-            if crossing.is_alive:
-                crossing.interrupt()
-        whole = yield crossing
-        silent_s = message.silent_s if whole else 0.0
-        self._resting.free(who, clock.now_s, silent_s, self.fails_s(edge))
-        self.check(edge)
-        return whole and not message.failed
-
-    def _crossing(
-        self, edge: int, message: SharedMessage, uplink: bool, about: dict[str, int]
-    ) -> Generator[simpy.Event, Any, bool]:
-        """Carry a message; whether nothing has cut it off."""
-        try:
-            yield from self._media.carry(self._log.actors.edge(edge), (), message, uplink, about)
-        except simpy.Interrupt:
-            return False
-        return True
+    def _rest(self, who: IntArray, timeline: Timeline) -> None:
+        """An edge server has sent or received, or will have."""
+        ended_s, message_s = timeline.ended_s, timeline.message_s
+        silent_s = np.where(np.isfinite(message_s), ended_s - message_s, 0.0)
+        fails_s = self._failures.fails_s(int(who[0]), self._clock.now_s)
+        self._resting.free(who, ended_s, silent_s, fails_s)
 
     def failure(self, edge: int | None) -> simpy.Event:
         """Happens when an edge server that is at work fails next."""
@@ -199,7 +192,7 @@ class Servers:
             return self._never
         known_s, event = self._failing.get(edge, (-np.inf, self._never))
         if known_s != fails_s:
-            event = self._clock.until(fails_s)
+            event = self._clock.until(fails_s, Moment.INTERRUPTION)
             self._failing[edge] = fails_s, event
         return event
 
@@ -207,16 +200,20 @@ class Servers:
         """When an edge server that is at work fails next; inf: never, as the cloud."""
         return np.inf if edge is None else self._failures.fails_s(edge, self._clock.now_s)
 
-    def until(self, edge: int | None, time_s: float) -> Waiting:
-        """An edge server (None: the cloud) waits, works or sends until `time_s`.
+    def until(self, edge: int | None, time_s: float, moment: Moment = Moment.END) -> Waiting:
+        """An edge server (None: the cloud) waits until `time_s`.
 
-        Raises `Crashed` if it fails before.
+        Raises `Crashed` if it fails by then: nobody is there any more to do what was waited for.
         """
         fails_s = self.fails_s(edge)
         if edge is None or time_s < fails_s:
-            yield self._clock.until(time_s)
+            yield self._clock.until(time_s, moment)
             return
-        yield self._clock.until(fails_s)
+        yield from self._until_cut(edge, fails_s)
+
+    def _until_cut(self, edge: int | None, time_s: float) -> Waiting:
+        """What an edge server does is broken off then; raises `Crashed` if it is by its failure."""
+        yield self._clock.until(time_s, Moment.INTERRUPTION)
         self.check(edge)
 
     def check(self, edge: int | None) -> None:
@@ -259,11 +256,13 @@ class Servers:
         columns = {"edge": -1 if tier is None else tier, **columns}
         self._log.row(kind, actor, self._clock.now_s, detail=as_json(detail), **columns)
 
-    def close(self) -> None:
-        """Book what every server waited until now."""
-        for actor in self._media.senders:
-            self._media.cut(actor)
-        self._log.add(self._resting.until_now(self._resting.waiting(self._clock.now_s)))
+    def close(self) -> list[Rows]:
+        """Book what every server waited until now; rows of messages under way."""
+        under_way = self._booking.close(self._clock.now_s)
+        waiting = self._resting.waiting(self._clock.now_s)
+        present = self._log.accounts.present[self._log.actors.edge(0) + waiting]
+        self._log.add(self._resting.until_now(waiting[present]))
+        return under_way
 
     def _busy(
         self,

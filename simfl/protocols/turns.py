@@ -16,8 +16,8 @@ from simfl.decisions.base import Allocation
 from simfl.eventlog.log import EventLog
 from simfl.protocols.clock import Clock
 from simfl.protocols.deliveries import Delivered
-from simfl.protocols.departures import Departures, Orders
-from simfl.protocols.flight import Flight
+from simfl.protocols.dispatched import Dispatched
+from simfl.protocols.dispatcher import Dispatcher, Orders
 from simfl.protocols.late import Late
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import FLAT, Observations
@@ -34,7 +34,7 @@ class Turns:
     def __init__(
         self,
         world: World,
-        departures: Departures,
+        dispatcher: Dispatcher,
         values: LearnedValues,
         allocation: Allocation,
         observations: Observations,
@@ -44,7 +44,7 @@ class Turns:
         clock: Clock,
     ) -> None:
         self._world = world
-        self._departures = departures
+        self._dispatcher = dispatcher
         self._values = values
         self._allocation = allocation
         self._observations = observations
@@ -54,8 +54,7 @@ class Turns:
         self._count: IntArray = np.zeros(world.num_clients, dtype=np.int64)
         self._held: IntArray = np.full(world.num_clients, -1, dtype=np.int64)
         self._allocations: dict[int, int] = {}
-        self._under_way: dict[int, Flight] = {}
-        self._cohorts = 0
+        self._under_way: dict[int, Dispatched] = {}
         self._late = Late(observations, log)
 
     def together(
@@ -102,18 +101,17 @@ class Turns:
         def received(places: IntArray) -> None:
             self._held[clients[places]] = ref.version
 
-        flight = self._departures.depart(orders, received, computed)
-        cohort, self._cohorts = self._cohorts, self._cohorts + 1
-        self._under_way[cohort] = flight
+        cohort = self._dispatcher.dispatch(orders, received, computed)
+        self._under_way[id(cohort)] = cohort
         who = "the server" if edge is None else f"edge-{edge}"
         with self._clock.waiting(who, f"{clients.size} clients' uploads"):
             try:
-                closed_s = yield from flight.closed(patience, self._values.min_updates)
+                closed_s = yield from cohort.closed(patience, self._values.min_updates)
             except Crashed:
-                del self._under_way[cohort]
-                self._observations.turns(flight.reports(flight.arrives_s <= self._clock.now_s))
+                del self._under_way[id(cohort)]
+                self._observations.turns(cohort.reports(cohort.arrives_s <= self._clock.now_s))
                 raise
-        del self._under_way[cohort]
+        del self._under_way[id(cohort)]
         if edge is None:
             self._observations.arrived(FLAT, self._clock.now_s - now_s)
         versions = np.full(clients.size, ref.version, dtype=np.int64)
@@ -121,20 +119,20 @@ class Turns:
         carried = self._late.carried(tier, closed_s)
 
         def late(which: BoolArray) -> None:
-            stragglers, reports = delivered.take(which), flight.reports(which)
+            stragglers, reports = delivered.take(which), cohort.reports(which)
             self._late.expect(stragglers, reports, closed_s, round_number, tier, patience)
 
-        flight.follow(closed_s, late)
-        there = flight.arrives_s <= closed_s
-        self._observations.turns(flight.reports(there))
+        cohort.follow(closed_s, late)
+        there = cohort.arrives_s <= closed_s
+        self._observations.turns(cohort.reports(there))
         arrived = delivered if there.all() else delivered.take(there)
         return Delivered.join([arrived, *carried]) if carried else arrived
 
     def close(self, now_s: float) -> None:
         """The run ends: count turns that end by now."""
         self._late.observe(now_s)
-        for flight in self._under_way.values():
-            self._observations.turns(flight.reports(flight.arrives_s <= now_s))
+        for cohort in self._under_way.values():
+            self._observations.turns(cohort.reports(cohort.arrives_s <= now_s))
         self._under_way.clear()
 
     def forget(self, edge: int) -> None:

@@ -138,7 +138,7 @@ def figures(one: Run) -> dict[str, Any]:
         "horizon_s": now_s,
         "energy_j": accounts.energy_j(now_s),
         "bytes": accounts.bytes_moved(now_s),
-        "traffic": accounts.traffic,
+        "traffic": accounts.bytes_by_fate,
         **{
             name: float(column.sum())
             for name, column in _footprint(one).items()

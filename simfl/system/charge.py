@@ -8,11 +8,12 @@ Choices
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.system.battery import Batteries
-from simfl.system.turn_plan import TurnPlan
 
 
 class Charge:
@@ -60,15 +61,19 @@ class Charge:
         self._rest(clients, np.full(clients.size, now_s))
         return clients[(self._unmet_j[:, clients] > 0).any(axis=0)]
 
-    def spend(
-        self, clients: IntArray, start_s: FloatArray, end_s: FloatArray, joules: FloatArray
-    ) -> FloatArray:
-        """Draw what messages beside turns take; what empty batteries did not give of that."""
-        lasts_s = end_s - start_s
-        active_w = np.divide(joules, lasts_s, out=np.zeros(clients.size), where=lasts_s > 0)
-        idle_w = self._idle_w[clients]
-        self._unmet_j[0, clients] += self._batteries.advance(clients, start_s, idle_w).unmet_j
-        return self._batteries.advance(clients, end_s, idle_w + active_w).unmet_j
+    def spend(self, clients: IntArray, times_s: FloatArray, joules: FloatArray) -> FloatArray:
+        """Draw what messages take that an empty battery does not end; what was not given of that.
+
+        `times_s`, shape (segments + 1, clients), are the ends and `joules` those of each segment
+        beyond idle power; they come back as far as empty batteries did not give them.
+        """
+        self._rest(clients, times_s[0])
+        return np.array(
+            [
+                self._batteries.advance(clients, times_s[row + 1], load_w).unmet_j
+                for row, load_w in enumerate(self._loads_w(clients, times_s, joules))
+            ]
+        ).reshape(joules.shape)
 
     def unmet_j(self, clients: IntArray, until_s: FloatArray, in_tail: BoolArray) -> FloatArray:
         """Joules that empty batteries did not give to clients that rested until then; told once.
@@ -97,16 +102,16 @@ class Charge:
         return self._tail_ends_s[clients]
 
     def discharge(
-        self, clients: IntArray, plan: TurnPlan, times_s: FloatArray, stops_s: FloatArray
+        self, clients: IntArray, times_s: FloatArray, joules: FloatArray, stops_s: FloatArray
     ) -> FloatArray:
-        """Draw what turns take until they end or stop; when a battery ran empty before (or inf)."""
+        """Draw what activities take until they end or stop; when a battery was empty before (inf).
+
+        `times_s` and `joules` as in `spend`.
+        """
         batteries, empty_s = self._batteries, np.full(clients.size, np.inf)
-        self.settle(clients, float(times_s[0, 0]))
-        for stage, joules in enumerate((plan.download_j, plan.compute_j, plan.upload_j)):
-            lasts_s = times_s[stage + 1] - times_s[stage]
-            active_w = np.divide(joules, lasts_s, out=np.zeros(clients.size), where=lasts_s > 0)
-            load_w = self._idle_w[clients] + active_w
-            end_s = np.maximum(np.minimum(times_s[stage + 1], stops_s), batteries.time_s[clients])
+        self._rest(clients, times_s[0])
+        for row, load_w in enumerate(self._loads_w(clients, times_s, joules)):
+            end_s = np.maximum(np.minimum(times_s[row + 1], stops_s), batteries.time_s[clients])
             end_s = np.where(np.isfinite(empty_s), batteries.time_s[clients], end_s)
             dry_s = batteries.foresee(clients, end_s, load_w).empty_s
             batteries.advance(clients, np.minimum(end_s, dry_s), load_w)
@@ -114,9 +119,20 @@ class Charge:
         batteries.switch_off(clients[np.isfinite(empty_s)])
         return empty_s
 
-    def on_battery(self, client: int) -> bool:
-        """Whether there is a battery that could run empty."""
-        return bool(np.isfinite(self._batteries.capacity_j[client]))
+    def _loads_w(
+        self, clients: IntArray, times_s: FloatArray, joules: FloatArray
+    ) -> Iterator[FloatArray]:
+        """What they draw in each segment, idle power included."""
+        idle_w = self._idle_w[clients]
+        for row, spent_j in enumerate(joules):
+            lasts_s = times_s[row + 1] - times_s[row]
+            active_w = np.divide(spent_j, lasts_s, out=np.zeros_like(lasts_s), where=lasts_s > 0)
+            yield idle_w + active_w
+
+    def on_battery(self, clients: IntArray) -> BoolArray:
+        """Who has a battery that could run empty."""
+        finite: BoolArray = np.isfinite(self._batteries.capacity_j[clients])
+        return finite
 
     def draws_otherwise(self, clients: IntArray, active_w: FloatArray) -> BoolArray:
         """Which of those that `draw` has told of something else than `active_w`."""
@@ -159,10 +175,10 @@ class Charge:
         load_w = self._idle_w[under_way] + self._active_w[under_way]
         self._missed_j[under_way] += self._batteries.advance(under_way, now_s, load_w).unmet_j
 
-    def run_empty(self, client: int, now_s: float) -> None:
-        """A battery has run empty now, in mid-turn."""
-        self.release(np.array([client]), now_s)
-        self._batteries.switch_off(np.array([client]))
+    def run_empty(self, clients: IntArray, now_s: float) -> None:
+        """Batteries have run empty now, in mid-turn."""
+        self.release(clients, now_s)
+        self._batteries.switch_off(clients)
 
     def _rest(self, clients: IntArray, until_s: FloatArray) -> None:
         """First the tail, then nothing, of those whose batteries are not there yet."""

@@ -1,87 +1,128 @@
-"""Messages: a link's transfer, the radio waking up before it, and every attempt that was lost."""
+"""Messages as segments: waking the radio up, latency, the flow of bits, and every attempt lost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.common.arrays import FloatArray, IntArray
-from simfl.system.cost import TransferCost, WireTransfer
-from simfl.system.costs_of import channel_of, transfer_cost_of
-from simfl.system.grouping import by_value
-from simfl.system.link import Link
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.system.cost import TransferCost
 from simfl.system.link_columns import LinkColumns
 from simfl.system.message_loss import MessageLoss
-from simfl.system.radio_paths import RadioPaths
+from simfl.system.segments import Kind, Row, Segments, added
 
 
-def transmit_all(
-    links: Sequence[Link],
-    link_index: IntArray,
-    paths: RadioPaths,
-    wire_bytes: IntArray | FloatArray,
-    rate_factor: FloatArray,
-    jitter: FloatArray,
-) -> TransferCost:
-    """One attempt of each message of a cohort with its radio awake, over its own link of `links`.
+@dataclass(frozen=True, eq=False)
+class Transmission:
+    """One message of each sender, over all its attempts, as `segments` of one stage.
 
-    Columns have one entry per message; `rate_factor` multiplies what the channel leaves.
+    `wire_bytes` is the size after the codec (0: there is no message), `attempts` how often it is
+    sent, `failed` whether all of that is in vain. `network_j` are the joules of the network between
+    the ends for one attempt, `silent_s` how long before the end the last attempt is over: what a
+    sender waits before it gives up.
     """
-    duration_s, active_j, network_j = np.empty((3, len(link_index)))
-    for index, rows in by_value(link_index):
-        link, factor = links[index], rate_factor[rows]
-        if link.needs_places:
-            factor = factor * channel_of(link, paths.of(rows))
-        cost = transfer_cost_of(link, 8.0 * wire_bytes[rows], paths.uplink, factor, jitter[rows])
-        duration_s[rows], active_j[rows] = cost.duration_s, cost.active_j
-        network_j[rows] = cost.network_j
-    return TransferCost(duration_s, active_j, network_j)
+
+    segments: Segments
+    wire_bytes: IntArray
+    attempts: IntArray
+    failed: BoolArray
+    network_j: FloatArray
+    silent_s: FloatArray
+
+    @property
+    def duration_s(self) -> FloatArray:
+        """Seconds until it arrives, or until the sender gives up."""
+        return added(self.segments.seconds)
+
+    @property
+    def active_j(self) -> FloatArray:
+        """The sender's joules beyond idle power."""
+        return added(self.segments.joules)
+
+    @property
+    def flow_s(self) -> FloatArray:
+        """Seconds in which the bits of one attempt pass."""
+        flows = np.flatnonzero(self.segments.kind == Kind.FLOW)
+        none: FloatArray = np.zeros(self.wire_bytes.shape)
+        return self.segments.seconds[flows[0]] if flows.size else none
+
+    @property
+    def promotion_j(self) -> FloatArray:
+        """The part of `active_j` that waking the radio up takes."""
+        wakes = self.segments.kind == Kind.WAKE
+        return added(self.segments.joules[wakes])
+
+    @property
+    def tail_j(self) -> FloatArray:
+        """The part of `active_j` that the radio's tail takes between attempts."""
+        return added(self.segments.tail_j)
+
+    @property
+    def lost_bytes(self) -> IntArray:
+        """Bytes sent in vain, where nothing cuts the message off."""
+        return (self.attempts - ((self.wire_bytes > 0) & ~self.failed)) * self.wire_bytes
 
 
-def send(
-    once: TransferCost,
+def transmission(
+    latency: TransferCost,
+    whole: TransferCost,
     wire_bytes: IntArray,
     links: LinkColumns,
     since_s: ArrayLike,
     loss: MessageLoss | None,
     uniform: ArrayLike,
-) -> WireTransfer:
-    """What messages cost until they arrive, or until the sender gives up; columns broadcast.
+    stage: int,
+) -> Transmission:
+    """What messages take until they arrive, or until the sender gives up; one entry per message.
 
-    `once` is what one attempt costs a radio that is awake, `since_s` the seconds since each radio's
-    last message. Without `loss` nothing is lost; with it, `uniform` is one draw per message. Every
-    attempt costs the time, energy and bytes of the whole message, at the same rate (block fading:
-    the channel stays as it is); between attempts, and while a sender that gives up waits in vain,
-    the radio is in its tail and, after that, asleep. What tail follows a message is not part of it.
+    `whole` is what one attempt costs a radio that is awake, `latency` the part of it before the
+    first bit. `since_s` are the seconds since each radio's last message. Without `loss` nothing is
+    lost; with it, `uniform` is one draw per message. Every attempt takes the time, energy and bytes
+    of the whole message, at the same rate (block fading: the channel stays as it is); between
+    attempts, and while a sender that gives up waits in vain, the radio is in its tail and, after
+    that, asleep. What tail follows a message is not part of it.
     """
     sent = wire_bytes > 0
-    wake_s, wake_j = links.wake(since_s)
-    promotion_j, tail_j = sent * wake_j, np.zeros_like(once.active_j)
-    duration_s = sent * wake_s + once.duration_s
     attempts, failed = sent.astype(np.int64), np.zeros_like(sent)
-    silent_s: FloatArray = np.zeros_like(duration_s)
     if loss is not None:
         attempts, failed = loss.attempts(links.loss_probability, uniform)
         attempts, failed = attempts * sent, failed & sent
-        for attempt in range(1, loss.attempts_max):
-            again, wait_s = attempts > attempt, loss.wait_s(attempt)
-            wake_s, wake_j = links.wake(wait_s)
-            duration_s = duration_s + again * (wait_s + wake_s + once.duration_s)
-            promotion_j = promotion_j + again * wake_j
-            tail_j = tail_j + again * links.tail_j(wait_s)
-        silent_s = np.where(failed, loss.wait_s(loss.attempts_max), 0.0)
-        duration_s = duration_s + silent_s
-        tail_j = tail_j + failed * links.tail_j(loss.wait_s(loss.attempts_max))
-    return WireTransfer(
-        duration_s,
-        attempts * once.active_j + promotion_j + tail_j,
-        attempts * once.network_j,
-        wire_bytes,
-        attempts,
-        (attempts - (sent & ~failed)) * wire_bytes,
-        failed,
-        promotion_j,
-        silent_s,
-    )
+    flow_s, flow_j = whole.duration_s - latency.duration_s, whole.active_j - latency.active_j
+    # As a shared channel would have it, which knows bits and their rate: see `Outgoing.senders`.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bits = 8.0 * wire_bytes
+        flow_s = np.where(sent & (flow_s > 0), bits / (bits / flow_s), 0.0)
+    nothing = np.zeros(sent.shape)
+    rows: list[Row] = []
+
+    def add(kind: Kind, who: BoolArray, seconds: FloatArray, joules: FloatArray) -> None:
+        spent = who * joules
+        rows.append(
+            Row(stage, kind, who, who * seconds, spent, spent if kind == Kind.TAIL else nothing)
+        )
+
+    def attempt(who: BoolArray, idle_s: ArrayLike) -> None:
+        add(Kind.WAKE, who, *links.wake(idle_s))
+        add(Kind.LATENCY, who, latency.duration_s, latency.active_j)
+        add(Kind.FLOW, who, flow_s, flow_j)
+
+    def wait(who: BoolArray, wait_s: float) -> None:
+        awake_s = np.minimum(wait_s, links.tail_s)
+        add(Kind.TAIL, who, awake_s, links.tail_j(wait_s))
+        add(Kind.SLEEP, who, wait_s - awake_s, nothing)
+
+    attempt(sent, since_s)
+    silent_s = nothing
+    if loss is not None:
+        for number in range(1, int(attempts.max(initial=0))):
+            again, wait_s = attempts > number, loss.wait_s(number)
+            wait(again, wait_s)
+            attempt(again, wait_s)
+        if failed.any():
+            wait_s = loss.wait_s(loss.attempts_max)
+            wait(failed, wait_s)
+            silent_s = np.where(failed, wait_s, 0.0)
+    table = Segments.of(rows, sent.size)
+    return Transmission(table, wire_bytes, attempts, failed, whole.network_j * sent, silent_s)

@@ -12,25 +12,24 @@ from numpy.typing import ArrayLike
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.streams import Streams
 from simfl.system.codecs.base import Codec, encoded_bytes
-from simfl.system.cost import WireTransfer
-from simfl.system.costs_of import transfer_cost_of
 from simfl.system.link import Link
 from simfl.system.link_columns import LinkColumns
 from simfl.system.message_loss import MessageLoss
-from simfl.system.messages import send
+from simfl.system.messages import Transmission
 from simfl.system.noise import lognormal
 from simfl.system.outgoing import Outgoing
 from simfl.system.radio_paths import RadioPaths
+from simfl.system.segments import DOWNLOAD, UPLOAD
+from simfl.system.sharing.base import Sender
 from simfl.system.sharing.max_min import BACKHAUL
-from simfl.system.sharing.message import SharedMessage
 
 
 @dataclass(frozen=True, eq=False)
 class Messenger:
     """The links of a world, with the world's fields of the same names.
 
-    Over links of their own messages cost what `access` and `backhaul` say. `shared_access` and
-    `shared_backhaul` give the same messages, with the same draws, for media that senders share.
+    Messages take what `access` and `backhaul` say; `senders` and `backhaul_senders` send the same
+    ones, with the same draws, over channels that senders share.
     """
 
     streams: Streams
@@ -66,42 +65,48 @@ class Messenger:
         radios = self._columns.take(np.full(edges + 1, len(self.links)))
         return radios.where(np.arange(edges + 1) < edges)
 
-    def tail_j(self, clients: IntArray, begin_s: ArrayLike, end_s: ArrayLike) -> FloatArray:
-        """Joules of each radio's tail from `begin_s` to `end_s` seconds after its last message.
+    def tail(
+        self, clients: IntArray, radio_idle_s: FloatArray, lasts_s: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Seconds and joules of each radio's tail in the next `lasts_s` seconds.
 
-        inf, no message so far, has no tail.
+        Its last message ended `radio_idle_s` ago; inf, no message so far, has no tail.
         """
         columns = self._columns.take(self.link_index[clients])
-        joules = columns.tail_j(end_s) - columns.tail_j(begin_s)
-        return np.where(np.isinf(end_s), 0.0, joules)
+        left_s = np.where(np.isinf(radio_idle_s), 0.0, columns.tail_s - radio_idle_s)
+        tail_s: FloatArray = np.clip(left_s, 0.0, lasts_s)
+        return tail_s, tail_s * columns.tail_w
 
     def access(
         self,
         clients: IntArray,
-        turns: ArrayLike,
+        rounds: ArrayLike,
         raw_bytes: ArrayLike,
         uplink: bool,
         edges: ArrayLike | None,
         radio_idle_s: ArrayLike,
-    ) -> WireTransfer:
+    ) -> Transmission:
         """One message of each client to its edge, or back."""
-        outgoing = self._access(clients, turns, raw_bytes, uplink, edges)
+        outgoing = self._access(clients, rounds, raw_bytes, uplink, edges)
         return outgoing.sent(np.broadcast_to(radio_idle_s, clients.shape))
 
-    def shared_access(
+    def senders(
         self,
         clients: IntArray,
-        turns: ArrayLike,
+        rounds: ArrayLike,
         raw_bytes: ArrayLike,
         uplink: bool,
         edge: int | None,
-        radio_idle_s: ArrayLike,
-    ) -> list[SharedMessage]:
-        """The same to `edge`, or (None) by way of the clients' home edges to the cloud."""
-        outgoing = self._access(clients, turns, raw_bytes, uplink, edge)
+        sent: Transmission,
+    ) -> list[Sender]:
+        """Who sends what `access` has said over shared channels.
+
+        To `edge`, or (None) by way of the clients' home edges to the cloud.
+        """
+        outgoing = self._access(clients, rounds, raw_bytes, uplink, edge)
         behind = () if edge is not None else (BACKHAUL,)
-        return outgoing.shared(
-            np.broadcast_to(radio_idle_s, clients.shape),
+        return outgoing.senders(
+            sent,
             np.ones(clients.size) if self.band_share is None else self.band_share[clients],
             [(point + 1, *behind) for point in outgoing.paths.access_points.tolist()],
         )
@@ -113,58 +118,62 @@ class Messenger:
         raw_bytes: ArrayLike,
         uplink: bool,
         radio_idle_s: ArrayLike,
-    ) -> WireTransfer:
-        """A message between an edge server and the cloud; broadcasts."""
-        wire_bytes = self._encoded(raw_bytes, uplink)
-        columns = self._columns.take(len(self.links))
-        component, noise, jitter = self._drawn("backhaul", edge, counter, uplink, columns)
-        once = transfer_cost_of(self.backhaul_link, 8.0 * wire_bytes, uplink, 1.0 / noise, jitter)
-        luck = self._luck(component, edge, counter)
-        return send(once, wire_bytes, columns, radio_idle_s, self.message_loss, luck)
+    ) -> Transmission:
+        """A message between an edge server and the cloud; broadcasts to one dimension."""
+        outgoing = self._backhaul(edge, counter, raw_bytes, uplink)
+        return outgoing.sent(np.broadcast_to(radio_idle_s, outgoing.wire_bytes.shape))
 
-    def shared_backhaul(
-        self, edge: int, counter: int, raw_bytes: int, uplink: bool, radio_idle_s: FloatArray
-    ) -> SharedMessage:
-        """The same, of one edge server."""
-        one, place = np.array([edge]), np.array([len(self.links)])
-        columns = self._columns.take(place)
-        component, noise, jitter = self._drawn("backhaul", one, counter, uplink, columns)
-        outgoing = Outgoing(
+    def backhaul_senders(
+        self, edge: int, counter: int, raw_bytes: int, uplink: bool, sent: Transmission
+    ) -> list[Sender]:
+        """Who sends the same over a backhaul that edge servers share."""
+        outgoing = self._backhaul(edge, counter, raw_bytes, uplink)
+        return outgoing.senders(sent, np.ones(1), [(BACKHAUL,)])
+
+    def _backhaul(
+        self, edge: ArrayLike, counter: ArrayLike, raw_bytes: ArrayLike, uplink: bool
+    ) -> Outgoing:
+        edges, counters, raw = np.broadcast_arrays(*np.atleast_1d(edge, counter, raw_bytes))
+        places = np.full(edges.shape, len(self.links))
+        columns = self._columns.take(places)
+        component, noise, jitter = self._drawn("backhaul", edges, counters, uplink, columns)
+        return Outgoing(
             [*self.links, self.backhaul_link],
-            place,
-            self._paths(one, counter, uplink, one),
-            self._encoded([raw_bytes], uplink),
+            places,
+            self._paths(edges, counters, uplink, edges),
+            self._encoded(raw, uplink),
             1.0 / noise,
             jitter,
             columns,
             self.message_loss,
-            self._luck(component, one, counter),
+            self._luck(component, edges, counters),
+            UPLOAD if uplink else DOWNLOAD,
         )
-        return outgoing.shared(radio_idle_s, np.ones(1), [(BACKHAUL,)])[0]
 
     def _access(
         self,
         clients: IntArray,
-        turns: ArrayLike,
+        rounds: ArrayLike,
         raw_bytes: ArrayLike,
         uplink: bool,
         edges: ArrayLike | None,
     ) -> Outgoing:
         link_index = self.link_index[clients]
         columns = self._columns.take(link_index)
-        component, noise, jitter = self._drawn("access", clients, turns, uplink, columns)
+        component, noise, jitter = self._drawn("access", clients, rounds, uplink, columns)
         points = self.home_edge[clients] if edges is None else edges
         raw = np.broadcast_to(np.asarray(raw_bytes), clients.shape)
         return Outgoing(
             self.links,
             link_index,
-            self._paths(clients, turns, uplink, points),
+            self._paths(clients, rounds, uplink, points),
             self._encoded(raw, uplink),
             self.rate_factor[clients] / noise,
             jitter,
             columns,
             self.message_loss,
-            self._luck(component, clients, turns),
+            self._luck(component, clients, rounds),
+            UPLOAD if uplink else DOWNLOAD,
         )
 
     def _paths(

@@ -20,21 +20,21 @@ from simfl.streams import Streams
 from simfl.system.catalogue import Profile
 from simfl.system.codecs.base import Codec
 from simfl.system.codecs.float32 import Float32
-from simfl.system.cost import ComputeCost, MissingCost, WireTransfer
+from simfl.system.cost import ComputeCost, MissingCost
 from simfl.system.costs_of import compute_cost_of, cycles_of
 from simfl.system.device import Device, Server
 from simfl.system.grouping import by_value
 from simfl.system.link import Link
 from simfl.system.message_loss import MessageLoss
+from simfl.system.messages import Transmission
 from simfl.system.messenger import Messenger
 from simfl.system.noise import lognormal
 from simfl.system.region import Electricity
+from simfl.system.round_plan import RoundPlan
+from simfl.system.segments import COMPUTE, DOWNLOAD, Kind, Row, Segments
 from simfl.system.sharing.bands import check_bands
 from simfl.system.sharing.base import Sharing
 from simfl.system.sharing.dedicated import Dedicated
-from simfl.system.turn_plan import TurnPlan
-
-__all__ = ["TurnPlan", "World"]
 
 _OF_MESSENGERS = [field.name for field in fields(Messenger) if field.name != "backhaul_link"]
 
@@ -196,7 +196,7 @@ class World:
                 rounded[own] = device.processor.nearest_level(rounded[own])
         return rounded
 
-    def plan_turns(
+    def plan_rounds(
         self,
         clients: ArrayLike,
         turns: ArrayLike,
@@ -207,7 +207,7 @@ class World:
         frequency_hz: ArrayLike,
         edges: ArrayLike | None = None,
         radio_idle_s: ArrayLike = 0.0,
-    ) -> TurnPlan:
+    ) -> RoundPlan:
         """Cost of one turn of each client: download, computation at `frequency_hz`, upload.
 
         `turns` counts each client's own turns (it addresses the noise), `examples` is what passes
@@ -225,19 +225,44 @@ class World:
         begun_s = np.where(download.wire_bytes > 0, 0.0, before_s)
         computed_s = begun_s + compute.duration_s
         upload = self.access_transfer(asked, turns, up_bytes, True, edges, computed_s)
-        return TurnPlan.of(
-            frequency,
+        working, tail_j = self._working(asked, compute, begun_s)
+        segments = Segments.join([download.segments, working, upload.segments])
+        if download.failed.any():
+            segments = segments.without(segments.stage > DOWNLOAD, download.failed)
+        return RoundPlan(
+            segments,
             download,
-            cycles,
-            compute,
             upload,
-            compute_tail_j=self.messenger.tail_j(asked, begun_s, computed_s),
-            radio_idle_s=np.where(
+            frequency,
+            cycles,
+            compute.duration_s,
+            compute.dynamic_j,
+            compute.static_j,
+            tail_j,
+            np.where(
                 download.failed,
                 download.silent_s,
                 np.where(upload.wire_bytes > 0, upload.silent_s, computed_s),
             ),
         )
+
+    def _working(
+        self, clients: IntArray, cost: ComputeCost, radio_idle_s: FloatArray
+    ) -> tuple[Segments, FloatArray]:
+        """Computations, so long after the last message: first while the radio is in its tail."""
+        everybody, nothing = np.ones(clients.size, dtype=bool), np.zeros(clients.size)
+        tail_s, tail_j = self.messenger.tail(clients, radio_idle_s, cost.duration_s)
+        if not tail_s.any():
+            row = Row(COMPUTE, Kind.WORK, everybody, cost.duration_s, cost.active_j, nothing)
+            return Segments.of([row], clients.size), nothing
+        rest_s = cost.duration_s - tail_s
+        share = np.divide(tail_s, cost.duration_s, out=np.zeros_like(tail_s), where=tail_s > 0)
+        first_j = share * cost.active_j
+        rows = [
+            Row(COMPUTE, Kind.WORK, everybody, tail_s, first_j + tail_j, tail_j),
+            Row(COMPUTE, Kind.WORK, everybody, rest_s, cost.active_j - first_j, nothing),
+        ]
+        return Segments.of(rows, clients.size), tail_j
 
     def access_transfer(
         self,
@@ -247,10 +272,10 @@ class World:
         uplink: bool,
         edges: ArrayLike | None = None,
         radio_idle_s: ArrayLike = 0.0,
-    ) -> WireTransfer:
+    ) -> Transmission:
         """Cost of one message of each client to its edge (or back), one entry per client.
 
-        `edges` and `radio_idle_s` as in `plan_turns`.
+        `edges` and `radio_idle_s` as in `plan_rounds`.
         """
         return self.messenger.access(
             _indices(clients), turns, raw_bytes, uplink, edges, radio_idle_s
@@ -263,10 +288,11 @@ class World:
         raw_bytes: ArrayLike,
         uplink: bool,
         radio_idle_s: ArrayLike = 0.0,
-    ) -> WireTransfer:
-        """Cost of a message between an edge and the cloud; `active_j` is the edge's end.
+    ) -> Transmission:
+        """Cost of messages between edge servers and the cloud; `active_j` is the edge's end.
 
-        `counter` counts the edge's messages in this direction (it addresses the noise).
+        `counter` counts an edge's messages in this direction (it addresses the noise). One entry
+        each, whatever is given as one number.
         """
         return self.messenger.backhaul(edge, counter, raw_bytes, uplink, radio_idle_s)
 

@@ -7,6 +7,7 @@ import pytest
 import simpy
 
 from simfl.protocols.clock import Clock, Mailbox, Stalled
+from simfl.system.moments import Moment
 
 
 def test_appointments_are_met_to_the_last_bit():
@@ -88,7 +89,7 @@ def test_a_limit_ends_the_run_at_that_very_moment(limit_s, finished):
     def process():
         for time_s in (1.0, 2.0, 3.0):
             yield clock.until(time_s)
-            yield clock.settled()
+            yield clock.now(Moment.DECISION)
             done.append(time_s)
         return "value"
 
@@ -138,7 +139,7 @@ def test_a_run_ends_after_all_that_happens_at_its_last_moment():
 
     def others():
         yield clock.until(1.0)
-        yield clock.settled()
+        yield clock.now(Moment.DECISION)
         done.append("now")
         yield clock.until(1.5)
         done.append("later")

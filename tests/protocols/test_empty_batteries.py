@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simfl.battery_levels import battery_levels
-from simfl.runfolder import LoadedRun
+from simfl.runs.battery_levels import battery_levels
+from simfl.runs.runfolder import LoadedRun
 from tests.protocols.test_shared_media_batteries import approx, run, states
 
 HARVEST = {"harvest_w": [[0.0, 0.5]], "lowest": 0.2}

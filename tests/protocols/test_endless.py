@@ -89,7 +89,7 @@ def test_who_is_promised_and_never_comes_is_not_waited_for_for_ever(protocol, ah
 @pytest.mark.parametrize("medium", ["dedicated", MEDIUM], ids=["booked", "shared"])
 def test_a_turn_that_is_paused_without_end_is_given_up(medium, monkeypatch):
     """Each pause moves time by its last bit only."""
-    for module in ("system.presence", "protocols.attendance"):
+    for module in ("system.interruptions", "protocols.stepped"):
         monkeypatch.setattr(f"simfl.{module}.MOST_PAUSES", 100)
     population = {
         "availability": f"{LYING}:Flickers",

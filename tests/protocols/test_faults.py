@@ -101,7 +101,7 @@ def test_a_cloud_link_that_is_cut_delays_and_loses_nothing_for_good(tmp_path: Pa
     check_promises(watched)
     cut = watched.events.query("kind == 'crash'")
     assert {json.loads(text)["what"] for text in cut["detail"]} == {"cloud_link"}
-    assert watched.run.accounts.traffic["bytes_lost"] > 0
+    assert watched.run.accounts.bytes_by_fate["bytes_lost"] > 0
     merged = watched.events.query("kind == 'cloud_aggregate'")
     assert {json.loads(text)["updates"] for text in merged["detail"]} == {2}
     rounds, smooth = watched.run.publications.rounds, calm.run.publications.rounds

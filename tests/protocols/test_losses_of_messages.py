@@ -33,7 +33,7 @@ def test_every_protocol_ends_and_its_books_balance(tmp_path, protocol):
     """A third of all attempts is lost, a ninth of all messages for good."""
     run, events = lossy(tmp_path, protocol, 1 / 3)
 
-    traffic = run.accounts.traffic
+    traffic = run.accounts.bytes_by_fate
     moves = events["kind"].isin(["download", "upload"])
     assert all(run.laws.values()), run.accounts.violations
     assert run.publications.rounds[-1]["version"] == 12

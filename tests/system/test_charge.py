@@ -24,6 +24,13 @@ def at(*seconds: float) -> np.ndarray:
     return np.array(seconds)
 
 
+def spent(one: Charge, from_s: float, *segments: tuple[float, float]) -> list[float]:
+    """What is not given to segments of so many seconds and joules beyond idle power."""
+    seconds, joules = np.array(segments).T
+    times_s = np.cumsum([from_s, *seconds])[:, None]
+    return list(one.spend(ONE, times_s, joules[:, None])[:, 0])
+
+
 def test_a_tail_is_drawn_from_the_battery() -> None:
     """50 J less 4 s of idling and 3 s of a tail of 2 W are 40 J; nothing is unmet."""
     one, batteries = charge(50.0)
@@ -67,9 +74,18 @@ def test_a_message_takes_what_is_there() -> None:
     """6 J of the 10 that 2 s at 1 + 4 W take; the rest is unmet, by the message and no wait."""
     one, batteries = charge(6.0)
 
-    assert one.spend(ONE, at(0.0), at(2.0), at(8.0))[0] == pytest.approx(4.0)
+    assert spent(one, 0.0, (2.0, 8.0)) == pytest.approx([4.0])
     assert batteries.off[0]
     assert one.unmet_j(ONE, at(2.0), WAIT)[0] == 0.0
+
+
+def test_what_a_battery_does_not_give_is_known_of_each_segment() -> None:
+    """Rest until 1 s, 1 J; 1 + 2 W for 1 s, 3 J; of 1 + 4 W for 2 s the first 2 J."""
+    one, batteries = charge(6.0)
+
+    assert spent(one, 1.0, (1.0, 2.0), (2.0, 8.0)) == pytest.approx([0.0, 8.0])
+    assert batteries.off[0]
+    assert one.unmet_j(ONE, at(4.0), WAIT)[0] == 0.0
 
 
 def test_a_message_to_a_client_that_is_off_takes_nothing() -> None:
@@ -77,6 +93,6 @@ def test_a_message_to_a_client_that_is_off_takes_nothing() -> None:
     charger = Supply(StepSeries([0.0], [2.0]), np.ones(1), np.zeros(1))
     one, batteries = charge(0.0, charger)
 
-    assert one.spend(ONE, at(0.0), at(8.0), at(32.0))[0] == pytest.approx(25.0)
+    assert spent(one, 0.0, (8.0, 32.0)) == pytest.approx([25.0])
     assert not batteries.off[0]
     assert batteries.charge_j[0] == pytest.approx(10.0 - 3 * 3.0)

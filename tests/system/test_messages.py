@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simfl.system.cost import WireTransfer
+from simfl.system.cost import TransferCost
 from simfl.system.link import FixedRateLink
 from simfl.system.link_columns import LinkColumns
 from simfl.system.message_loss import MessageLoss
-from simfl.system.messages import send
+from simfl.system.messages import Transmission, transmission
+from simfl.system.segments import UPLOAD, Kind
 
 HUANG_LTE = FixedRateLink(
     uplink_bps=5e6,
@@ -46,11 +47,30 @@ def messages(
     since_s: float,
     loss: MessageLoss | None = None,
     uniform: float = 0.5,
-) -> WireTransfer:
-    """Messages of `sizes` bytes, all over one link."""
-    once = link.transmit(8.0 * sizes, uplink=True)
-    luck = np.full(sizes.shape, uniform)
-    return send(once, sizes, LinkColumns.of([link]).take(0), since_s, loss, luck)
+) -> Transmission:
+    """Messages of `sizes` bytes, all over one link without latency."""
+    return sent(link, sizes, since_s, loss, np.full(sizes.shape, uniform))
+
+
+def sent(
+    link: FixedRateLink,
+    sizes: np.ndarray,
+    since_s: float,
+    loss: MessageLoss | None,
+    uniform: np.ndarray,
+) -> Transmission:
+    """The same, with a draw for each."""
+    nothing = np.zeros(sizes.shape)
+    return transmission(
+        TransferCost(nothing, nothing, nothing),
+        link.transmit(8.0 * sizes, uplink=True),
+        sizes,
+        LinkColumns.of([link]).take(0),
+        since_s,
+        loss,
+        uniform,
+        UPLOAD,
+    )
 
 
 def test_lte_anchor() -> None:
@@ -98,9 +118,62 @@ def test_repetitions_by_hand() -> None:
     assert float(thrice.duration_s[0]) == pytest.approx(8.5)
     assert float(thrice.promotion_j[0]) == pytest.approx(1.0)
     assert float(thrice.active_j[0]) == pytest.approx(6.0 + 1.0 + 0.875)
-    assert float(thrice.network_j[0]) == pytest.approx(3.0)
+    assert float(thrice.tail_j[0]) == pytest.approx(0.875)
+    assert float(thrice.network_j[0]) == pytest.approx(1.0)  # of each attempt
     assert int(thrice.lost_bytes[0]) == 2 * 10**6
     assert not thrice.failed[0]
+
+
+def test_segments_by_hand() -> None:
+    """The same message, moment by moment: kind, seconds, joules."""
+    loss = MessageLoss(probability=0.5, timeout_s=1.5, attempts_max=3, backoff=2.0)
+
+    table = messages(RADIO, MEGABYTES, np.inf, loss, uniform=0.2).segments
+
+    columns = table.kind, table.seconds[:, 0], table.joules[:, 0]
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == [
+        (Kind.WAKE, 0.5, 0.5),
+        (Kind.FLOW, 1.0, 2.0),
+        (Kind.TAIL, 1.5, 0.375),
+        (Kind.FLOW, 1.0, 2.0),
+        (Kind.TAIL, 2.0, 0.5),
+        (Kind.SLEEP, 1.0, 0.0),
+        (Kind.WAKE, 0.5, 0.5),
+        (Kind.FLOW, 1.0, 2.0),
+    ]
+    assert (table.stage == UPLOAD).all() and table.happens.all()
+    assert table.tail_j[:, 0].tolist() == [0.0, 0.0, 0.375, 0.0, 0.5, 0.0, 0.0, 0.0]
+
+
+def test_latency_comes_before_the_bits_of_every_attempt() -> None:
+    """0.2 s at 2 W until the first bit, twice; 1 MB then takes 1 s."""
+    waiting = TransferCost(np.full(1, 0.2), np.full(1, 0.4), np.zeros(1))
+    whole = TransferCost(np.full(1, 1.2), np.full(1, 2.4), np.ones(1))
+    links = LinkColumns.of([RADIO]).take(0)
+    loss = MessageLoss(0.5, 1.0, 2)
+
+    twice = transmission(waiting, whole, MEGABYTES, links, 0.0, loss, np.full(1, 0.4), UPLOAD)
+
+    kinds, seconds = twice.segments.kind.tolist(), twice.segments.seconds[:, 0]
+    once = [Kind.LATENCY, Kind.FLOW]
+    assert kinds == [*once, Kind.TAIL, *once]
+    np.testing.assert_allclose(seconds, [0.2, 1.0, 1.0, 0.2, 1.0])
+    np.testing.assert_allclose(twice.segments.joules[:, 0], [0.4, 2.0, 0.25, 0.4, 2.0])
+    np.testing.assert_allclose(twice.flow_s, 1.0)
+
+
+def test_what_attempts_add_up_to_does_not_depend_on_company() -> None:
+    """To the last bit: a message by itself, or as one of a hundred, all sent ten times."""
+    sizes, loss = np.arange(1, 101) * 12_345, MessageLoss(1.0, 0.1, 10, 1.1)
+
+    together = messages(RADIO, sizes, np.inf, loss)
+
+    for place in range(sizes.size):
+        alone = messages(RADIO, sizes[place : place + 1], np.inf, loss)
+        for name in ("duration_s", "active_j", "promotion_j", "tail_j"):
+            assert getattr(alone, name)[0] == getattr(together, name)[place], name
+        assert alone.segments.total_s(UPLOAD)[0] == together.duration_s[place]
+        assert alone.segments.total_j(UPLOAD)[0] == together.active_j[place]
 
 
 def test_a_message_that_never_arrives() -> None:
@@ -120,12 +193,9 @@ def test_a_message_that_never_arrives() -> None:
 def test_bytes_sent_are_received_or_lost() -> None:
     """attempts * size = what arrived + what was lost, message by message."""
     sizes = np.arange(50_000) % 7 * 1000
-    once = RADIO.transmit(8.0 * sizes, uplink=True)
     luck = (np.arange(sizes.size) + 0.5) / sizes.size
 
-    message = send(
-        once, sizes, LinkColumns.of([RADIO]).take(0), 0.0, MessageLoss(probability=0.3), luck
-    )
+    message = sent(RADIO, sizes, 0.0, MessageLoss(probability=0.3), luck)
     arrived = np.where(message.failed, 0, sizes)
 
     np.testing.assert_array_equal(message.attempts * sizes, arrived + message.lost_bytes)

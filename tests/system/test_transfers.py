@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,10 @@ import pytest
 from simfl.system.link import FixedRateLink, Link
 from simfl.system.log_distance import LogDistanceRadio
 from simfl.system.message_loss import MessageLoss
+from simfl.system.round_plan import RoundPlan
+from simfl.system.segments import COMPUTE
 from simfl.system.world import World
+from tests.system.figures import figures, happening
 
 MakeWorld = Callable[..., World]
 ALL = np.arange(400)
@@ -62,9 +65,9 @@ def world_over(make_world: MakeWorld, *links: Link, **changes: object) -> World:
     )
 
 
-def plan(world: World, turns: int = 3, **more: object):
+def plan(world: World, turns: int = 3, **more: object) -> RoundPlan:
     """One turn of everybody."""
-    return world.plan_turns(ALL, turns, 100, 1e7, 250_000, 125_000, 1e12, **more)
+    return world.plan_rounds(ALL, turns, 100, 1e7, 250_000, 125_000, 1e12, **more)
 
 
 @pytest.mark.parametrize("other", [PHONE, CELL, replace(CELL, fading_blocks=4)])
@@ -77,10 +80,12 @@ def test_a_change_of_the_uplink_leaves_all_other_draws(make_world: MakeWorld, ot
     after = plan(world_over(make_world, other, WIRED, **NOISE))
     same, computation = ALL % 2 == 1, ("frequency_hz", "cycles", "compute_s", "dynamic_j")
 
-    for column in fields(before):
-        ours, theirs = getattr(before, column.name), getattr(after, column.name)
-        rows = slice(None) if column.name in computation else same
-        np.testing.assert_array_equal(ours[rows], theirs[rows], err_msg=column.name)
+    theirs = figures(after)
+    for name, ours in figures(before).items():
+        rows = slice(None) if name in computation else same
+        np.testing.assert_array_equal(ours[rows], theirs[name][rows], err_msg=name)
+    for client in ALL[same].tolist():
+        assert happening(before.segments, client) == happening(after.segments, client)
     if other is not CELL:
         assert (before.upload_s[~same] != after.upload_s[~same]).any()
 
@@ -92,9 +97,9 @@ def test_draws_are_the_same_over_another_link(make_world: MakeWorld) -> None:
 
     first, second = (plan(world_over(make_world, link, **NOISE)) for link in (slow, fast))
 
-    np.testing.assert_array_equal(first.upload_attempts, second.upload_attempts)
+    np.testing.assert_array_equal(first.upload.attempts, second.upload.attempts)
     np.testing.assert_array_equal(first.download_s, second.download_s)
-    once = first.upload_attempts == 1
+    once = first.upload.attempts == 1
     # Twice the band and power at the same SNR: exactly twice the rate, client by client.
     np.testing.assert_allclose(first.upload_s[once] / second.upload_s[once], 2.0)
 
@@ -131,12 +136,12 @@ def test_company_does_not_matter_on_radio_links(make_world: MakeWorld) -> None:
     world = world_over(make_world, CELL, WIRED, **NOISE)
 
     together = plan(world, radio_idle_s=5.0)
-    alone = world.plan_turns(7, 3, 100, 1e7, 250_000, 125_000, 1e12, radio_idle_s=5.0)
+    alone = world.plan_rounds(7, 3, 100, 1e7, 250_000, 125_000, 1e12, radio_idle_s=5.0)
 
-    for column in fields(together):
-        np.testing.assert_array_equal(
-            getattr(together, column.name)[7:8], getattr(alone, column.name), err_msg=column.name
-        )
+    by_itself = figures(alone)
+    for name, column in figures(together).items():
+        np.testing.assert_array_equal(column[7:8], by_itself[name], err_msg=name)
+    assert happening(together.segments, 7) == happening(alone.segments, 0)
 
 
 def test_sent_is_received_plus_lost(make_world: MakeWorld) -> None:
@@ -144,20 +149,16 @@ def test_sent_is_received_plus_lost(make_world: MakeWorld) -> None:
     lossy = plan(world_over(make_world, WIRED, message_loss=MessageLoss(0.5, 1.0, 3)))
     clean = plan(world_over(make_world, WIRED))
 
-    for way in ("down", "up"):
-        load = f"{way}load"
-        attempts, failed = getattr(lossy, f"{load}_attempts"), getattr(lossy, f"{load}_failed")
-        size, lost = getattr(lossy, f"{way}_bytes"), getattr(lossy, f"{way}_lost_bytes")
+    for message, once in ((lossy.download, clean.download), (lossy.upload, clean.upload)):
+        attempts, failed = message.attempts, message.failed
+        size, lost = message.wire_bytes, message.lost_bytes
         np.testing.assert_array_equal(attempts * size, np.where(failed, 0, size) + lost)
         assert set(attempts) == {1, 2, 3}
         assert failed.mean() == pytest.approx(0.125, abs=0.06)
         waits_s = np.array([0.0, 0.0, 1.0, 3.0])[attempts] + 4.0 * failed
-        alone_s = getattr(clean, f"{load}_s")
-        np.testing.assert_allclose(getattr(lossy, f"{load}_s"), attempts * alone_s + waits_s)
-        np.testing.assert_allclose(
-            getattr(lossy, f"{load}_j"), attempts * getattr(clean, f"{load}_j")
-        )
-    assert (lossy.download_attempts != lossy.upload_attempts).any()
+        np.testing.assert_allclose(message.duration_s, attempts * once.duration_s + waits_s)
+        np.testing.assert_allclose(message.active_j, attempts * once.active_j)
+    assert (lossy.download.attempts != lossy.upload.attempts).any()
 
 
 def test_the_backhaul_loses_messages_too(make_world: MakeWorld) -> None:
@@ -179,39 +180,43 @@ def test_radio_states_through_a_turn(make_world: MakeWorld) -> None:
     world = world_over(make_world, PHONE)
     awake, first, asleep = (plan(world, radio_idle_s=s) for s in (1.5, np.inf, 60.0))
 
-    np.testing.assert_allclose(awake.download_promotion_j, 0.0)
+    np.testing.assert_allclose(awake.download.promotion_j, 0.0)
     for cold in (first, asleep):
         np.testing.assert_allclose(cold.download_s - awake.download_s, 0.5)
-        np.testing.assert_allclose(cold.download_j - awake.download_j, 0.5)
-        np.testing.assert_allclose(cold.download_promotion_j, 0.5)
-        np.testing.assert_allclose(cold.upload_promotion_j, 0.0)
+        np.testing.assert_allclose(cold.download.active_j - awake.download.active_j, 0.5)
+        np.testing.assert_allclose(cold.download.promotion_j, 0.5)
+        np.testing.assert_allclose(cold.upload.promotion_j, 0.0)
         np.testing.assert_allclose(cold.compute_tail_j, 0.5 * cold.compute_s)
+        working = cold.segments.span(COMPUTE)
+        np.testing.assert_allclose(cold.segments.tail_j[working].sum(axis=0), cold.compute_tail_j)
+        np.testing.assert_allclose(cold.segments.total_j(COMPUTE), cold.compute_j)
     np.testing.assert_array_equal(awake.radio_idle_s, 0.0)
 
 
 def test_a_long_computation_outlasts_the_tail(make_world: MakeWorld) -> None:
     """After more than 4 s of computation the upload needs a promotion again."""
     world = world_over(make_world, PHONE)
-    brief = world.plan_turns(ALL, 0, 100, 1e7, 250_000, 125_000, 1e12)
-    long = world.plan_turns(ALL, 0, 10_000, 1e7, 250_000, 125_000, 1e12)
+    brief = world.plan_rounds(ALL, 0, 100, 1e7, 250_000, 125_000, 1e12)
+    long = world.plan_rounds(ALL, 0, 10_000, 1e7, 250_000, 125_000, 1e12)
 
     np.testing.assert_allclose(long.compute_tail_j, 2.0)
     np.testing.assert_allclose(long.upload_s - brief.upload_s, 0.5)
-    np.testing.assert_allclose(long.upload_promotion_j, 0.5)
+    np.testing.assert_allclose(long.upload.promotion_j, 0.5)
 
 
 def test_without_a_download_the_tail_goes_on(make_world: MakeWorld) -> None:
     """A turn that only uploads: 3.5 s after the last message 0.5 s of tail are left."""
     world = world_over(make_world, PHONE)
-    up = world.plan_turns(ALL, 0, 100, 1e7, 0, 125_000, 1e12, radio_idle_s=3.5)
-    none = world.plan_turns(ALL, 0, 100, 1e7, 0, 0, 1e12, radio_idle_s=3.5)
+    up = world.plan_rounds(ALL, 0, 100, 1e7, 0, 125_000, 1e12, radio_idle_s=3.5)
+    none = world.plan_rounds(ALL, 0, 100, 1e7, 0, 0, 1e12, radio_idle_s=3.5)
 
     np.testing.assert_allclose(up.compute_tail_j, 0.25)
-    np.testing.assert_allclose(up.upload_promotion_j, 0.5)
+    np.testing.assert_allclose(up.upload.promotion_j, 0.5)
     np.testing.assert_allclose(none.radio_idle_s, 3.5 + none.compute_s)
-    np.testing.assert_allclose(
-        world.messenger.tail_j(ALL[:3], 3.0, [3.5, 9.0, np.inf]), [0.25, 0.5, 0.0]
-    )
+    idle_s, lasts_s = np.array([3.0, 3.0, np.inf]), np.array([0.5, 6.0, 6.0])
+    tail_s, tail_j = world.messenger.tail(ALL[:3], idle_s, lasts_s)
+    np.testing.assert_allclose(tail_s, [0.5, 1.0, 0.0])
+    np.testing.assert_allclose(tail_j, [0.25, 0.5, 0.0])
 
 
 def test_a_backhaul_has_no_place_to_measure_from(make_world: MakeWorld) -> None:
@@ -222,6 +227,6 @@ def test_a_backhaul_has_no_place_to_measure_from(make_world: MakeWorld) -> None:
 
 def test_an_empty_cohort_costs_nothing(make_world: MakeWorld) -> None:
     """Nobody asked, nothing planned."""
-    nobody = world_over(make_world, CELL, **NOISE).plan_turns([], 0, 100, 1e7, 10, 10, 1e9)
+    nobody = world_over(make_world, CELL, **NOISE).plan_rounds([], 0, 100, 1e7, 10, 10, 1e9)
 
-    assert nobody.upload_s.size == nobody.upload_attempts.size == 0
+    assert nobody.upload_s.size == nobody.upload.attempts.size == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ import pytest
 from simfl.common.arrays import IntArray
 from simfl.system.codecs.base import Codec
 from simfl.system.cost import MissingCost
+from simfl.system.segments import COMPUTE, DOWNLOAD, UPLOAD
 from simfl.system.world import World
+from tests.system.figures import figures, happening
 
 MakeWorld = Callable[..., World]
 ALL = np.arange(4)
@@ -30,20 +32,27 @@ def test_turn_by_hand(make_world: MakeWorld) -> None:
     far = replace(make_world().links[1], jitter_s=0.0)  # type: ignore[type-var]
     world = make_world(links=[make_world().links[0], far])
 
-    plan = world.plan_turns(ALL, 0, 100, 1e7, 25_000, 12_500, world.frequency_max_hz)
+    plan = world.plan_rounds(ALL, 0, 100, 1e7, 25_000, 12_500, world.frequency_max_hz)
 
-    np.testing.assert_array_equal(plan.down_bytes, [25_000] * 4)
-    np.testing.assert_array_equal(plan.up_bytes, [12_500] * 4)
+    np.testing.assert_array_equal(plan.download.wire_bytes, [25_000] * 4)
+    np.testing.assert_array_equal(plan.upload.wire_bytes, [12_500] * 4)
     np.testing.assert_array_equal(plan.frequency_hz, [1e9, 2e9, 1e9, 2e9])
     np.testing.assert_allclose(plan.download_s, 0.2)
-    np.testing.assert_allclose(plan.download_j, [0.1, 0.1, 0.125, 0.125])
+    np.testing.assert_allclose(plan.download.active_j, [0.1, 0.1, 0.125, 0.125])
     np.testing.assert_allclose(plan.cycles, [1e9, 2.4e9, 1e9, 2.4e9])
     np.testing.assert_allclose(plan.compute_s, [1.0, 0.6, 1.0, 0.6])
     np.testing.assert_allclose(plan.dynamic_j, [0.1, 0.96, 0.1, 0.96])
     np.testing.assert_allclose(plan.static_j, [0.0, 0.3, 0.0, 0.3])
     np.testing.assert_allclose(plan.upload_s, [0.2, 0.2, 0.3, 0.3])
-    np.testing.assert_allclose(plan.upload_j, [0.15, 0.15, 0.2625, 0.2625])
-    np.testing.assert_array_equal(plan.download_network_j, [0.0] * 4)
+    np.testing.assert_allclose(plan.upload.active_j, [0.15, 0.15, 0.2625, 0.2625])
+    np.testing.assert_array_equal(plan.download.network_j, [0.0] * 4)
+    for stage, seconds, joules in (
+        (DOWNLOAD, plan.download_s, plan.download.active_j),
+        (COMPUTE, plan.compute_s, plan.compute_j),
+        (UPLOAD, plan.upload_s, plan.upload.active_j),
+    ):
+        np.testing.assert_allclose(plan.segments.total_s(stage), seconds)
+        np.testing.assert_allclose(plan.segments.total_j(stage), joules)
 
 
 def test_idle_power_is_device_and_radio(make_world: MakeWorld) -> None:
@@ -84,8 +93,8 @@ def test_factors(make_world: MakeWorld) -> None:
         rate_factor=np.array([1.0, 1.0, 1.0, 0.5]),
     )
 
-    before = plain.plan_turns(ALL, 0, 10, 1e7, 0, 1000, np.inf)
-    after = world.plan_turns(ALL, 0, 10, 1e7, 0, 1000, np.inf)
+    before = plain.plan_rounds(ALL, 0, 10, 1e7, 0, 1000, np.inf)
+    after = world.plan_rounds(ALL, 0, 10, 1e7, 0, 1000, np.inf)
 
     np.testing.assert_allclose(after.compute_s / before.compute_s, [0.5, 3.0, 1.0, 1.0])
     np.testing.assert_allclose(after.dynamic_j / before.dynamic_j, [0.5, 3.0, 1.0, 1.0])
@@ -99,11 +108,12 @@ def test_zero_work_and_zero_bytes_cost_nothing(make_world: MakeWorld) -> None:
     """No examples, no bytes: no seconds, no joules, whatever the noise."""
     world = make_world(compute_noise=0.5, transfer_noise=0.5)
 
-    plan = world.plan_turns(ALL, 3, 0, 1e7, 0, 0, np.inf)
+    plan = world.plan_rounds(ALL, 3, 0, 1e7, 0, 0, np.inf)
 
-    for column in fields(plan):
-        if column.name != "frequency_hz":
-            np.testing.assert_array_equal(getattr(plan, column.name), 0)
+    for name, column in figures(plan).items():
+        if name != "frequency_hz":
+            np.testing.assert_array_equal(column, 0, err_msg=name)
+    assert [happening(plan.segments, client) for client in ALL] == [[]] * 4
 
 
 def test_order_and_company_do_not_matter(make_world: MakeWorld) -> None:
@@ -112,14 +122,19 @@ def test_order_and_company_do_not_matter(make_world: MakeWorld) -> None:
     world, bigger = make_world(**noise), make_world(clients=8, **noise)
     turns = np.array([5, 6, 7, 8])
 
-    together = world.plan_turns(ALL, turns, 100, 1e7, 1e6, 1e6, np.inf)
-    reversed_order = world.plan_turns(ALL[::-1], turns[::-1], 100, 1e7, 1e6, 1e6, np.inf)
-    alone = bigger.plan_turns(2, 7, 100, 1e7, 1e6, 1e6, np.inf)
+    together = world.plan_rounds(ALL, turns, 100, 1e7, 1e6, 1e6, np.inf)
+    reversed_order = world.plan_rounds(ALL[::-1], turns[::-1], 100, 1e7, 1e6, 1e6, np.inf)
+    alone = bigger.plan_rounds(2, 7, 100, 1e7, 1e6, 1e6, np.inf)
 
-    for column in fields(together):
-        row = getattr(together, column.name)
-        np.testing.assert_array_equal(row, getattr(reversed_order, column.name)[::-1])
-        np.testing.assert_array_equal(row[2:3], getattr(alone, column.name))
+    others = figures(reversed_order), figures(alone)
+    for name, row in figures(together).items():
+        np.testing.assert_array_equal(row, others[0][name][::-1], err_msg=name)
+        np.testing.assert_array_equal(row[2:3], others[1][name], err_msg=name)
+    for client in ALL:
+        assert happening(together.segments, client) == happening(
+            reversed_order.segments, 3 - client
+        )
+    assert happening(together.segments, 2) == happening(alone.segments, 0)
 
 
 def test_noise_differs_from_turn_to_turn(make_world: MakeWorld) -> None:
@@ -128,7 +143,7 @@ def test_noise_differs_from_turn_to_turn(make_world: MakeWorld) -> None:
     turns = np.arange(20_000)
     clients = np.zeros_like(turns)
 
-    plan = world.plan_turns(clients, turns, 100, 1e7, 25_000, 12_500, np.inf)
+    plan = world.plan_rounds(clients, turns, 100, 1e7, 25_000, 12_500, np.inf)
 
     assert plan.compute_s.mean() == pytest.approx(1.0, rel=0.01)
     assert np.log(plan.compute_s).std() == pytest.approx(0.2, rel=0.03)
@@ -136,7 +151,7 @@ def test_noise_differs_from_turn_to_turn(make_world: MakeWorld) -> None:
     assert np.log(plan.download_s).std() == pytest.approx(0.1, rel=0.03)
     assert np.corrcoef(plan.download_s, plan.upload_s)[0, 1] == pytest.approx(0.0, abs=0.05)
     np.testing.assert_allclose(plan.dynamic_j / plan.compute_s, 0.1)
-    np.testing.assert_allclose(plan.upload_j / plan.upload_s, 0.75)
+    np.testing.assert_allclose(plan.upload.active_j / plan.upload_s, 0.75)
 
 
 def test_stragglers_are_shifted_exponential(make_world: MakeWorld) -> None:
@@ -148,13 +163,13 @@ def test_stragglers_are_shifted_exponential(make_world: MakeWorld) -> None:
     world = make_world(straggler_mean=1.0)
     turns = np.arange(40_000)
 
-    plan = world.plan_turns(np.zeros_like(turns), turns, 100, 1e7, 0, 0, np.inf)
+    plan = world.plan_rounds(np.zeros_like(turns), turns, 100, 1e7, 0, 0, np.inf)
     slowest = plan.compute_s.reshape(-1, 10).max(axis=1)
 
     for sample, mean in ((plan.compute_s, 2.0), (slowest, 3.92897)):
         assert abs(sample.mean() - mean) < 4 * sample.std() / np.sqrt(sample.size)
     assert plan.compute_s.min() > 1.0
-    assert world.without_noise.plan_turns([0], 0, 100, 1e7, 0, 0, np.inf).compute_s[0] == 2.0
+    assert world.without_noise.plan_rounds([0], 0, 100, 1e7, 0, 0, np.inf).compute_s[0] == 2.0
     np.testing.assert_allclose(plan.dynamic_j / plan.compute_s, 0.1)
 
 
@@ -163,7 +178,7 @@ def test_lognormal_noise_has_the_spread_of_the_median_one_form(make_world: MakeW
     world = make_world(compute_noise=0.5)
     turns = np.arange(200_000)
 
-    factor = world.plan_turns(np.zeros_like(turns), turns, 100, 1e7, 0, 0, np.inf).compute_s
+    factor = world.plan_rounds(np.zeros_like(turns), turns, 100, 1e7, 0, 0, np.inf).compute_s
 
     standard_error = factor.std() / np.sqrt(factor.size)
     assert abs(factor.mean() - 1.0) < 4 * standard_error
@@ -189,8 +204,8 @@ def test_common_random_numbers(make_world: MakeWorld) -> None:
         compute_noise=0.3, transfer_noise=0.2, link_index=1 - np.asarray(world.link_index)
     )
 
-    before = world.plan_turns(ALL, 1, 100, 1e7, 1e6, 1e6, np.inf)
-    after = other.plan_turns(ALL, 1, 100, 1e7, 1e6, 1e6, np.inf)
+    before = world.plan_rounds(ALL, 1, 100, 1e7, 1e6, 1e6, np.inf)
+    after = other.plan_rounds(ALL, 1, 100, 1e7, 1e6, 1e6, np.inf)
 
     np.testing.assert_array_equal(after.compute_s, before.compute_s)
     assert (after.upload_s != before.upload_s).all()
@@ -198,8 +213,8 @@ def test_common_random_numbers(make_world: MakeWorld) -> None:
 
 def test_seed_changes_the_noise(make_world: MakeWorld) -> None:
     """Another seed draws another noise."""
-    first = make_world(seed=1, compute_noise=0.3).plan_turns(ALL, 0, 9, 1e7, 0, 0, np.inf)
-    second = make_world(seed=2, compute_noise=0.3).plan_turns(ALL, 0, 9, 1e7, 0, 0, np.inf)
+    first = make_world(seed=1, compute_noise=0.3).plan_rounds(ALL, 0, 9, 1e7, 0, 0, np.inf)
+    second = make_world(seed=2, compute_noise=0.3).plan_rounds(ALL, 0, 9, 1e7, 0, 0, np.inf)
 
     assert (first.compute_s != second.compute_s).all()
 
@@ -210,7 +225,7 @@ def test_missing_cost_names_the_device(make_world: MakeWorld) -> None:
 
     assert world.cycles([0, 2], 10, None) == pytest.approx([1e8, 1e8])
     with pytest.raises(MissingCost, match=r"^fast: no figure for forward_flops"):
-        world.plan_turns(ALL, 0, 10, None, 0, 0, np.inf)
+        world.plan_rounds(ALL, 0, 10, None, 0, 0, np.inf)
 
 
 def test_backhaul(make_world: MakeWorld) -> None:
@@ -222,13 +237,13 @@ def test_backhaul(make_world: MakeWorld) -> None:
     down = make_world().backhaul_transfer(1, 0, 10**6, uplink=False)
     noisy = make_world(transfer_noise=0.2)
     draws = [
-        float(noisy.backhaul_transfer(edge, counter, 10**6, uplink).duration_s)
+        float(noisy.backhaul_transfer(edge, counter, 10**6, uplink).duration_s[0])
         for edge, counter, uplink in [(0, 0, True), (1, 0, True), (0, 1, True), (0, 0, False)]
     ]
 
-    assert (float(up.duration_s), float(up.active_j)) == pytest.approx((0.105, 0.1575))
-    assert (float(down.duration_s), float(down.active_j)) == pytest.approx((0.105, 0.0525))
-    assert (float(up.network_j), int(up.wire_bytes)) == (pytest.approx(0.2), 10**6)
+    assert (float(up.duration_s[0]), float(up.active_j[0])) == pytest.approx((0.105, 0.1575))
+    assert (float(down.duration_s[0]), float(down.active_j[0])) == pytest.approx((0.105, 0.0525))
+    assert (float(up.network_j[0]), int(up.wire_bytes[0])) == (pytest.approx(0.2), 10**6)
     assert len(set(draws)) == 4
 
 
@@ -254,12 +269,12 @@ def test_codecs_shrink_what_crosses_the_link(make_world: MakeWorld) -> None:
 
     world = make_world(uplink_codec=Half())
 
-    plan = world.plan_turns([0], 0, 100, 1e7, 25_000, 25_000, np.inf)
+    plan = world.plan_rounds([0], 0, 100, 1e7, 25_000, 25_000, np.inf)
 
-    assert (int(plan.down_bytes[0]), int(plan.up_bytes[0])) == (25_000, 12_500)
+    assert (int(plan.download.wire_bytes[0]), int(plan.upload.wire_bytes[0])) == (25_000, 12_500)
     assert float(plan.upload_s[0]) == pytest.approx(0.2)
-    assert int(world.backhaul_transfer(0, 0, 1000, uplink=True).wire_bytes) == 500
-    assert int(world.backhaul_transfer(0, 0, 1000, uplink=False).wire_bytes) == 1000
+    assert world.backhaul_transfer(0, 0, 1000, uplink=True).wire_bytes.tolist() == [500]
+    assert world.backhaul_transfer(0, 0, 1000, uplink=False).wire_bytes.tolist() == [1000]
 
 
 def test_without_noise_every_duration_is_at_its_mean(make_world):
@@ -267,9 +282,9 @@ def test_without_noise_every_duration_is_at_its_mean(make_world):
     noisy = make_world(compute_noise=0.3, transfer_noise=0.2)
     plain = noisy.without_noise
 
-    first = plain.plan_turns(np.arange(4), 0, 100.0, 1e6, 1000, 1000, 1e12)
-    later = plain.plan_turns(np.arange(4), 5, 100.0, 1e6, 1000, 1000, 1e12)
-    drawn = noisy.plan_turns(np.arange(4), 5, 100.0, 1e6, 1000, 1000, 1e12)
+    first = plain.plan_rounds(np.arange(4), 0, 100.0, 1e6, 1000, 1000, 1e12)
+    later = plain.plan_rounds(np.arange(4), 5, 100.0, 1e6, 1000, 1000, 1e12)
+    drawn = noisy.plan_rounds(np.arange(4), 5, 100.0, 1e6, 1000, 1000, 1e12)
 
     for column in ("download_s", "compute_s", "upload_s"):
         np.testing.assert_array_equal(getattr(first, column), getattr(later, column))

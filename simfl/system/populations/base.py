@@ -16,8 +16,8 @@ from simfl.system.catalogue import Catalogue, CatalogueError
 from simfl.system.charging import Charging
 from simfl.system.device import Server
 from simfl.system.failures import Faults
+from simfl.system.interruptions import Leaving
 from simfl.system.message_loss import MessageLoss
-from simfl.system.presence import Leaving
 from simfl.system.region import Electricity
 from simfl.system.world import World
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any
 
 import numpy as np
 import simpy
@@ -19,17 +18,14 @@ from simpy.events import EventPriority
 from simfl.common.amounts import amounts
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work, is_users_own, misbehaves
+from simfl.system.moments import Moment
 from simfl.system.sharing.base import Carried, Flows, Sender, Sharing
-
-# After everything else that happens at a moment, before those who wait for its end (a clock's
-# `settled`); SimPy's own priorities are 0 and 1.
-_CHANGE = EventPriority(1_000)
 
 # Rows of a medium's state: a sender's figures as in `Flows`, then those of its transfer.
 _FIGURES = slice(0, 4)
 _POWER, _BITS, _LEFT, _START, _AIRTIME, _CLIENT = range(4, 10)
 
-Told = Callable[[IntArray, FloatArray], None]
+Draw = Callable[[IntArray, FloatArray], None]
 
 
 class Medium:
@@ -38,7 +34,7 @@ class Medium:
     `draw` is told the mean watts of all radios whenever rates may have changed: clients and powers.
     """
 
-    def __init__(self, env: simpy.Environment, sharing: Sharing, draw: Told | None = None) -> None:
+    def __init__(self, env: simpy.Environment, sharing: Sharing, draw: Draw | None = None) -> None:
         self._env = env
         self._draw = draw
         self._sharing = sharing
@@ -51,7 +47,7 @@ class Medium:
         self._arrivals: list[tuple[Sender, float, simpy.Event]] = []
         self._since_s = float(env.now)
         self._next_s = math.inf
-        self._changing = False
+        self._changing: set[Moment] = set()
         self._timer = 0
 
     @property
@@ -71,7 +67,7 @@ class Medium:
             now_s = float(self._env.now)
             return event.succeed(Carried(now_s, now_s, 0.0, 0.0, 0.0))
         self._arrivals.append((sender, 8.0 * size_bytes, event))
-        self._change()
+        self._change(Moment.JOIN)
         return event
 
     def cancel(self, event: simpy.Event) -> Carried:
@@ -86,7 +82,7 @@ class Medium:
         else:
             self._advance(float(self._env.now))
             self._remove([self._events.index(event)])
-            self._change()
+            self._change(Moment.CHANNEL)
         return carried
 
     def so_far(self, event: simpy.Event) -> Carried:
@@ -105,26 +101,26 @@ class Medium:
         airtime_s += float(self._duty[place]) * elapsed_s
         return Carried(start_s, now_s, bits - max(left, 0.0), airtime_s, power_w * airtime_s)
 
-    def _change(self) -> None:
-        """Recompute everything at the end of this moment, once."""
-        if self._changing:
+    def _change(self, moment: Moment) -> None:
+        """Recompute everything once what happens before this moment has happened."""
+        if moment in self._changing:
             return
-        self._changing = True
+        self._changing.add(moment)
         event = self._env.event()
         event._ok, event._value = True, None
-        event.callbacks = [self._settle]
-        self._env.schedule(event, priority=_CHANGE)
+        event.callbacks = [lambda _: self._settle(moment)]
+        self._env.schedule(event, priority=EventPriority(moment))
 
-    def _settle(self, _: Any) -> None:
+    def _settle(self, moment: Moment) -> None:
         """Those who are done leave, those who have come join, and all get their new rates."""
-        self._changing = False
+        self._changing.discard(moment)
         now_s = float(self._env.now)
         self._advance(now_s)
         done = np.flatnonzero(self._state[_LEFT] <= 0.0).tolist()
         ended = [(self._events[place], self._carried(place, now_s)) for place in done]
         if done:
             self._remove(done)
-        if self._arrivals:
+        if self._arrivals and moment == Moment.JOIN:
             self._join(now_s)
         self._share(now_s)
         for event, carried in ended:
@@ -182,7 +178,7 @@ class Medium:
     def _ring(self, timer: int) -> None:
         """A transfer ends now, unless rates have changed since the appointment was made."""
         if timer == self._timer:
-            self._change()
+            self._change(Moment.CHANNEL)
 
     def _remove(self, places: Sequence[int]) -> None:
         """Take out those at `places`, ascending."""

@@ -147,7 +147,7 @@ def test_million_clients_are_arrays() -> None:
         if hasattr(value, "__len__")
     )
     clients = np.arange(world.num_clients)
-    assert len(world.plan_turns(clients, 0, 100, 1e6, 1e6, 1e6, np.inf).compute_s) == 1_000_000
+    assert len(world.plan_rounds(clients, 0, 100, 1e6, 1e6, 1e6, np.inf).compute_s) == 1_000_000
 
 
 def test_profiles_of_ones_own(tmp_path: Path) -> None:

@@ -37,18 +37,18 @@ def test_costs_without_noise() -> None:
     world = replace(PAPER, noise=0.0, latency_s=0.5).build(Streams(1), Catalogue())
     clients = np.arange(10)
 
-    plan = world.plan_turns(clients, 0, 160, None, 10**6, 10**6, 1e9)
+    plan = world.plan_rounds(clients, 0, 160, None, 10**6, 10**6, 1e9)
 
     cycles = 160 * world.cycles(clients, 1, None)
     rate_bps = world.rate_factor[:10] * 12.5e6
     np.testing.assert_allclose(plan.compute_s, cycles / 1e9)
     np.testing.assert_allclose(plan.dynamic_j, 1e-28 * cycles * 1e18)
     np.testing.assert_allclose(plan.upload_s, 0.5 + 8e6 / rate_bps)
-    np.testing.assert_allclose(plan.upload_j, 0.5 * plan.upload_s)
+    np.testing.assert_allclose(plan.upload.active_j, 0.5 * plan.upload_s)
     np.testing.assert_allclose(plan.download_s, plan.upload_s)
     backhaul = world.backhaul_transfer(0, 0, 10**6, uplink=True)
-    assert float(backhaul.duration_s) == pytest.approx(0.58)
-    assert float(backhaul.network_j) == pytest.approx(0.2)
+    assert float(backhaul.duration_s[0]) == pytest.approx(0.58)
+    assert float(backhaul.network_j[0]) == pytest.approx(0.2)
 
 
 def test_noise_is_on_every_compute_and_transfer_time() -> None:
@@ -57,7 +57,7 @@ def test_noise_is_on_every_compute_and_transfer_time() -> None:
     quiet = replace(PAPER, noise=0.0).build(Streams(1), Catalogue())
     clients = np.arange(5000)
 
-    noisy_plan, plan = (w.plan_turns(clients, 0, 160, None, 1e6, 1e6, 1e9) for w in (world, quiet))
+    noisy_plan, plan = (w.plan_rounds(clients, 0, 160, None, 1e6, 1e6, 1e9) for w in (world, quiet))
     backhaul_s = world.backhaul_transfer(0, clients, 10**6, uplink=True).duration_s
 
     for column in ("compute_s", "download_s", "upload_s"):

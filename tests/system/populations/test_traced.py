@@ -32,8 +32,8 @@ def test_turns_take_what_the_trace_says(trace: Path) -> None:
     )
     world, clients = world.without_noise, np.arange(3000)
 
-    plan = world.plan_turns(clients, 0, 10, None, 0, 10**6, np.inf)
-    slow = world.plan_turns(clients, 0, 10, None, 0, 10**6, world.frequency_max_hz / 2)
+    plan = world.plan_rounds(clients, 0, 10, None, 0, 10**6, np.inf)
+    slow = world.plan_rounds(clients, 0, 10, None, 0, 10**6, world.frequency_max_hz / 2)
 
     values, counts = np.unique(plan.compute_s.round(9), return_counts=True)
     np.testing.assert_allclose(values, [1.0, 2.0, 6.0])

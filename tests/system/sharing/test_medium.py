@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from simfl.protocols.clock import Clock
 from simfl.system.link import FixedRateLink
+from simfl.system.moments import Moment
 from simfl.system.sharing.access_point import AirtimeFair, ThroughputFair
 from simfl.system.sharing.base import Carried, Sender, Sharing
 from simfl.system.sharing.fifo import Fifo
@@ -206,8 +207,8 @@ def test_broken_off_transfers() -> None:
         medium.cancel(second)
 
 
-def test_everything_of_a_moment_counts_before_a_clock_has_settled() -> None:
-    """A clock's `settled` comes after the medium's change, so a server sees all that has ended."""
+def test_everything_of_a_moment_counts_before_a_decision() -> None:
+    """Decisions come after the medium's change, so a server sees all that has ended."""
     clock = Clock()
     medium = Medium(clock.env, Fifo(channels=2))
     ended = [medium.transfer(Sender(client, 1e6), 125_000) for client in range(2)]
@@ -215,7 +216,7 @@ def test_everything_of_a_moment_counts_before_a_clock_has_settled() -> None:
 
     def watch():
         yield clock.until(1.0)
-        yield clock.settled()
+        yield clock.now(Moment.DECISION)
         seen.append([event.processed for event in ended])
 
     clock.env.process(watch())
@@ -282,3 +283,22 @@ def test_every_transfer_ends_with_all_its_bits(sharing: Sharing, plan: Plan) -> 
         assert one.duration_s >= alone_s * (1 - 1e-9) - 1e-12
         assert alone_s * (1 - 1e-6) - 1e-9 <= one.airtime_s <= one.duration_s * (1 + 1e-9) + 1e-12
         assert one.active_j == pytest.approx(sender.power_w * one.airtime_s)
+
+
+@pytest.mark.parametrize("moment", list(Moment)[:-2])
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_who_begins_at_one_time_queues_by_client_whatever_began_first(moment, order):
+    """One after another over one channel: client 0 first, though others were first to ask."""
+    clock = Clock()
+    medium, ends_s = Medium(clock.env, Fifo()), {}
+
+    def send(client):
+        yield clock.until(1.0, moment)
+        yield medium.transfer(Sender(client, 8e6), 1e6)
+        ends_s[client] = clock.now_s
+
+    for client in order:
+        clock.env.process(send(client))
+    clock.env.run()
+
+    assert ends_s == {0: 2.0, 1: 3.0, 2: 4.0}

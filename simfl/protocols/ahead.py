@@ -1,0 +1,151 @@
+"""Walks segments ahead of time, for many clients at once: what nobody slows down is known at once.
+
+Where every message has a link of its own a whole client round is; over shared channels whatever
+lies between two flows of bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.system.charge import Charge
+from simfl.system.interruptions import EMPTY, UNAVAILABLE, Interruption, Interruptions
+from simfl.system.segments import DOWNLOAD, Kind, Segments
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What may break off or hold up what clients do, one entry each.
+
+    They are stopped at `stops_s` (inf: never), by `causes`; `interruptions` holds them up (None:
+    nothing does), and their batteries (`charge`, None: mains power) may run empty, which stops them
+    too, unless it `goes_on_empty`. Whoever they send to, or hear from, is there until `heard_s`.
+    """
+
+    stops_s: FloatArray
+    causes: IntArray
+    interruptions: Interruptions | None = None
+    charge: Charge | None = None
+    heard_s: float = np.inf
+    goes_on_empty: bool = False
+
+    @classmethod
+    def none(cls, clients: int, charge: Charge | None = None) -> Limits:
+        """Nothing does; a battery gives what it has."""
+        never = np.full(clients, np.inf), np.zeros(clients, dtype=np.int64)
+        return cls(*never, charge=charge, goes_on_empty=True)
+
+    def of(self, place: int) -> Limits:
+        """Those of one client."""
+        return replace(self, stops_s=self.stops_s[[place]], causes=self.causes[[place]])
+
+
+@dataclass(frozen=True, eq=False)
+class Walked:
+    """Segments as they happened, absences among them.
+
+    `begins_s` and `ends_s` have shape (segments, clients) and say when each would, were nobody
+    stopped; clients are stopped at `stops_s` (inf: they come to the end), by `causes`. They are
+    there until `stays_s`. `unmet_j` is what empty batteries did not give of `segments.joules`.
+    """
+
+    segments: Segments
+    begins_s: FloatArray
+    ends_s: FloatArray
+    stops_s: FloatArray
+    causes: IntArray
+    stays_s: FloatArray
+    pauses: Sequence[Interruption]
+    unmet_j: FloatArray | None = None
+
+    @cached_property
+    def share(self) -> FloatArray | None:
+        """How much of each segment was done; None: all of all."""
+        return self.share_by(self.stops_s)
+
+    def share_by(self, time_s: FloatArray | float) -> FloatArray | None:
+        """How much of each was done by a time, one for all or one per client; None: all of all."""
+        if (self.ends_s[-1] <= time_s).all():
+            return None
+        lasts_s = self.ends_s - self.begins_s
+        done = np.divide(
+            np.minimum(self.ends_s, time_s) - self.begins_s,
+            lasts_s,
+            out=(self.begins_s < time_s).astype(float),
+            where=lasts_s > 0,
+        )
+        return np.where(self.ends_s <= time_s, 1.0, np.maximum(done, 0.0))
+
+    @property
+    def stopped_s(self) -> FloatArray:
+        """When each was done, or stopped."""
+        ended_s: FloatArray = np.minimum(self.ends_s[-1], self.stops_s)
+        return ended_s
+
+    @property
+    def stops(self) -> list[tuple[int, int]]:
+        """Places of those who were stopped, and in which stage."""
+        open_ = self.segments.happens & (self.ends_s > self.stops_s)
+        places = np.flatnonzero(np.isfinite(self.stops_s))
+        stages = self.segments.stage[open_[:, places].argmax(axis=0)]
+        return list(zip(places.tolist(), stages.tolist(), strict=True))
+
+
+def walk(segments: Segments, clients: IntArray, begin_s: FloatArray, limits: Limits) -> Walked:
+    """What becomes of segments that begin at `begin_s`, one time per client.
+
+    Batteries are discharged by them. All begin at the same moment where absences are looked at.
+    """
+    # One after another, as a process that waits for each would add them up.
+    times_s = np.cumsum(np.concatenate([begin_s[None], segments.seconds]), axis=0)
+    stays_s: FloatArray = np.full(clients.size, np.inf)
+    stops_s, causes, pauses = limits.stops_s, limits.causes, list[Interruption]()
+    plain = segments
+    while True:
+        if limits.interruptions is not None:
+            paused = limits.interruptions.with_pauses(clients, plain, times_s)
+            segments, times_s = paused.segments, paused.times_s
+            stays_s, pauses = np.minimum(paused.stays_s, limits.stops_s), list(paused.pauses)
+            leaves = paused.leaves_s < limits.stops_s
+            stops_s = np.where(leaves, paused.leaves_s, limits.stops_s)
+            causes = np.where(leaves, UNAVAILABLE, limits.causes)
+        unheard = _unheard(segments, times_s, limits.heard_s)
+        if not unheard.any():
+            break
+        # Nothing follows a download that nobody has sent to its end, and no pause of what follows.
+        plain = plain.without(plain.stage > DOWNLOAD, unheard)
+        times_s = np.cumsum(np.concatenate([begin_s[None], plain.seconds]), axis=0)
+        segments = plain
+        limits = replace(limits, heard_s=np.inf)
+    unmet_j = None
+    if limits.charge is not None:
+        if limits.goes_on_empty:
+            unmet_j = limits.charge.spend(clients, times_s, segments.joules)
+        else:
+            empty_s = limits.charge.discharge(clients, times_s, segments.joules, stops_s)
+            causes = np.where(empty_s < stops_s, EMPTY, causes)
+            stops_s = np.minimum(stops_s, empty_s)
+    begins_s, ends_s = times_s[:-1], times_s[1:]
+    stopped = ends_s[-1] > stops_s
+    stops_s = np.where(stopped, stops_s, np.inf)
+    if stopped.any():
+        until_s = dict(zip(clients.tolist(), stops_s.tolist(), strict=True))
+        pauses = [one for one in pauses if one.time_s < until_s[one.client]]
+    return Walked(segments, begins_s, ends_s, stops_s, causes, stays_s, pauses, unmet_j)
+
+
+def _unheard(segments: Segments, times_s: FloatArray, heard_s: float) -> BoolArray:
+    """Whose downloads end after their server has failed, with something to follow."""
+    none = np.zeros(times_s.shape[1], dtype=bool)
+    span = segments.span(DOWNLOAD)
+    if heard_s == np.inf or span.stop == span.start or span.stop == len(segments):
+        return none
+    sent = (segments.happens[span] & (segments.kind[span] == Kind.FLOW)[:, None]).any(axis=0)
+    follows = segments.happens[span.stop :].any(axis=0)
+    late: BoolArray = sent & follows & (times_s[span.stop] > heard_s)
+    return late

@@ -1,0 +1,329 @@
+"""From timelines to rows of the event log, and to the accounts: the only writer of transfers.
+
+A message's bytes are counted twice, on purpose: where a flow of bits begins, by whoever walks it
+(`Booking.flows`), and where its row says what became of it. The accounts compare the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.eventlog.accounts import Powers
+from simfl.eventlog.kinds import CUTS, KIND_INDEX
+from simfl.eventlog.log import EventLog
+from simfl.eventlog.rows import Rows, join_rows, make_rows
+from simfl.protocols.ahead import Walked
+from simfl.protocols.details import as_json
+from simfl.protocols.timeline import NOT_STOPPED, Timeline
+from simfl.system.interruptions import Interruption
+from simfl.system.segments import COMPUTE, STAGES, UPLOAD, Kind
+
+END_OF_RUN = CUTS.index("end")
+QUERY = as_json({"query": True})
+FEW = 1000
+"""Clients' rounds that are kept without asking whether they are over."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A timeline in the log: `about` are columns of all its rows, such as edge, version and round.
+
+    `walked` is what lies behind it where it is known to its end. `query` says that this is no
+    training.
+    """
+
+    timeline: Timeline
+    about: Mapping[str, int]
+    query: bool = False
+    walked: Walked | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Stepped:
+    """A timeline under way: places whose stages have ended and are not written, by stage."""
+
+    entry: Entry
+    spent_j: Callable[[], float]
+    cut: Callable[[float], None]
+    ended: list[list[int]]
+
+
+class Booking:
+    """Writes what clients and servers did: downloads, computations, uploads, interruptions."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._known: list[Entry] = []
+        self._kept, self._most_kept = 0, FEW
+        self._stepped: dict[int, _Stepped] = {}
+        log.before_writing(lambda _: self.flush())
+        log.accounts.spending(self._spent_j)
+
+    def ahead(self, entry: Entry, now_s: float) -> None:
+        """A timeline that is known to its end: all its rows."""
+        timeline, walked = entry.timeline, entry.walked
+        assert walked is not None
+        self.flows(timeline, walked, now_s)
+        stages = np.flatnonzero(timeline.begun.any(axis=1)).tolist()
+        rows = [self.rows(entry, stage) for stage in stages]
+        self._log.add(join_rows([*rows, *self.network(entry)]), powers(timeline, walked))
+        for one in timeline.pauses:
+            self.interruption(one, entry.about)
+        self._keep(entry, now_s)
+
+    def _keep(self, entry: Entry, now_s: float) -> None:
+        """Until it is over, or a little longer: at its end the run may cut it."""
+        self._known.append(entry)
+        self._kept += entry.timeline.actors.size
+        if self._kept > self._most_kept:
+            self._known = [one for one in self._known if _ends_s(one) > now_s]
+            self._kept = sum(one.timeline.actors.size for one in self._known)
+            self._most_kept = FEW + 2 * self._kept
+
+    def flows(self, timeline: Timeline, walked: Walked, now_s: float) -> None:
+        """Flows of bits begin: every attempt is counted, at its moment."""
+        table = walked.segments
+        for row in np.flatnonzero(table.kind == Kind.FLOW).tolist():
+            stage, begins_s = int(table.stage[row]), walked.begins_s[row]
+            begun = table.happens[row] & (begins_s < walked.stops_s)
+            self._log.accounts.traffic.begin(
+                timeline.actors[begun],
+                begins_s[begun],
+                timeline.size_bytes[stage][begun],
+                now_s,
+                uplink=stage == UPLOAD,
+            )
+
+    def expect(self, timeline: Timeline, walked: Walked) -> None:
+        """Joules of segments that have been walked and whose rows come later."""
+        self._log.accounts.expect_power(*powers(timeline, walked))
+
+    def open(
+        self, entry: Entry, spent_j: Callable[[], float], cut: Callable[[float], None]
+    ) -> None:
+        """A timeline that is filled in step by step.
+
+        `spent_j` tells at any time what it has spent that nobody has been told of, `cut(now)` ends
+        everything that is under way.
+        """
+        self._stepped[id(entry)] = _Stepped(entry, spent_j, cut, [[] for _ in STAGES])
+
+    def over(self, entry: Entry, stage: int, place: int) -> None:
+        """A stage of it has ended, for one of its actors."""
+        self._stepped[id(entry)].ended[stage].append(place)
+
+    def finished(self, entry: Entry) -> None:
+        """All of it has ended."""
+        stepped = self._stepped.pop(id(entry))
+        self._write([*self._ended(stepped), *self.network(entry)], told=True)
+
+    def flow_begins(self, actor: int, now_s: float, size_bytes: int, *, uplink: bool) -> None:
+        """Bits of a message begin to flow now: an attempt, which is counted."""
+        columns = np.array([actor]), np.array([now_s]), np.array([size_bytes])
+        self._log.accounts.traffic.begin(*columns, now_s, uplink=uplink)
+
+    def flowed(self, begin_s: float, end_s: float, joules: float) -> None:
+        """What a flow has spent, the network's joules among it, whose row comes later."""
+        power = np.array([begin_s]), np.array([end_s]), np.array([joules])
+        self._log.accounts.expect_power(*power)
+
+    def flush(self) -> None:
+        """Write the rows of all stages that have ended."""
+        for stepped in self._stepped.values():
+            self._write(self._ended(stepped), told=True)
+
+    def pauses(self, several: Sequence[Interruption], entry: Entry) -> None:
+        """Clients are away for a while."""
+        for one in several:
+            self.interruption(one, entry.about)
+
+    def interruption(self, one: Interruption, about: Mapping[str, int]) -> None:
+        """What befalls a client at work, as a row that takes no time."""
+        detail = {"stage": one.stage, "then": "goes_on" if one.goes_on else "ends"}
+        self._log.row(
+            one.cause, one.client, one.time_s, value=one.lasts_s, detail=as_json(detail), **about
+        )
+
+    def rows(self, entry: Entry, stage: int, places: IntArray | None = None) -> Rows:
+        """The rows of a stage, of those that have begun it; no message leaves no row."""
+        timeline = entry.timeline
+        there = timeline.begun[stage]
+        if stage != COMPUTE:
+            there = there & (timeline.size_bytes[stage] > 0)
+        if places is not None:
+            of_these = np.zeros_like(there)
+            of_these[places] = True
+            there = there & of_these
+        which: slice | BoolArray = slice(None) if there.all() else there
+        actors = timeline.actors[which]
+        begin_s, end_s = timeline.begin_s[stage][which], timeline.end_s[stage][which]
+        active_j, unmet_j = timeline.active_j[stage][which], timeline.unmet_j[stage][which]
+        stopped = (timeline.stopped_by != NOT_STOPPED) & ~timeline.over[stage]
+        duration_s, extra_j = end_s - begin_s, active_j - unmet_j
+        idle_j = self._log.accounts.power_idle_w[actors] * duration_s
+        more: dict[str, Any] = {"detail": [QUERY] * actors.size} if entry.query else {}
+        if stopped.any():
+            more["cut_by"] = np.where(stopped, timeline.stopped_by, -1)[which]
+        own = _work if stage == COMPUTE else _message
+        return make_rows(
+            actors.size,
+            kind=KIND_INDEX[STAGES[stage]],
+            actor=actors,
+            start_s=begin_s,
+            time_s=end_s,
+            duration_s=duration_s,
+            energy_j=np.maximum(idle_j + extra_j, 0.0),
+            extra_j=extra_j,
+            active_j=active_j,
+            **_where("tail_j", timeline.tail_j[stage][which]),
+            **_where("unmet_j", unmet_j),
+            **own(timeline, stage, which),
+            **more,
+            **entry.about,
+        )
+
+    def network(self, entry: Entry, until_s: float = np.inf) -> list[Rows]:
+        """What the network between the ends spent on all messages; one row or none."""
+        timeline = entry.timeline
+        energy_j = float(timeline.network_j.sum())
+        if not energy_j:
+            return []
+        begin_s = float(np.nanmin(timeline.begin_s))
+        end_s = min(float(np.nanmax(timeline.end_s)), until_s)
+        row = make_rows(
+            1,
+            kind=KIND_INDEX["network"],
+            actor=self._log.actors.network,
+            start_s=begin_s,
+            time_s=end_s,
+            duration_s=end_s - begin_s,
+            energy_j=energy_j,
+            extra_j=energy_j,
+            **entry.about,
+        )
+        return [row]
+
+    def close(self, now_s: float) -> list[Rows]:
+        """The run ends: rows of what is under way now, as far as it has got.
+
+        They take the place of the rows that `ahead` has written of it.
+        """
+        rows: list[Rows] = []
+        for stepped in self._stepped.values():
+            stepped.cut(now_s)
+            self._write(self._ended(stepped), told=True)
+            self._write(self.cut(stepped.entry), told=True)
+        for entry in self._known:
+            if _ends_s(entry) > now_s:
+                rows += self.cut(cut_at(entry, now_s))
+        self._known, self._stepped = [], {}
+        return rows
+
+    def _ended(self, stepped: _Stepped) -> list[Rows]:
+        """Rows of stages that have ended since this was last asked."""
+        rows = []
+        for stage, places in enumerate(stepped.ended):
+            if places:
+                rows.append(self.rows(stepped.entry, stage, np.array(places)))
+                places.clear()
+        return rows
+
+    def _write(self, several: Sequence[Rows], *, told: bool) -> None:
+        """Add rows; `told`: the accounts know of their joules already."""
+        if several:
+            nothing = np.zeros(0)
+            self._log.add(join_rows(several), (nothing, nothing, nothing) if told else None)
+
+    def _spent_j(self) -> float:
+        return sum(stepped.spent_j() for stepped in self._stepped.values())
+
+    def cut(self, entry: Entry) -> list[Rows]:
+        """Rows of what is under way in a timeline that ends now, as everything does."""
+        timeline, rows = entry.timeline, self.network(entry)
+        for stage in range(len(STAGES)):
+            crossing = timeline.begun[stage] & ~timeline.over[stage]
+            crossing &= timeline.stopped_by == END_OF_RUN
+            places = np.flatnonzero(crossing)
+            if places.size:
+                rows.append(self.rows(entry, stage, places))
+                self._log.accounts.traffic.under_way(
+                    timeline.actors[places],
+                    timeline.attempts[stage, places] * timeline.size_bytes[stage, places],
+                    uplink=stage == UPLOAD,
+                )
+        return rows
+
+
+def cut_at(entry: Entry, now_s: float) -> Entry:
+    """What had become of it by now."""
+    assert entry.walked is not None
+    timeline = entry.timeline.fresh()
+    timeline.take(stopped_at(entry.walked, now_s))
+    return replace(entry, timeline=timeline)
+
+
+def stopped_at(walked: Walked, now_s: float) -> Walked:
+    """The same if the run ends now."""
+    running = walked.stopped_s > now_s
+    return replace(
+        walked,
+        stops_s=np.where(running, now_s, walked.stops_s),
+        causes=np.where(running, END_OF_RUN, walked.causes),
+    )
+
+
+def powers(timeline: Timeline, walked: Walked) -> Powers:
+    """Begins, ends and joules beyond idle power of stretches of equal power."""
+    share = walked.share
+    joules = walked.segments.joules if share is None else walked.segments.joules * share
+    if walked.unmet_j is not None:
+        joules = joules - walked.unmet_j
+    begins_s = walked.begins_s
+    ends_s = np.minimum(walked.ends_s, walked.stops_s)
+    network_j = timeline.network_j_of(walked)
+    if network_j is not None:
+        joules = joules + network_j
+    spent = joules != 0.0
+    return begins_s[spent], ends_s[spent], joules[spent]
+
+
+def _message(timeline: Timeline, stage: int, which: slice | BoolArray) -> dict[str, Any]:
+    """Of a message: how often it was sent, and what became of its bytes.
+
+    Of one under way when the run ends nobody knows.
+    """
+    attempts, size = timeline.attempts[stage][which], timeline.size_bytes[stage][which]
+    arrived = timeline.arrived_bytes[stage][which]
+    known = (timeline.stopped_by != END_OF_RUN)[which] | timeline.over[stage][which]
+    return {
+        "attempts": attempts,
+        "bytes": arrived,
+        "lost_bytes": np.where(known, attempts * size - arrived, 0),
+    }
+
+
+def _work(timeline: Timeline, _: int, which: slice | BoolArray) -> dict[str, Any]:
+    """Of a computation: its clock, and what was done of it."""
+    work, done = timeline.work, timeline.done[which]
+    assert work is not None
+    return {
+        "frequency_hz": work.frequency_hz[which],
+        "cycles": work.cycles[which] * done,
+        "dynamic_j": work.dynamic_j[which] * done,
+        "static_j": work.static_j[which] * done,
+    }
+
+
+def _where(name: str, column: FloatArray) -> dict[str, Any]:
+    """A column, if there is anything in it."""
+    return {name: column} if column.any() else {}
+
+
+def _ends_s(entry: Entry) -> float:
+    assert entry.walked is not None
+    return float(entry.walked.stopped_s.max())

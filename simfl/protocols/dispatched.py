@@ -1,0 +1,122 @@
+"""A dispatched cohort: whose uploads arrive when, and who of it is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import numpy as np
+import simpy
+
+from simfl.common.arrays import BoolArray, FloatArray
+from simfl.protocols.clock import Clock
+from simfl.protocols.observations import Reports
+from simfl.protocols.patience import Patience
+from simfl.protocols.servers import Servers
+from simfl.protocols.timeline import Timeline
+from simfl.system.interruptions import Interruption
+from simfl.system.moments import Moment
+
+Late = Callable[[BoolArray], None]
+
+
+class Dispatched:
+    """Clients whose rounds began together, of the edge server `edge` (None: a flat one).
+
+    `ends_s` says when each will have reported or given up; inf: nobody knows yet.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        idle_w: FloatArray,
+        ends_s: FloatArray,
+        servers: Servers,
+        edge: int | None,
+        clock: Clock,
+    ) -> None:
+        self.begun_s = clock.now_s
+        self._timeline = timeline
+        self._idle_w = idle_w
+        self._ends_s = ends_s
+        self._servers = servers
+        self._edge = edge
+        self._clock = clock
+        self._changed = clock.env.event()
+        self._tell: Late | None = None
+        self._known: FloatArray | None = timeline.arrives_s if self.over else None
+
+    @property
+    def over(self) -> bool:
+        """Whether everybody's end is known."""
+        return bool(np.isfinite(self._ends_s).all())
+
+    @property
+    def arrives_s(self) -> FloatArray:
+        """When each upload arrives; inf: never, or not yet."""
+        return self._timeline.arrives_s if self._known is None else self._known
+
+    def closed(self, patience: Patience, least: int) -> Generator[simpy.Event, Any, float]:
+        """Waits as long as `patience` does, but for `least` updates if so many come; until when.
+
+        Raises `Crashed` when the edge server fails meanwhile.
+        """
+        while True:
+            closes_s = patience.closes_s(
+                self.begun_s, self.arrives_s, self._ends_s, least, self._timeline.away_s
+            )
+            if closes_s <= self._clock.now_s:
+                return self._clock.now_s
+            yield from self._until(closes_s)
+
+    def finished(self) -> Generator[simpy.Event, Any, None]:
+        """Waits until everybody has reported or given up; raises `Crashed` as `closed` does."""
+        while self._clock.now_s < self._ends_s.max():
+            yield from self._until(float(self._ends_s.max()))
+
+    def reports(self, which: BoolArray) -> Reports:
+        """What servers observe of those of a mask, whose uploads arrive."""
+        arrives_s = self.arrives_s[which]
+        took_s = arrives_s - self.begun_s
+        energy_j = self._idle_w[which] * took_s + self._timeline.spent_j[which]
+        return Reports(self._timeline.actors[which], arrives_s, took_s, energy_j)
+
+    def follow(self, closed_s: float, tell: Late) -> None:
+        """The round has closed: tell of those that arrive later, as soon as that is known."""
+        if not self.over:
+            self._tell = tell
+        late = (self.arrives_s > closed_s) & np.isfinite(self.arrives_s)
+        if late.any():
+            tell(late)
+
+    def ends(self, place: int, now_s: float) -> None:
+        """A client has reported or given up."""
+        self._ends_s[place] = now_s
+
+    def tell(self, place: int) -> None:
+        """Those who wait learn of it, or, once the round has closed, those who follow it."""
+        self._change()
+        if self._tell is not None and np.isfinite(self.arrives_s[place]):
+            self._tell(np.arange(self._ends_s.size) == place)
+        if self.over:
+            # It refers to the updates, which count as withdrawn once nobody does.
+            self._tell = None
+
+    def pauses(self, pauses: Sequence[Interruption]) -> None:
+        """Clients go away: beyond its deadline a server waits only for who is still there."""
+        for one in pauses:
+            self._clock.until(one.time_s).callbacks.append(lambda _: self._change())
+
+    def _change(self) -> None:
+        changed, self._changed = self._changed, self._clock.env.event()
+        changed.succeed()
+
+    def _until(self, time_s: float) -> Generator[simpy.Event, Any, None]:
+        """Until then, or until anything has changed."""
+        if self.over:
+            yield from self._servers.until(self._edge, time_s, Moment.CLOSE)
+            return
+        alarm = [self._clock.until(time_s)] if time_s < np.inf else []
+        yield self._clock.env.any_of([self._changed, self._servers.failure(self._edge), *alarm])
+        yield self._clock.now(Moment.CLOSE)
+        self._servers.check(self._edge)

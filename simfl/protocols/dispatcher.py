@@ -1,0 +1,389 @@
+"""Dispatches clients: who is free, what becomes of their rounds, and what they wait in between.
+
+Where every message has a link of its own, a cohort's rounds are walked ahead and booked at once,
+and a client that takes part costs rows and no process. Over shared channels they are stepped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import ArrayLike
+
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.limits import LATEST_S
+from simfl.eventlog.log import EventLog
+from simfl.eventlog.rows import Rows
+from simfl.protocols.ahead import Limits, walk
+from simfl.protocols.booking import Booking, Entry
+from simfl.protocols.channels import Channels
+from simfl.protocols.clock import Clock, Stalled
+from simfl.protocols.dispatched import Dispatched
+from simfl.protocols.drains import Drains
+from simfl.protocols.resting import Resting
+from simfl.protocols.servers import MOST_FAILURES, Servers
+from simfl.protocols.stepped import Sending, Stepped, Told
+from simfl.protocols.timeline import Timeline
+from simfl.system.messages import Transmission
+from simfl.system.presence import Presence
+from simfl.system.round_plan import RoundPlan
+from simfl.system.segments import COMPUTE, DOWNLOAD, UPLOAD, Segments
+from simfl.system.world import World
+
+Received = Callable[[IntArray], None]
+Computed = Callable[[IntArray, FloatArray], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Orders:
+    """What clients are to do now, one entry each: see `World.plan_rounds`.
+
+    `numbers` address the draws of `world`; `version`, `round_number` and `edge` (None: a flat
+    server) are what the rows say. With `query` this is no training.
+    """
+
+    world: World
+    clients: IntArray
+    numbers: IntArray
+    examples: FloatArray
+    forward_flops: float
+    down_bytes: ArrayLike
+    up_bytes: ArrayLike
+    frequency_hz: FloatArray
+    version: int
+    round_number: int
+    edge: int | None
+    query: bool = False
+
+    @property
+    def about(self) -> dict[str, int]:
+        """Columns of all rows."""
+        tier = -1 if self.edge is None else self.edge
+        return {"edge": tier, "version": self.version, "round": self.round_number}
+
+    def plan(self, radio_idle_s: FloatArray) -> RoundPlan:
+        """What that takes, so long after the clients' last messages."""
+        return self.world.plan_rounds(
+            self.clients,
+            self.numbers,
+            self.examples,
+            self.forward_flops,
+            self.down_bytes,
+            self.up_bytes,
+            self.frequency_hz,
+            self.edge,
+            radio_idle_s,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfRoundMessage:
+    """A message to a client beside its rounds: `number()` addresses the draws of each sending.
+
+    `about` are columns of its rows; `done` happens when it has arrived.
+    """
+
+    raw_bytes: int
+    number: Callable[[], int]
+    about: dict[str, int]
+    done: simpy.Event
+
+
+class Dispatcher:
+    """Books what clients do and what they wait."""
+
+    def __init__(
+        self, world: World, log: EventLog, clock: Clock, presence: Presence, servers: Servers
+    ) -> None:
+        self._world = world
+        self._log = log
+        self._clock = clock
+        self._presence = presence
+        self._servers = servers
+        self.booking = Booking(log)
+        charge = presence.charge
+        self._resting = Resting(log, clock, 0, world.messenger.client_radios, charge=charge)
+        self.shared = world.access_sharing.contended
+        self._drains = None if charge is None else Drains(clock, charge)
+        draw = None if self._drains is None else self._drains.draw_on_medium
+        self._channels = Channels(world.access_sharing, clock.env, draw)
+        self._out_of_round: dict[int, deque[OutOfRoundMessage]] = {}
+        self._freed = clock.env.event()
+
+    def free_s(self, clients: IntArray) -> FloatArray:
+        """Since when clients have been free, or when they will be; inf: nobody knows yet."""
+        return self._resting.free_s(clients)
+
+    def radio_idle_s(self, clients: IntArray) -> FloatArray:
+        """Seconds since each client's last message, now or when it will be free; inf: asleep."""
+        at_s = np.maximum(self._resting.free_s(clients), self._clock.now_s)
+        return self._resting.radio_idle_s(clients, at_s)
+
+    @property
+    def freed(self) -> simpy.Event:
+        """Happens when a client becomes free of which nobody knew when that would be."""
+        return self._freed
+
+    def dispatch(self, orders: Orders, received: Received, computed: Computed) -> Dispatched:
+        """Clients begin their rounds now.
+
+        `received(places)` learns who gets its message, `computed(places, times_s)` when
+        computations end (inf: they never do), before they do. Raises ValueError for a client still
+        under way, or one that there is not, and `Stalled` for a round that would not end before
+        simulated time does.
+        """
+        now_s, clients = self._clock.now_s, orders.clients
+        if clients.size and (clients.min() < 0 or clients.max() >= self._world.num_clients):
+            raise ValueError(f"clients {clients.tolist()} are dispatched, and not all are there")
+        busy = clients[self.free_s(clients) > now_s]
+        if busy.size:
+            raise ValueError(f"client {busy[0]} is dispatched while an earlier turn is under way")
+        radio_idle_s = self._resting.radio_idle_s(clients, now_s)
+        plan = orders.plan(radio_idle_s)
+        self._check_ends(clients, plan)
+        self._log.advance(now_s)
+        timeline = Timeline.of_round(clients, plan, self._servers.fails_s(orders.edge))
+        timeline.before_s[:] = now_s - radio_idle_s
+        stops_s, causes = self._presence.interruptions.stops_s(clients, now_s)
+        limits = Limits(
+            stops_s, causes, self._presence.interruptions, self._presence.charge, timeline.heard_s
+        )
+        begin = self._step if self.shared else self._walk
+        return begin(orders, plan, timeline, limits, received, computed)
+
+    def _walk(
+        self,
+        orders: Orders,
+        plan: RoundPlan,
+        timeline: Timeline,
+        limits: Limits,
+        received: Received,
+        computed: Computed,
+    ) -> Dispatched:
+        """All of it ahead."""
+        now_s, clients = self._clock.now_s, orders.clients
+        walked = walk(plan.segments, clients, np.full(clients.size, now_s), limits)
+        timeline.take(walked)
+        timeline.paused(walked.pauses)
+        entry = Entry(timeline, orders.about, orders.query, walked)
+        self._log.add(self._resting.until_now(clients))
+        self.booking.ahead(entry, now_s)
+        for place, stage in walked.stops:
+            self.booking.interruption(
+                self._presence.interruptions.interruption(
+                    int(clients[place]),
+                    int(walked.causes[place]),
+                    float(walked.stops_s[place]),
+                    stage,
+                ),
+                orders.about,
+            )
+        ended_s = walked.stopped_s
+        self._rest(clients, ended_s, ended_s - timeline.message_s, timeline.stays_s)
+        received(np.flatnonzero(timeline.received))
+        computed(np.arange(clients.size), timeline.computed_s)
+        return self._dispatched(orders, timeline, ended_s)
+
+    def _step(
+        self,
+        orders: Orders,
+        plan: RoundPlan,
+        timeline: Timeline,
+        limits: Limits,
+        received: Received,
+        computed: Computed,
+    ) -> Dispatched:
+        """One process per client."""
+        clients, world = orders.clients, orders.world
+        self._log.add(self._resting.until_now(clients))
+        self._resting.busy(clients, np.inf)
+        found = self._dispatched(orders, timeline, np.full(clients.size, np.inf))
+        entry = Entry(timeline, orders.about, orders.query)
+
+        def over(place: int, stage: int) -> None:
+            if stage == DOWNLOAD and timeline.received[place]:
+                received(np.array([place]))
+
+        def begun(place: int, stage: int, ends_s: float) -> None:
+            if stage == COMPUTE:
+                computed(np.array([place]), np.array([ends_s]))
+
+        def done(place: int) -> None:
+            free_s = self._clock.now_s
+            found.ends(place, free_s)
+            if found.over:
+                self.booking.finished(entry)
+            silent_s = free_s - float(timeline.message_s[place])
+            self._free(int(clients[place]), silent_s, float(timeline.stays_s[place]))
+            found.tell(place)
+
+        about = clients, orders.numbers
+        messages = (orders.down_bytes, False, plan.download), (orders.up_bytes, True, plan.upload)
+        down, up = (
+            world.messenger.senders(*about, raw, uplink, orders.edge, sent)
+            for raw, uplink, sent in messages
+        )
+        sending = Sending({DOWNLOAD: down, UPLOAD: up}, world.air(clients, orders.edge))
+        told = Told(over, begun, done, found.pauses)
+        self._stepped(plan.segments, clients, entry, limits, sending, told)
+        return found
+
+    def receive(
+        self, clients: IntArray, message: Transmission, version: int, round_number: int
+    ) -> None:
+        """Enter a message to each client beside its rounds, as soon as it is free.
+
+        A battery that is empty gives nothing, and ends no message.
+        """
+        now_s = self._clock.now_s
+        waited = self._resting.until_now(clients)
+        start_s = np.maximum(self.free_s(clients), now_s)
+        walked = walk(message.segments, clients, start_s, self._unlimited(clients))
+        timeline = Timeline(clients, {DOWNLOAD: message})
+        timeline.take(walked)
+        self._log.advance(now_s)
+        about = {"version": version, "round": round_number}
+        self._log.add(waited)
+        self.booking.ahead(Entry(timeline, about, walked=walked), now_s)
+        ended_s = walked.stopped_s
+        self._rest(clients, ended_s, ended_s - timeline.message_s)
+
+    def take(
+        self, client: int, raw_bytes: int, number: Callable[[], int], about: dict[str, int]
+    ) -> simpy.Event:
+        """Send a message beside its rounds over a shared channel, as soon as the client is free.
+
+        Each time with the draws of a `number` of its own; the event is its arrival. The server does
+        not give up: what is lost is sent again.
+        """
+        message = OutOfRoundMessage(raw_bytes, number, about, self._clock.env.event())
+        self._out_of_round.setdefault(client, deque()).append(message)
+        if self._resting.free_s(np.array([client]))[0] <= self._clock.now_s:
+            self._next_message(client)
+        return message.done
+
+    def close(self, now_s: float) -> list[Rows]:
+        """The run ends: rows of what is under way, once it is booked who waits."""
+        under_way = self.booking.close(now_s)
+        self._log.add(self._resting.until_now(self._resting.waiting(now_s)))
+        return under_way
+
+    def settle(self) -> None:
+        """Book, until now, what has ended, tails, and the waiting of clients that have been off."""
+        now_s = self._clock.now_s
+        self.booking.flush()
+        self._resting.settle(now_s)
+        if self._presence.charge is not None:
+            off = self._presence.charge.settle(self._resting.waiting(now_s), now_s)
+            self._log.add(self._resting.until_now(off))
+
+    def _free(self, client: int, silent_s: float, stays_s: float = np.inf) -> None:
+        """A client has done what nobody knew the end of, and does the next thing or rests."""
+        self._rest(np.array([client]), np.array([self._clock.now_s]), silent_s, stays_s)
+        if client in self._out_of_round:
+            self._next_message(client)
+            return
+        freed, self._freed = self._freed, self._clock.env.event()
+        freed.succeed()
+
+    def _rest(
+        self,
+        clients: IntArray,
+        from_s: FloatArray,
+        silent_s: FloatArray | float,
+        stays_s: FloatArray | float = np.inf,
+    ) -> None:
+        """They rest from then on; their last messages ended so long before (inf: asleep)."""
+        self._resting.free(clients, from_s, silent_s, stays_s)
+
+    def _next_message(self, client: int) -> None:
+        """A client is free, and takes its next message from now on."""
+        waiting = self._out_of_round[client]
+        message = waiting.popleft()
+        if not waiting:
+            del self._out_of_round[client]
+        who = np.array([client])
+        self._log.add(self._resting.until_now(who))
+        radio_idle_s = self._resting.radio_idle_s(who, self._clock.now_s)
+        self._resting.busy(who, np.inf)
+        self._clock.env.process(self._deliver(client, message, radio_idle_s))
+
+    def _deliver(
+        self, client: int, message: OutOfRoundMessage, radio_idle_s: FloatArray
+    ) -> Generator[simpy.Event, Any, None]:
+        """Send a message until it has arrived; raises `Stalled` where it never does."""
+        messenger, who = self._world.messenger, np.array([client])
+        for _ in range(MOST_FAILURES):
+            about = who, np.array([message.number()]), message.raw_bytes, False, None
+            sent = messenger.access(*about, radio_idle_s)
+            senders = {DOWNLOAD: messenger.senders(*about, sent)}
+            entry = Entry(Timeline(who, {DOWNLOAD: sent}), message.about)
+            over = self._clock.env.event()
+            self._stepped(
+                sent.segments,
+                who,
+                entry,
+                self._unlimited(who),
+                Sending(senders, self._world.air(who, None)),
+                Told.when_done(over),
+            )
+            yield over
+            self.booking.finished(entry)
+            radio_idle_s = sent.silent_s
+            if not sent.failed[0]:
+                break
+        else:
+            raise Stalled(
+                f"a message to client {client} was lost {MOST_FAILURES} times in a row, each time"
+                " for good; what is the population's message_loss?"
+            )
+        self._free(client, float(radio_idle_s[0]))
+        message.done.succeed()
+
+    def _stepped(
+        self,
+        segments: Segments,
+        clients: IntArray,
+        entry: Entry,
+        limits: Limits,
+        sending: Sending,
+        told: Told,
+    ) -> None:
+        """Clients go from segment to segment, each by itself, from now on."""
+        Stepped(
+            segments,
+            clients,
+            entry,
+            limits,
+            sending,
+            self._channels,
+            self.booking,
+            self._drains,
+            self._clock,
+            told,
+        )
+
+    def _unlimited(self, clients: IntArray) -> Limits:
+        """Of messages beside rounds: nothing ends them."""
+        return Limits.none(clients.size, self._presence.charge)
+
+    def _dispatched(self, orders: Orders, timeline: Timeline, ends_s: FloatArray) -> Dispatched:
+        idle_w = self._world.power_idle_w[orders.clients]
+        return Dispatched(timeline, idle_w, ends_s, self._servers, orders.edge, self._clock)
+
+    def _check_ends(self, clients: IntArray, plan: RoundPlan) -> None:
+        stages_s = np.stack([plan.download_s, plan.compute_s, plan.upload_s])
+        endless = np.flatnonzero(~(self._clock.now_s + stages_s.sum(axis=0) <= LATEST_S))
+        if endless.size:
+            first = endless[0]
+            download_s, compute_s, upload_s = stages_s[:, first].tolist()
+            raise Stalled(
+                f"stalled at {self._clock.now_s:g} s: a turn of client {clients[first]} would take"
+                f" {download_s:g} s to download, {compute_s:g} s to compute and {upload_s:g} s to"
+                " upload; what are the population's rates, clock frequencies and spreads?"
+            )

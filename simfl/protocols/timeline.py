@@ -1,0 +1,271 @@
+"""What became of the messages and computations of clients that began together, stage by stage.
+
+Either executor fills it in: whole rounds at once (`Timeline.take` of what `ahead.walk` found), or
+piece by piece while they go on over shared channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.protocols.ahead import Walked
+from simfl.system.interruptions import Interruption
+from simfl.system.messages import Transmission
+from simfl.system.round_plan import RoundPlan
+from simfl.system.segments import COMPUTE, DOWNLOAD, STAGES, UPLOAD, Kind, Segments, added
+
+NOT_STOPPED = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The computations of a round, as planned: one entry per client."""
+
+    frequency_hz: FloatArray
+    cycles: FloatArray
+    duration_s: FloatArray
+    dynamic_j: FloatArray
+    static_j: FloatArray
+
+
+class Timeline:
+    """Stages of `actors`' rounds; arrays have shape (stages, actors), in the order of `STAGES`.
+
+    A stage has `begun` or not, and is `over` or not; it lasts from `begin_s` to `end_s` as far as
+    is known. `active_j` are joules beyond idle power, `tail_j` the part of the radio's tail,
+    `unmet_j` what empty batteries did not give of them, `network_j` what the network between the
+    ends spent; `attempts` counts the flows begun. `done` is the share of the computation done.
+    Per actor: it was `stopped_by` a cause at `stops_s`, and is there until `stays_s`; it went away
+    for the first time at `away_s` (inf: never). Its last message before this ended at `before_s`.
+    """
+
+    def __init__(
+        self,
+        actors: IntArray,
+        messages: dict[int, Transmission],
+        work: Work | None = None,
+        heard_s: float = np.inf,
+    ) -> None:
+        shape = len(STAGES), actors.size
+        self._messages = messages
+        self.actors = actors
+        self.work = work
+        self.heard_s = heard_s
+        self.size_bytes: IntArray = np.zeros(shape, dtype=np.int64)
+        self.fails: BoolArray = np.zeros(shape, dtype=bool)
+        self.silent_s, self._flow_s, self._once_network_j = np.zeros((3, *shape))
+        for stage, sent in messages.items():
+            self.size_bytes[stage], self.fails[stage] = sent.wire_bytes, sent.failed
+            self.silent_s[stage], self._flow_s[stage] = sent.silent_s, sent.flow_s
+            self._once_network_j[stage] = sent.network_j
+        self.begun, self.over = np.zeros((2, *shape), dtype=bool)
+        self.begin_s, self.end_s = np.full((2, *shape), np.nan)
+        self.active_j, self.tail_j, self.unmet_j, self.network_j = np.zeros((4, *shape))
+        self.attempts: IntArray = np.zeros(shape, dtype=np.int64)
+        self.done: FloatArray = np.zeros(actors.size)
+        self.stops_s: FloatArray = np.full(actors.size, np.inf)
+        self.stopped_by: IntArray = np.full(actors.size, NOT_STOPPED)
+        self.stays_s: FloatArray = np.full(actors.size, np.inf)
+        self.away_s: FloatArray = np.full(actors.size, np.inf)
+        self.before_s: FloatArray = np.full(actors.size, -np.inf)
+        self.pauses: list[Interruption] = []
+
+    @classmethod
+    def of_round(cls, actors: IntArray, plan: RoundPlan, heard_s: float) -> Timeline:
+        """Of client rounds."""
+        work = Work(plan.frequency_hz, plan.cycles, plan.compute_s, plan.dynamic_j, plan.static_j)
+        return cls(actors, {DOWNLOAD: plan.download, UPLOAD: plan.upload}, work, heard_s)
+
+    @property
+    def received(self) -> BoolArray:
+        """Who has got its download, or had none to get."""
+        received: BoolArray = self._arrived(DOWNLOAD) | (self.size_bytes[DOWNLOAD] == 0)
+        return received
+
+    @property
+    def arrives_s(self) -> FloatArray:
+        """When each upload arrives; inf: never, or not yet."""
+        none = self.size_bytes[UPLOAD] == 0
+        end_s = np.where(none, self.end_s[COMPUTE], self.end_s[UPLOAD])
+        there = np.where(none, self.over[COMPUTE], self._arrived(UPLOAD)) & (end_s <= self.heard_s)
+        return np.where(there, end_s, np.inf)
+
+    @property
+    def arrived_bytes(self) -> IntArray:
+        """Of each stage's message."""
+        there = np.array([self._arrived(stage) for stage in range(len(STAGES))])
+        arrived: IntArray = self.size_bytes * there
+        return arrived
+
+    @property
+    def message_s(self) -> FloatArray:
+        """When each actor's last attempt at a message was over; -inf: none, or its radio is off."""
+        ended_s = np.where(self.over & (self.attempts > 0), self.end_s - self.silent_s, -np.inf)
+        last_s = np.maximum(ended_s.max(axis=0), self.before_s)
+        return np.where(self.stopped_by == NOT_STOPPED, last_s, -np.inf)
+
+    @property
+    def computed_s(self) -> FloatArray:
+        """When each computation comes to its end; inf: never, or not yet."""
+        return np.where(self.over[COMPUTE], self.end_s[COMPUTE], np.inf)
+
+    @property
+    def ended_s(self) -> FloatArray:
+        """When each actor's last stage ended, or was broken off."""
+        ended_s: FloatArray = np.where(self.begun, self.end_s, -np.inf).max(axis=0)
+        return ended_s
+
+    @property
+    def spent_j(self) -> FloatArray:
+        """Joules beyond idle power of all stages, as far as batteries gave them."""
+        spent: FloatArray = (self.active_j - self.unmet_j).sum(axis=0)
+        return spent
+
+    def goes_on(self, stage: int, place: int) -> bool:
+        """Whether anything follows a stage that is over."""
+        return stage != DOWNLOAD or bool(self.received[place])
+
+    def stop(self, place: int, now_s: float, cause: int) -> None:
+        """An actor is stopped now."""
+        self.stops_s[place], self.stopped_by[place] = now_s, cause
+
+    def flow_begins(self, stage: int, place: int, now_s: float) -> None:
+        """An attempt at a message begins to flow."""
+        if not self.begun[stage, place]:
+            self.begun[stage, place], self.begin_s[stage, place] = True, now_s
+        self.attempts[stage, place] += 1
+
+    def flow_undone(self, stage: int, place: int) -> None:
+        """The run ends at the moment when an attempt would begin."""
+        self.attempts[stage, place] -= 1
+        if self.begin_s[stage, place] == self.end_s[stage, place]:
+            self.begun[stage, place] = False
+
+    def flow_ends(
+        self,
+        stage: int,
+        place: int,
+        now_s: float,
+        joules: tuple[float, float, float],
+        *,
+        over: bool,
+    ) -> None:
+        """It ends now, or is broken off: joules wanted, of the network, and not given.
+
+        `over` says that its stage is.
+        """
+        active_j, network_j, unmet_j = joules
+        self.end_s[stage, place], self.over[stage, place] = now_s, over
+        self.active_j[stage, place] += active_j
+        self.network_j[stage, place] += network_j
+        self.unmet_j[stage, place] += unmet_j
+
+    def attempt_network_j(self, stage: int, place: int) -> float:
+        """Joules of the network for one attempt at a message."""
+        return float(self._once_network_j[stage, place])
+
+    def take(
+        self, walked: Walked, places: IntArray | slice = slice(None), last: int = UPLOAD
+    ) -> None:
+        """Segments have been walked; of `last`, the last stage of them, if all of it was."""
+        table, share, network_j = walked.segments, walked.share, self.network_j_of(walked)
+        for stage in np.unique(table.stage).tolist():
+            span = table.span(stage)
+            self._take_stage(stage, walked, span, share, places, whole=stage <= last)
+            if network_j is not None:
+                self.network_j[stage, places] += added(network_j[span])
+        stopped = walked.ends_s[-1] > walked.stops_s
+        self.stops_s[places] = np.where(stopped, walked.stops_s, np.inf)
+        self.stopped_by[places] = np.where(stopped, walked.causes, NOT_STOPPED)
+        self.stays_s[places] = walked.stays_s
+
+    def paused(self, pauses: Sequence[Interruption]) -> None:
+        """Clients have been away meanwhile."""
+        for one in pauses:
+            place = np.flatnonzero(self.actors == one.client)
+            self.away_s[place] = np.minimum(self.away_s[place], one.time_s)
+        self.pauses += pauses
+
+    def fresh(self) -> Timeline:
+        """The same before anything of it happened."""
+        return Timeline(self.actors, self._messages, self.work, self.heard_s)
+
+    def network_j_of(self, walked: Walked) -> FloatArray | None:
+        """Joules of the network in each segment of all actors; None: it takes none."""
+        if not self._once_network_j.any():
+            return None
+        table, share = walked.segments, walked.share
+        flows = np.isin(table.kind, FLOWS)[:, None] & table.happens
+        once_j, flow_s = self._once_network_j[table.stage], self._flow_s[table.stage]
+        seconds = table.seconds if share is None else table.seconds * share
+        passed = np.divide(seconds, flow_s, out=np.zeros_like(seconds), where=flows & (flow_s > 0))
+        return once_j * passed
+
+    def _take_stage(
+        self,
+        stage: int,
+        walked: Walked,
+        span: slice,
+        share: FloatArray | None,
+        places: IntArray | slice,
+        *,
+        whole: bool,
+    ) -> None:
+        table = walked.segments
+        has = table.happens[span].any(axis=0)
+        begins_s, ends_s = walked.begins_s[span.start], walked.ends_s[span.stop - 1]
+        over = has & (ends_s <= walked.stops_s)
+        begun = over | (has & (begins_s < walked.stops_s))
+        joules, tail_j = table.joules[span], table.tail_j[span]
+        began = (table.kind[span] == Kind.FLOW)[:, None] & table.happens[span]
+        if share is not None:
+            joules, tail_j = joules * share[span], tail_j * share[span]
+            began = began & (walked.begins_s[span] < walked.stops_s)
+        fresh = begun & ~self.begun[stage, places]
+        self.begin_s[stage, places] = np.where(fresh, begins_s, self.begin_s[stage, places])
+        self.begun[stage, places] |= begun
+        ended_s = np.minimum(ends_s, walked.stops_s)
+        self.end_s[stage, places] = np.where(begun, ended_s, self.end_s[stage, places])
+        self.over[stage, places] = over & whole
+        self.active_j[stage, places] += added(joules)
+        if tail_j.any():
+            self.tail_j[stage, places] += added(tail_j)
+        self.attempts[stage, places] += began.sum(axis=0)
+        if walked.unmet_j is not None:
+            self.unmet_j[stage, places] += added(walked.unmet_j[span])
+        if stage == COMPUTE and self.work is not None:
+            self.done[places] = self._done(table, span, share, over, places)
+
+    def _done(
+        self,
+        table: Segments,
+        span: slice,
+        share: FloatArray | None,
+        over: BoolArray,
+        places: IntArray | slice,
+    ) -> FloatArray:
+        """The share of the computation that was done."""
+        if share is None:
+            return over.astype(float)
+        assert self.work is not None
+        work = (table.kind[span] == Kind.WORK)[:, None]
+        worked_s = added(table.seconds[span] * share[span] * work)
+        whole_s = self.work.duration_s[places]
+        done = np.divide(worked_s, whole_s, out=np.zeros_like(worked_s), where=whole_s > 0)
+        return np.where(over, 1.0, done)
+
+    def _arrived(self, stage: int) -> BoolArray:
+        arrived: BoolArray = (
+            self.over[stage]
+            & ~self.fails[stage]
+            & (self.size_bytes[stage] > 0)
+            & (self.end_s[stage] <= self.heard_s)
+        )
+        return arrived
+
+
+FLOWS = (Kind.FLOW, Kind.RESUMED)

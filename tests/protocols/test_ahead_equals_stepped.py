@@ -1,0 +1,231 @@
+"""Without rivals both executors give the same run: every row, every column, nothing left out."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import simfl
+from simfl.protocols.clock import Clock, Stalled
+from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.scenario import Scenario
+from tests.protocols.test_determinism import ShuffledEnvironment, log_bytes
+from tests.protocols.test_fault_mixes import AVAILABILITIES, BATTERIES, OUTAGES, PROTOCOLS
+from tests.protocols.test_shared_media import CRASHES, FREE, GAMES, LOSS, TIGHT, scenario
+from tests.protocols.test_shared_media import PROTOCOLS as SHIPPED
+from tests.small import simulated, small
+
+TROUBLED = {
+    "leaving": "abort",
+    "availability": {
+        "name": "renewal",
+        "present": {"mean_s": 0.2, "law": "exponential"},
+        "absent": {"mean_s": 0.1, "law": "exponential"},
+    },
+    "faults": {"clients": CRASHES},
+}
+TIMING = {"name": "none", "local": GAMES["local"]}
+SERVERS_CRASH = {
+    "edge_servers": {"works": {"mean_s": 0.5}, "broken": {"mean_s": 0.1}},
+    "cloud_link": {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.05}},
+}
+ASKING = {"selection": {"name": "power_of_choice", "count": 2, "factor": 2.0}}
+POWERED = {
+    "initial": [3e-6, 6e-6],
+    "lowest": 1e-6,
+    "charge_w": 0.5,
+    "plug_in_s": 0.0,
+    "unplug_s": 43200.0,
+}
+
+
+@pytest.mark.parametrize("leaving", ["abort", "pause"])
+@pytest.mark.parametrize("protocol", SHIPPED)
+def test_clients_that_leave_or_crash_in_mid_round(tmp_path, protocol, leaving):
+    """Their rounds end or pause at the same moments, for the same joules and bytes."""
+    events = same(tmp_path, protocol, {**TROUBLED, "leaving": leaving})
+
+    assert {"crash", "unavailable"} & set(events["kind"])
+    assert leaving == "pause" or {"crash", "unavailable"} & set(events["cut_by"])
+
+
+@pytest.mark.parametrize("loss", [None, LOSS], ids=["safe", "lossy"])
+@pytest.mark.parametrize("protocol", ["hierarchical", "semi_asynchronous"])
+def test_servers_that_crash_and_links_that_are_cut(tmp_path, protocol, loss):
+    """What they lose, send again and wait for is the same as with links of their own."""
+    events = same(tmp_path, protocol, {"faults": SERVERS_CRASH, "message_loss": loss})
+
+    crashes = events.query("kind == 'crash'")["detail"]
+    assert set(crashes) == {'{"what": "edge_server"}', '{"what": "cloud_link"}'}
+    assert {"edge_server", "cloud_link"} & set(events["cut_by"])
+    lost = events[events["lost_bytes"] > 0]
+    assert lost["client"].notna().any()
+    assert lost["client"].isna().any() == (loss is not None)
+
+
+@pytest.mark.parametrize("loss", [None, LOSS], ids=["safe", "lossy"])
+@pytest.mark.parametrize("deadline_s", [None, 0.01])
+def test_messages_beside_rounds(tmp_path, deadline_s, loss):
+    """FL Games' moves reach clients, and stragglers after their rounds, as over their own links."""
+    protocol = {"name": "synchronous", "patience": {"deadline_s": deadline_s}}
+    events = same(tmp_path, protocol, {"message_loss": loss}, algorithm=GAMES)
+
+    assert (events["kind"] == "download").sum() > 8
+    assert ("late" in set(events["kind"])) == (deadline_s is not None)
+
+
+@pytest.mark.parametrize("population", [{}, TROUBLED], ids=["calm", "troubled"])
+def test_queries(tmp_path, population):
+    """Clients that are asked for their losses before they are selected."""
+    events = same(tmp_path, "synchronous", population, decisions=ASKING)
+
+    assert events["detail"].astype(str).str.contains("query").any()
+
+
+@pytest.mark.parametrize("leaving", ["abort", "pause"])
+def test_batteries(tmp_path, leaving):
+    """Clients whose batteries run empty in any stage, and between their rounds."""
+    population = {**TROUBLED, "leaving": leaving, "batteries": POWERED, "message_loss": LOSS}
+    events = same(tmp_path, "synchronous", population, algorithm=TIMING, stop={"versions": 30})
+
+    assert "battery_empty" in set(events["cut_by"])
+
+
+@pytest.mark.parametrize("protocol", ["synchronous", "hierarchical", "semi_asynchronous"])
+def test_faults_of_a_moment_in_any_order(tmp_path, protocol):
+    """Byte for byte, where clients pause, run empty and crash, and so do servers and links."""
+    faults = {"clients": CRASHES, **SERVERS_CRASH}
+    trouble = {**TROUBLED, "leaving": "pause", "faults": faults, "batteries": POWERED}
+    run = scenario(protocol, TIGHT, trouble, algorithm=TIMING)
+    found = set()
+    for order in range(3):
+        folder = tmp_path / str(order)
+        folder.mkdir()
+        simulated(run, folder, clock=Clock(ShuffledEnvironment(order)))
+        found.add(log_bytes(folder))
+
+    kinds = set(pd.read_parquet(folder / "events.parquet")["kind"])
+    assert len(found) == 1
+    assert {"unavailable", "crash", "battery_empty"} <= kinds
+
+
+MIXES = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 2**31),
+        "population": st.fixed_dictionaries(
+            {
+                "clients": st.integers(3, 10),
+                "edges": st.integers(1, 3),
+                "compute_noise": st.just(0.1),
+                "transfer_noise": st.just(0.1),
+                "availability": AVAILABILITIES,
+                "leaving": st.sampled_from(["ignore", "pause", "abort"]),
+                "message_loss": st.none()
+                | st.builds(
+                    lambda probability, attempts: {
+                        "probability": probability,
+                        "timeout_s": 0.01,
+                        "attempts_max": attempts,
+                    },
+                    st.sampled_from([0.1, 0.5, 0.9]),
+                    st.integers(1, 4),
+                ),
+                "faults": st.fixed_dictionaries(
+                    {"clients": OUTAGES, "edge_servers": OUTAGES, "cloud_link": OUTAGES}
+                ),
+                "batteries": BATTERIES,
+            }
+        ),
+        "protocol": PROTOCOLS,
+        "decisions": st.sampled_from([{}, {"selection": {"name": "random", "count": 2}}, ASKING]),
+    }
+)
+
+
+def check(mix: dict[str, Any]) -> None:
+    """A mix over links of its own, and over channels without rivals."""
+    asks = mix["decisions"] == ASKING
+    algorithm = "fedavg" if asks else "none"
+    if asks and mix["protocol"]["name"] in ("asynchronous", "buffered"):
+        mix = {**mix, "decisions": {}}
+    local = {"epochs": 1, "batch_size": 16}
+    ways = []
+    for way in ("dedicated", FREE):
+        shared = {"access_sharing": way, "backhaul_sharing": way}
+        ways.append(
+            small(
+                **{**mix, "population": {**mix["population"], **shared}},
+                algorithm={"name": algorithm, "local": local},
+                stop={"versions": 8, "time_s": 1.0},
+            )
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        compare(*(run_of(one, Path(folder) / str(n)) for n, one in enumerate(ways)))
+
+
+def run_of(one: Scenario, folder: Path) -> LoadedRun:
+    """A run to its end, if only that nobody will ever come."""
+    try:
+        return simfl.run(one, folder)
+    except Stalled:
+        return simfl.load_run(folder)
+
+
+@given(mix=MIXES)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_mix(mix: dict[str, Any]) -> None:
+    """A handful; the thousand are below."""
+    check(mix)
+
+
+@pytest.mark.slow
+@given(mix=MIXES)
+@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_thousand_mixes(mix: dict[str, Any]) -> None:
+    """1,000 random mixes of faults, absences, batteries, losses and protocols."""
+    check(mix)
+
+
+def same(tmp_path, protocol, population, **changes) -> pd.DataFrame:
+    """The rows of a run over links of their own, which are those over channels without rivals."""
+    runs = [
+        simfl.run(scenario(protocol, way, population, **changes), tmp_path / str(way))
+        for way in (None, FREE)
+    ]
+    compare(*runs)
+    return runs[0].events
+
+
+def compare(left: LoadedRun, right: LoadedRun) -> None:
+    """Every row and column of the logs, and of the versions."""
+    for run in (left, right):
+        assert run.manifest["violations"] == []
+    reasons = [run.manifest["reason"].split(":")[0] for run in (left, right)]
+    assert reasons[0] == reasons[1]  # who waits for what is said of steps, too
+    pd.testing.assert_frame_equal(left.rounds, right.rounds, rtol=1e-9, atol=1e-12)
+    one, two = (in_order(run.events) for run in (left, right))
+    columns = [name for name in one if name != "seq"]
+    pd.testing.assert_frame_equal(one[columns], two[columns], rtol=1e-9, atol=1e-12)
+
+
+def in_order(events: pd.DataFrame) -> pd.DataFrame:
+    """By actor and time, whatever last bits say."""
+    keys = events.assign(begins=events["start_s"].round(9), ends=events["time_s"].round(9))
+    order = keys.sort_values(["actor", "begins", "ends", "kind", "edge", "round"]).index
+    return events.loc[order].reset_index(drop=True)
+
+
+def test_the_comparison_sees_a_last_byte(tmp_path):
+    """One byte, or a joule in a million, is not the same."""
+    run = simfl.run(scenario("synchronous"), tmp_path / "run")
+    for column, change in (("lost_bytes", 1), ("energy_j", 1e-6)):
+        other = simfl.load_run(tmp_path / "run")
+        other.events[column] += change
+        with pytest.raises(AssertionError):
+            compare(run, other)
