@@ -7,9 +7,10 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from traceback import walk_tb
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from simfl.common.contract import did, name_of
 from simfl.scenario.suggestion import nearest
@@ -84,6 +85,15 @@ def users_code(error: BaseException) -> str | None:
     return f"{name_of(part)}.{own[-1].f_code.co_name} {did(part, error)}"
 
 
+class _Uncached(SourceFileLoader):
+    """Leaves no bytecode beside the file, and takes none: that goes by dates of whole seconds."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Of the file as it is now."""
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
 def load_file(file: Path) -> ModuleType:
     """The module in `file`: the same object as long as the file's content is the same.
 
@@ -95,7 +105,7 @@ def load_file(file: Path) -> ModuleType:
     known = sys.modules.get(name)
     if known is not None and known.__file__ == str(file):
         return known
-    spec = importlib.util.spec_from_file_location(name, file)
+    spec = importlib.util.spec_from_file_location(name, file, loader=_Uncached(name, str(file)))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # dataclasses and pickle look a class's module up by name, so it must be known while it runs
