@@ -280,9 +280,11 @@ def stopped_at(walked: Walked, now_s: float) -> Walked:
 def powers(timeline: Timeline, walked: Walked) -> Powers:
     """Begins, ends and joules beyond idle power of stretches of equal power."""
     share = walked.share
-    joules = walked.segments.joules if share is None else walked.segments.joules * share
+    joules = walked.segments.joules
     if walked.unmet_j is not None:
         joules = joules - walked.unmet_j
+    if share is not None:
+        joules = joules * share
     begins_s = walked.begins_s
     ends_s = np.minimum(walked.ends_s, walked.stops_s)
     network_j = timeline.network_j_of(walked)

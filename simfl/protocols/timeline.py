@@ -236,7 +236,10 @@ class Timeline:
             self.tail_j[stage, places] += added(tail_j)
         self.attempts[stage, places] += began.sum(axis=0)
         if walked.unmet_j is not None:
-            self.unmet_j[stage, places] += added(walked.unmet_j[span])
+            unmet_j = walked.unmet_j[span]
+            self.unmet_j[stage, places] += added(
+                unmet_j if share is None else unmet_j * share[span]
+            )
         if stage == COMPUTE and self.work is not None:
             self.done[places] = self._done(table, span, share, over, places)
 
