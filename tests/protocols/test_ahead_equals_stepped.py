@@ -178,7 +178,12 @@ def run_of(one: Scenario, folder: Path) -> LoadedRun:
 
 
 @given(mix=MIXES)
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=10,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 def test_any_mix(mix: dict[str, Any]) -> None:
     """A handful; the thousand are below."""
     check(mix)
