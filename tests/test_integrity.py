@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import simfl
@@ -74,6 +76,16 @@ def test_a_changed_bit_of_a_snapshot_costs_training_not_truth(
     assert "its bytes are not those that were written" in resumed.warnings[0].message
 
 
+def test_a_snapshot_of_another_type_is_not_used(whole: LoadedRun, cut: Path) -> None:
+    """A list, as torch writes it."""
+    torch.save([1, 2], cut / "snapshot.pt")
+
+    resumed = simfl.run(SCENARIO, cut, resume=True)
+
+    assert_same(whole, resumed)
+    assert "its bytes are not those that were written" in resumed.warnings[0].message
+
+
 @pytest.mark.parametrize("name", ["clients.parquet", "model.safetensors", "scenario.yaml"])
 @pytest.mark.parametrize("damage", ["changed", "gone"])
 def test_a_completed_run_is_whole_or_refused(
@@ -90,8 +102,8 @@ def test_a_completed_run_is_whole_or_refused(
 
 def changed_value(line: bytes) -> bytes:
     """The journal's line with another number in its fact."""
-    key, fact, seal = json.loads(line)
-    return json.dumps([key, {**fact, "loss": 0.5} if isinstance(fact, dict) else 7, seal]).encode()
+    key, fact, *seal = json.loads(line)
+    return json.dumps([key, {**fact, "loss": 0.5} if isinstance(fact, dict) else 7, *seal]).encode()
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -121,24 +133,59 @@ def test_a_damaged_line_of_the_journal_is_found_out_again(
     assert "journal.jsonl: 1 damaged lines" in resumed.warnings[0].message
 
 
-@pytest.mark.parametrize("share", [0.0, 0.4, 0.8, 1.0])
+def flip_all(folder: Path, share: float) -> None:
+    """Change a bit of every entry."""
+    for path in folder.glob("*.pt"):
+        flip(path, share)
+
+
+def change_types(folder: Path) -> None:
+    """Every entry is a list, as torch writes it."""
+    for path in folder.glob("*.pt"):
+        torch.save([1, 2], path)
+
+
+def rotate(folder: Path) -> None:
+    """Every entry under the name of the next one."""
+    contents = [path.read_bytes() for path in sorted(folder.glob("*.pt"))]
+    for path, content in zip(sorted(folder.glob("*.pt")), contents[1:] + contents[:1], strict=True):
+        path.write_bytes(content)
+
+
+def change_facts(folder: Path) -> None:
+    """Every evaluation with another loss."""
+    (facts,) = folder.glob("facts-*.jsonl")
+    lines = facts.read_bytes().splitlines()
+    changed = [changed_value(line) if b'"loss"' in line else line for line in lines]
+    facts.write_bytes(b"\n".join(changed) + b"\n")
+
+
+def add_line(folder: Path) -> None:
+    """A line of facts that is no text."""
+    (facts,) = folder.glob("facts-*.jsonl")
+    facts.write_bytes(facts.read_bytes() + b"\xff\n")
+
+
+STORE_DAMAGES: dict[str, Callable[[Path], None]] = {
+    **{f"bits at {share}": partial(flip_all, share=share) for share in (0.0, 0.4, 0.8, 1.0)},
+    "types": change_types,
+    "names": rotate,
+    "facts": change_facts,
+    "a line": add_line,
+}
+
+
+@pytest.mark.parametrize("damage", list(STORE_DAMAGES))
 def test_a_damaged_store_gives_what_no_store_gives(
-    whole: LoadedRun, kept: Path, tmp_path: Path, share: float
+    whole: LoadedRun, kept: Path, tmp_path: Path, damage: str
 ) -> None:
     """Entries and facts that are not what was kept are computed again, and the manifest says so."""
     folder = shutil.copytree(kept, tmp_path / "results")
-    entries = sorted(folder.glob("*.pt"))
-    for path in entries[2:]:
-        flip(path, share)
-    entries[0].replace(entries[1])
-    (facts,) = folder.glob("facts-*.jsonl")
-    damaged = [DAMAGES["another value"](line) for line in facts.read_bytes().splitlines()]
-    facts.write_bytes(b"\n".join(damaged) + b"\n\xff\n")
+    STORE_DAMAGES[damage](folder)
 
     again = simfl.run(SCENARIO, tmp_path / "again", Options(store=FolderStore(folder)))
 
     assert_same(whole, again)
-    assert again.manifest["counts"]["jobs_trained"] > 0
     (found,) = (one for one in again.warnings if one.kind == "damaged_store")
     assert "damaged entries, not used" in found.message
 
