@@ -13,9 +13,8 @@ PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist worksteal
 
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt $(PIP_ARGS)
-# One thread: results are fixed per thread count, and small models train fastest so. Bytecode is
-# kept whatever the environment says: many processes are started, and each would compile simfl.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PYTEST_ARGS)
+# One thread: results are fixed per thread count, and small models train fastest so.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 INSTALLED := $(VENV)/.simfl-installed
 INSTALLED_DEV := $(VENV)/.simfl-installed-dev
