@@ -101,7 +101,7 @@ class Clock:
         ended = self.env.process(to_the_end_of_the_moment())
         ended.callbacks.append(_defuse)
         while not ended.processed:
-            next_s = self.env.peek()
+            next_s = self._next_s()
             if next_s == math.inf:
                 raise self._stalled()
             if limit_s is not None and next_s > limit_s:
@@ -113,6 +113,13 @@ class Clock:
         if not ended.ok:
             raise outcome
         return outcome
+
+    def _next_s(self) -> float:
+        """When something happens next; appointments that nobody keeps any more are nothing."""
+        queue = self.env._queue
+        while queue and queue[0][0] > self.env.now and not queue[0][-1].callbacks:
+            heapq.heappop(queue)
+        return self.env.peek()
 
     def _stalled(self, why: str = "") -> Stalled:
         waits = "; ".join(dict.fromkeys(text for text, _ in self._waits.values()))

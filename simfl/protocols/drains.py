@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import simpy
@@ -40,6 +38,7 @@ class Drains:
         self._charge = charge
         self._drains: dict[int, _Drain] = {}
         self._armed_s = np.inf
+        self._alarm: simpy.Event | None = None
 
     def begin(self, client: int) -> simpy.Event | None:
         """A flow begins; the event is when its battery is empty. None: it has none."""
@@ -54,6 +53,7 @@ class Drains:
         if self._drains.pop(client, None) is not None:
             release = self._charge.run_empty if empty else self._charge.release
             release(np.array([client]), self._clock.now_s)
+            self._arm()
 
     def draw(self, client: int, active_w: float) -> None:
         """From now on it draws so much beyond idle power."""
@@ -85,15 +85,19 @@ class Drains:
 
     def _arm(self) -> None:
         soonest_s = min((drain.look_s for drain in self._drains.values()), default=np.inf)
-        if soonest_s < self._armed_s:
-            self._armed_s = soonest_s
-            self._clock.env.process(self._alarm(soonest_s))
-
-    def _alarm(self, time_s: float) -> Generator[simpy.Event, Any, None]:
-        yield self._clock.until(time_s, Moment.INTERRUPTION)
-        if time_s != self._armed_s:
+        if soonest_s == self._armed_s:
             return
-        self._armed_s = np.inf
+        if self._alarm is not None:
+            self._alarm.callbacks = []
+            self._alarm = None
+        self._armed_s = soonest_s
+        if soonest_s < np.inf:
+            self._alarm = self._clock.until(soonest_s, Moment.INTERRUPTION)
+            self._alarm.callbacks.append(lambda _: self._ring())
+
+    def _ring(self) -> None:
+        """Some batteries are empty, or to be looked at again."""
+        time_s, self._armed_s, self._alarm = self._armed_s, np.inf, None
         for client in sorted(one for one, its in self._drains.items() if its.look_s <= time_s):
             drain = self._drains[client]
             if drain.empty_s <= time_s:

@@ -28,6 +28,7 @@ from simfl.eventlog.kinds import FORMAT_VERSION
 from simfl.eventlog.segments import SEGMENTS, remove_segments
 from simfl.learning.allocation import return_freed_memory
 from simfl.learning.federation import Federation
+from simfl.protocols.clock import Stalled
 from simfl.protocols.publication import Diverged
 from simfl.protocols.run import Run
 from simfl.provenance.journal import Journal, Snapshot
@@ -283,12 +284,14 @@ def _execute(
     except KeyboardInterrupt:
         break_off("interrupted", "interrupted by the user")
         raise
-    except Diverged as error:
+    except (Diverged, Stalled) as error:
+        diverged = isinstance(error, Diverged)
+        reason = str(error) if diverged else f"Stalled: {error}"
         try:
             if not one.laws:  # else the end itself diverged, in a version nobody had looked at
                 ref = one.publications.latest
                 finish(simulation, one, folder, model=ref is None or ref.known)
-            close("diverged", str(error))
+            close("diverged" if diverged else "failed", reason)
         except OSError as failure:
             break_off("failed", f"{type(failure).__name__}: {failure}")
             raise

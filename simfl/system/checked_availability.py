@@ -15,8 +15,8 @@ from simfl.system.availability.base import Availability, UnusableAvailability
 class CheckedAvailability:
     """Passes on what `model` says; UnusableAvailability for what breaks `Availability`'s contract.
 
-    Until when a client stays is not held to lie ahead: it may be asked of one that has just come
-    back, whom rounding leaves a last bit before its return.
+    A model may round: at the very time when it says that a client comes or goes it may say that it
+    has not yet. So it is asked about the time just after each (`_just_after`).
     """
 
     def __init__(self, model: Availability) -> None:
@@ -29,14 +29,15 @@ class CheckedAvailability:
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """One truth per client."""
-        there = np.asarray(self._model.available(clients, time_s, streams))
+        there = np.asarray(self._model.available(clients, _just_after(time_s), streams))
         if there.shape != clients.shape or there.dtype != np.bool_:
             raise self._refused("available", "true or false for each client", there)
         return there
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """One time per client, none of them past."""
-        back_s = self._times_s("next_s", self._model.next_s(clients, time_s, streams), clients)
+        answer = self._model.next_s(clients, _just_after(time_s), streams)
+        back_s = self._times_s("next_s", answer, clients)
         if (back_s < time_s).any():
             accepted = f"no time before it is asked, at {time_s:g} s"
             raise self._refused("next_s", accepted, back_s[back_s < time_s])
@@ -44,7 +45,8 @@ class CheckedAvailability:
 
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """One time per client."""
-        return self._times_s("until_s", self._model.until_s(clients, time_s, streams), clients)
+        answer = self._model.until_s(clients, _just_after(time_s), streams)
+        return self._times_s("until_s", answer, clients)
 
     def _times_s(self, method: str, answer: Any, clients: IntArray) -> FloatArray:
         times_s = np.asarray(answer)
@@ -59,3 +61,8 @@ class CheckedAvailability:
         return UnusableAvailability(
             f"{self.name}.{method}: found {some}, shape {found.shape}, accepted: {accepted}"
         )
+
+
+def _just_after(time_s: float) -> float:
+    """A nanosecond later, or some last bits where those are more."""
+    return time_s + max(1e-9, 8.0 * float(np.spacing(time_s)))

@@ -115,6 +115,45 @@ def test_faults_of_a_moment_in_any_order(tmp_path, protocol):
     assert {"unavailable", "crash", "battery_empty"} <= kinds
 
 
+def test_a_run_that_stalls_has_its_last_moment_in_the_log(tmp_path):
+    """All batteries are empty in the end; what would have come later stalls nobody later."""
+    batteries = {**POWERED, "initial": [0.0, 3e-6], "charge_w": 0.0, "unplug_s": 0.3}
+    batteries["hours_spread_s"] = 0.2
+    away = {"name": "renewal", "present": {"mean_s": 3.0}, "absent": {"mean_s": 0.01}}
+    run = {"seed": 0, "protocol": {"name": "asynchronous"}, "stop": {"versions": 8, "time_s": 1.0}}
+    several = []
+    for way in ("dedicated", FREE):
+        population = {"clients": 3, "edges": 1, "leaving": "pause", "batteries": batteries}
+        population |= {"compute_noise": 0.1, "transfer_noise": 0.1}
+        population |= {"availability": away, "access_sharing": way}
+        several.append(
+            run_of(small(**run, algorithm=TIMING, population=population), tmp_path / str(way))
+        )
+
+    compare(*several)
+    for one in several:
+        assert one.manifest["reason"].startswith("Stalled: stalled at ")
+        assert "battery_empty" in set(one.events["kind"])
+        last_s = one.events.query("client.notna()").groupby("client")["time_s"].max()
+        assert last_s.tolist() == [one.manifest["horizon_s"]] * 3
+        assert one.events["energy_j"].sum() == pytest.approx(one.manifest["energy_j"])
+
+
+@pytest.mark.parametrize("leaving", ["abort", "pause"])
+@pytest.mark.parametrize("seed", range(103, 108))
+def test_clients_that_leave_by_the_clock(tmp_path, seed, leaving):
+    """A model that rounds at its boundary says for how long they are away all the same."""
+    periodic = {"name": "periodic", "period_s": 1.0, "share": 0.1}
+    changes = {"seed": seed, "algorithm": TIMING, "stop": {"versions": 8, "time_s": 1.0}}
+    events = same(
+        tmp_path, "hierarchical", {"availability": periodic, "leaving": leaving}, **changes
+    )
+
+    leave = events[events["kind"] == "unavailable"]
+    assert len(leave)
+    assert leave["value"].to_numpy() == pytest.approx(0.9)
+
+
 MIXES = st.fixed_dictionaries(
     {
         "seed": st.integers(0, 2**31),

@@ -81,6 +81,20 @@ def test_a_limit_that_lies_ahead_is_no_event():
     assert clock.now_s == 2.0
 
 
+def test_an_appointment_that_nobody_keeps_is_no_event():
+    """Of two that were waited for, the later one does not hide a stall."""
+    clock = Clock()
+
+    def cloud():
+        yield clock.env.any_of([clock.until(2.0), clock.until(50.0)])
+        with clock.waiting("the cloud", "edge-3"):
+            yield clock.env.event()
+
+    with pytest.raises(Stalled, match="stalled at 2 s: the cloud waits for edge-3"):
+        clock.run(clock.env.process(cloud()), 10.0)
+    assert clock.now_s == 2.0
+
+
 @pytest.mark.parametrize(("limit_s", "finished"), [(2.0, False), (2.5, False), (3.0, True)])
 def test_a_limit_ends_the_run_at_that_very_moment(limit_s, finished):
     """What is due at the limit still happens, and what comes later does not."""

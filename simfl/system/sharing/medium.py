@@ -48,7 +48,7 @@ class Medium:
         self._since_s = float(env.now)
         self._next_s = math.inf
         self._changing: set[Moment] = set()
-        self._timer = 0
+        self._timer: simpy.Event | None = None
 
     @property
     def active(self) -> int:
@@ -154,7 +154,9 @@ class Medium:
     def _share(self, now_s: float) -> None:
         """New rates, and an appointment with the next transfer to end."""
         self._next_s = math.inf
-        self._timer += 1
+        if self._timer is not None:
+            self._timer.callbacks = []  # what was to happen then does not
+            self._timer = None
         if not self._events:
             return
         rate_bps, weight, snr, spectral_efficiency_max = self._state[_FIGURES]
@@ -172,13 +174,13 @@ class Medium:
         self._ending = wait_s == soonest_s
         self._next_s = now_s + soonest_s
         if math.isfinite(soonest_s):
-            timer = self._timer
-            self._env.timeout(soonest_s).callbacks.append(lambda _: self._ring(timer))
+            self._timer = self._env.timeout(soonest_s)
+            self._timer.callbacks.append(lambda _: self._ring())
 
-    def _ring(self, timer: int) -> None:
-        """A transfer ends now, unless rates have changed since the appointment was made."""
-        if timer == self._timer:
-            self._change(Moment.CHANNEL)
+    def _ring(self) -> None:
+        """A transfer ends now."""
+        self._timer = None
+        self._change(Moment.CHANNEL)
 
     def _remove(self, places: Sequence[int]) -> None:
         """Take out those at `places`, ascending."""
