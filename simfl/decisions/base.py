@@ -37,6 +37,10 @@ class Selection(ABC):
         """
         return 1
 
+    def wanted(self, players: int) -> int:
+        """How many clients a round is to have, of so many players; all of them."""
+        return players
+
     @abstractmethod
     def decide(
         self, memory: Any, view: ClientView, rng: np.random.Generator

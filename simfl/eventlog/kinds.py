@@ -69,6 +69,13 @@ KINDS: dict[str, tuple[str, str, str]] = {
     ),
     "battery_empty": ("a client's battery runs empty in mid-turn", "", "stage, then"),
     "tail": ("a device's radio is awake after its last message", "", ""),
+    "expectation": (
+        "what servers expect where clients share channels, or radios sleep",
+        "",
+        "servers, together (clients of each), latency_s (of a dispatch), awake_s (radios awake),"
+        " alone_s (without rivals), turn_s and turn_alone_s (the clients' mean), backhaul_s and"
+        " backhaul_alone_s (of the models to all edge servers)",
+    ),
 }
 KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
 

@@ -36,8 +36,8 @@ class Asynchronous(Protocol):
     def process(self, run: Run) -> Process:
         """Absorb what arrives, publish, dispatch the next."""
         ref = run.begin("cloud")
-        run.expect(ref)
         clients = InFlight(run, ref, self.concurrency)
+        run.expect(ref, in_flight=clients.slots)
         while True:
             arrival = yield from clients.next()
             delivered, version = arrival.delivered, clients.ref.version

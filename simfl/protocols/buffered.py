@@ -41,8 +41,8 @@ class Buffered(Protocol):
     def process(self, run: Run) -> Process:
         """Fill the buffer, step, publish; clients go on from the latest version at once."""
         ref = run.begin("cloud")
-        run.expect(ref)
         clients = InFlight(run, ref, self.concurrency)
+        run.expect(ref, in_flight=clients.slots)
         while True:
             gathered: list[Delivered] = []
             held = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,20 +12,22 @@ from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.notices import Notice, notice
 from simfl.decisions.feasibility import attainable_share
 from simfl.protocols.details import known
-from simfl.protocols.learned_values import LearnedValues
-from simfl.protocols.state_ref import StateRef
-from simfl.system.world import World
+from simfl.protocols.rehearsal import ASLEEP, Rehearsal
+
+SLOWEST = 1000
+"""So many clients decide how long a cohort takes that nobody in it slows down."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expectations:
-    """What a dispatch of `edge_rounds` turns costs by what devices and links are registered with.
+    """What a dispatch of `edge_rounds` rounds costs by what devices and links are registered with.
 
-    Noise left out, plain training, the whole model in every message, radios awake, the highest
-    clock. Per client: `cycles` of a turn's computation, so that its seconds are cycles / frequency;
-    `turn_s` of a turn; `transfer_s` of a turn's messages. `latency_s` of a dispatch and
-    `backhaul_s` of its messages to and from the cloud: per edge server and, last, for a flat
-    server.
+    Noise left out, plain training, the whole model in every message, the highest clock, radios that
+    have not sent yet. Per client, with a link of its own: `cycles` of a round's computation, so
+    that its seconds are cycles / frequency; `turn_s` of a round; `transfer_s` of a round's
+    messages. Per edge server and, last, for a flat server: `latency_s` of a dispatch of its slowest
+    clients side by side, as many as a round is to have, and `backhaul_s` of its messages to and
+    from the cloud. `detail` says what rivals and sleeping radios add; None: nothing.
     """
 
     edge_rounds: int
@@ -33,6 +36,7 @@ class Expectations:
     transfer_s: FloatArray
     latency_s: FloatArray
     backhaul_s: FloatArray
+    detail: dict[str, Any] | None = None
 
 
 def unknown(clients: int, edges: int) -> Expectations:
@@ -42,39 +46,97 @@ def unknown(clients: int, edges: int) -> Expectations:
 
 
 def expectations(
-    world: World,
-    values: LearnedValues,
-    num_examples: IntArray,
-    edge: IntArray,
-    ref: StateRef,
-    edge_rounds: int,
+    rehearsal: Rehearsal, edge_rounds: int, together: Callable[[int], int], *, flat: bool
 ) -> Expectations:
-    """Of a run whose dispatches consist of `edge_rounds` turns, at the state `ref`."""
-    quiet, price = world.without_noise, values.tier_price(ref)
-    clients = np.arange(world.num_clients)
-    plan = quiet.plan_rounds(
-        clients,
-        0,
-        values.examples(num_examples, ref.version),
-        values.forward_flops,
-        price.down_bytes,
-        price.up_bytes,
-        world.frequency_max_hz,
+    """Of a run whose dispatches consist of `edge_rounds` rounds.
+
+    `together` says how many of so many clients are under way at the same time; `flat`, that the
+    cloud is their server.
+    """
+    quiet = rehearsal.quiet
+    world, clients = quiet.world, np.arange(rehearsal.world.num_clients)
+    plan = quiet.plan(
+        clients, np.zeros_like(clients), world.frequency_max_hz, np.full(clients.size, ASLEEP)
     )
     transfer_s = plan.download_s + plan.upload_s
     turn_s = transfer_s + plan.compute_s
-    edges = np.arange(world.num_edges)
-    backhaul_s = np.zeros(world.num_edges + 1)
-    for size, uplink in ((price.down_bytes, False), (price.up_bytes, True)):
-        if size:
-            backhaul_s[:-1] += quiet.backhaul_transfer(edges, 0, size, uplink).duration_s
-    longest_s = np.full(world.num_edges + 1, -np.inf)
-    np.maximum.at(longest_s, edge, turn_s)
-    longest_s[-1] = turn_s.max()
-    latency_s = np.where(np.isinf(longest_s), np.nan, backhaul_s + edge_rounds * longest_s)
+    cohorts = {}
+    for server, members in _members(rehearsal.edge, world.num_edges, flat=flat):
+        size = together(members.size) if quiet.contended else SLOWEST
+        cohorts[server] = members[np.argsort(-turn_s[members], kind="stable")[:size]]
+    latency_s, backhaul_s = np.full((2, world.num_edges + 1), np.nan)
+    backhaul_s[:] = 0.0
+    for server, cohort in cohorts.items():
+        latency_s[server], backhaul_s[server] = _dispatch_s(quiet, server, cohort, edge_rounds)
+    detail = None
+    if quiet.contended or quiet.backhaul_contended or quiet.sleeps:
+        detail = _detail(quiet, cohorts, edge_rounds, latency_s)
     return Expectations(
-        edge_rounds, plan.compute_s * plan.frequency_hz, turn_s, transfer_s, latency_s, backhaul_s
+        edge_rounds,
+        plan.compute_s * plan.frequency_hz,
+        turn_s,
+        transfer_s,
+        latency_s,
+        backhaul_s,
+        detail,
     )
+
+
+def _members(edge: IntArray, edges: int, *, flat: bool) -> list[tuple[int, IntArray]]:
+    """The clients of each server that has any."""
+    if flat:
+        return [(-1, np.arange(edge.size))]
+    several = [(server, np.flatnonzero(edge == server)) for server in range(edges)]
+    return [(server, members) for server, members in several if members.size]
+
+
+def _dispatch_s(
+    quiet: Rehearsal, server: int, cohort: IntArray, edge_rounds: int, idle_s: float = ASLEEP
+) -> tuple[float, float]:
+    """Seconds of a dispatch whose radios were last used `idle_s` ago, and of its backhaul."""
+    world, flat = quiet.world, server < 0
+    radio_idle_s = np.full(world.num_clients, idle_s)
+    rounds_s = float(
+        quiet.latency_s(
+            cohort[None], world.frequency_max_hz, radio_idle_s, edge_rounds, 0.0, flat=flat
+        )[0]
+    )
+    backhaul_s = 0.0 if flat else quiet.around_s(server, idle_s, rounds_s)
+    return backhaul_s + rounds_s, backhaul_s
+
+
+def _detail(
+    quiet: Rehearsal, cohorts: dict[int, IntArray], edge_rounds: int, latency_s: FloatArray
+) -> dict[str, Any]:
+    """By how much what is expected would be off without rivals, or with radios awake."""
+    found: dict[str, list[float]] = {"latency_s": [float(latency_s[each]) for each in cohorts]}
+    if quiet.sleeps:
+        awake = [_dispatch_s(quiet, *one, edge_rounds, 0.0)[0] for one in cohorts.items()]
+        found["awake_s"] = awake
+    if quiet.contended:
+        alone = quiet.with_links_of_their_own
+        found["alone_s"] = [_dispatch_s(alone, *one, edge_rounds)[0] for one in cohorts.items()]
+        for name, way in (("turn_alone_s", alone), ("turn_s", quiet)):
+            found[name] = [_mean_turn_s(way, *one) for one in cohorts.items()]
+    if quiet.backhaul_contended and -1 not in cohorts:
+        servers = np.array(list(cohorts))
+        asleep = np.full(servers.size, ASLEEP)
+        for name, together in (("backhaul_alone_s", False), ("backhaul_s", True)):
+            down_s = quiet.backhaul_s(servers, asleep, uplink=False, together=together)
+            found[name] = down_s.tolist()
+    return {
+        "servers": ["cloud" if server < 0 else f"edge-{server}" for server in cohorts],
+        "together": [int(cohort.size) for cohort in cohorts.values()],
+        **found,
+    }
+
+
+def _mean_turn_s(way: Rehearsal, server: int, cohort: IntArray) -> float:
+    """The mean of the first round of a cohort's clients, which is a row's estimate of each."""
+    world = way.world
+    asleep, numbers = np.full((1, cohort.size), ASLEEP), np.zeros((1, cohort.size), dtype=np.int64)
+    about = cohort[None], numbers, world.frequency_max_hz, asleep
+    return float(way.rounds_s(*about, flat=server < 0)[0].mean())
 
 
 def attainability(

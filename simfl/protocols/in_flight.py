@@ -25,7 +25,7 @@ class Arrival:
 
 
 class InFlight:
-    """Keeps `concurrency` clients (at most all) training, each from the latest state.
+    """Keeps `concurrency` clients (at most all: `slots`) training, each from the latest state.
 
     A free slot asks the selection rule among the idle clients and dispatches the one of its choice
     that was dispatched longest ago, ties to the lowest number. Slots are all the same: those that
@@ -38,7 +38,7 @@ class InFlight:
         self._inbox = Mailbox(run.clock)
         self._busy = np.zeros(run.world.num_clients, dtype=bool)
         self._last_dispatch = np.full(run.world.num_clients, -1, dtype=np.int64)
-        self._free = min(concurrency or run.world.num_clients, run.world.num_clients)
+        self.slots = self._free = min(concurrency or run.world.num_clients, run.world.num_clients)
         self._freed = run.env.event()
         run.env.process(self._fill())
 

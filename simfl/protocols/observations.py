@@ -120,7 +120,7 @@ class Observations:
         """Uploads arrived."""
         self._changes += 1
         clients, duration_s = reports.clients, reports.duration_s
-        self._turns.observe(clients, duration_s, self._turn_prior_s(clients))
+        self._turns.observe(clients, duration_s, self._registered_s(clients))
         self._participations[clients] += 1
         self._past_seconds[clients] += duration_s
         self._past_energy_j[clients] += reports.energy_j
@@ -157,7 +157,9 @@ class Observations:
             "frequency_min_hz": lambda: world.frequency_min_hz[clients],
             "frequency_max_hz": lambda: world.frequency_max_hz[clients],
             "battery_level": lambda: self._presence.level(clients),
-            "estimated_duration_s": lambda: turns.estimate_s(clients, self._turn_prior_s(clients)),
+            "estimated_duration_s": lambda: turns.estimate_s(
+                clients, self._turn_prior_s(clients, server)
+            ),
             "cycles": lambda: expected.edge_rounds * expected.cycles[clients],
             "transfer_s": lambda: (
                 expected.edge_rounds * expected.transfer_s[clients] + expected.backhaul_s[server]
@@ -210,10 +212,14 @@ class Observations:
         which = np.arange(self._data_share.size)
         return self._latencies.posterior(which, self._latency_prior_s(which))
 
-    def _turn_prior_s(self, clients: IntArray) -> FloatArray:
-        """Of a client never seen: what its hardware promises, else the mean of all turns."""
+    def _turn_prior_s(self, clients: IntArray, server: int) -> FloatArray:
+        """Of a client never seen, which that server would dispatch."""
         if self._oracle is not None:
-            return self._oracle.turn_s(clients)
+            return self._oracle.turn_s(clients, server)
+        return self._registered_s(clients)
+
+    def _registered_s(self, clients: IntArray) -> FloatArray:
+        """What a client's hardware promises, else the mean of all rounds."""
         promised_s = self._expected.turn_s[clients]
         return np.where(np.isnan(promised_s), self._turns.mean_s, promised_s)
 

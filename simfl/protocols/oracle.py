@@ -2,53 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.learned_values import LearnedValues
+from simfl.protocols.rehearsal import ASLEEP, Rehearsal
 from simfl.protocols.state_ref import StateRef
 from simfl.streams import Streams
-from simfl.system.world import World
 
 DRAWS = 1024
-"""Turns of a cohort that an expectation is the mean of."""
+"""Cohorts that an expectation is the mean of."""
+
+DRAWS_WITH_RIVALS = 64
+"""The same where each has to be followed over its shared channel."""
+
+MIXTURES = 4
+"""So often a server's clients are put into cohorts at random, to see each with other rivals."""
 
 MOST_ROWS = 200_000
-"""Clients' turns that are drawn at once, to bound memory."""
+"""Clients' rounds that are drawn at once, to bound memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Radios:
+    """Seconds since the last messages of clients, and of an edge server; inf: asleep."""
+
+    of_clients: Callable[[IntArray], FloatArray]
+    of_edge: Callable[[int], float]
 
 
 class Oracle:
-    """Mean latencies of dispatches of `edge_rounds` turns, at the state `ref`.
+    """Mean latencies of dispatches of `edge_rounds` rounds that begin now, at the state `ref`.
 
-    A server's expectation is of as many clients as it dispatched last, drawn at random among its
-    members, at the clocks that they were last given (`allocated`); at first of all of them at the
-    highest. Turns are plain training of the whole model, and radios are awake: how long they will
-    have slept depends on the schedule that is asking. The draws are the oracle's own.
+    A server's expectation is of as many clients as it dispatched last (at first, as `together`
+    says), drawn at random among its members, at the clocks that they were last given
+    (`allocated`), at first at the highest; radios are as they are now. Of a server that keeps
+    `in_flight` clients under way it is the mean of one of them beside the others, as if they had
+    begun together. Rounds are plain training of the whole model. Other servers' clients are left
+    out, as are other edge servers' messages. The draws are the oracle's own.
     """
 
     def __init__(
         self,
-        world: World,
+        rehearsal: Rehearsal,
         values: LearnedValues,
-        num_examples: IntArray,
-        edge: IntArray,
         ref: StateRef,
         edge_rounds: int,
+        together: Callable[[int], int],
+        radios: Radios,
+        in_flight: int | None,
     ) -> None:
-        self._world = replace(world, streams=Streams(world.streams.seed("oracle")))
-        self._quiet = world.without_noise
+        world = rehearsal.world
+        own = replace(world, streams=Streams(world.streams.seed("oracle")))
+        self._rehearsal = replace(rehearsal, world=own)
+        self._quiet = self._rehearsal.quiet
         self._values = values
-        self._examples = values.examples(num_examples, ref.version)
-        self._price = values.tier_price(ref)
-        self._edge = edge
         self._ref = ref
         self._edge_rounds = edge_rounds
+        self._together = together
+        self._radios = radios
+        self._in_flight = in_flight
         self._frequency_hz = world.frequency_max_hz.copy()
         self._cohort: dict[int, int] = {}
-        self._known_s: dict[int, float] = {}
+        # What is known of a server, by which radios are awake.
+        self._known_s: dict[int, dict[bytes, float]] = {}
+        self._turns_s: dict[int, dict[bytes, FloatArray]] = {}
 
     def allocated(self, server: int, clients: IntArray, frequency_hz: FloatArray) -> None:
         """A server (-1: the flat one) dispatches clients at these clocks."""
@@ -60,72 +82,156 @@ class Oracle:
         self._cohort[server] = clients.size
         self._frequency_hz[clients] = frequency_hz
         self._known_s.pop(server, None)
+        self._turns_s.pop(server, None)
 
-    def turn_s(self, clients: IntArray) -> FloatArray:
-        """The mean duration of each client's turn."""
-        return self._turns_s(self._quiet, clients, np.zeros_like(clients))
+    def turn_s(self, clients: IntArray, server: int) -> FloatArray:
+        """The mean duration of each client's round, among those that it is dispatched with."""
+        radio_idle_s = self._idle_s(server)
+        if not self._quiet.contended:
+            return self._quiet_s(clients, radio_idle_s, server)
+        state, known = self._state(server, radio_idle_s), self._turns_s.setdefault(server, {})
+        if state not in known:
+            known[state] = self._beside_others_s(server, radio_idle_s)
+        return known[state][clients]
 
     def latency_s(self, servers: IntArray) -> FloatArray:
         """The mean latency of a dispatch of each server (-1: the flat one); NaN without clients."""
+        found_s = []
         for server in servers.tolist():
-            if server not in self._known_s:
-                self._known_s[server] = self._expected_s(server)
-        return np.array([self._known_s[server] for server in servers.tolist()])
+            radio_idle_s, known = self._idle_s(server), self._known_s.setdefault(server, {})
+            state = self._state(server, radio_idle_s)
+            if state not in known:
+                known[state] = self._expected_s(server, radio_idle_s)
+            found_s.append(known[state])
+        return np.array(found_s)
 
-    def _expected_s(self, server: int) -> float:
-        flat = server < 0
-        members = np.arange(self._edge.size) if flat else np.flatnonzero(self._edge == server)
+    def _members(self, server: int) -> IntArray:
+        edge = self._rehearsal.edge
+        return np.arange(edge.size) if server < 0 else np.flatnonzero(edge == server)
+
+    def _size(self, server: int, members: IntArray) -> int:
+        """Of the cohorts of a server."""
+        if server < 0 and self._in_flight is not None:
+            return min(self._in_flight, members.size)
+        return min(self._cohort.get(server, self._together(members.size)), members.size)
+
+    def _idle_s(self, server: int) -> FloatArray:
+        """Of every client's radio when its server's message to it begins: 0, or inf for asleep.
+
+        An edge server has its own from the cloud first.
+        """
+        everybody = np.arange(self._rehearsal.edge.size)
+        if not self._rehearsal.sleeps:
+            return np.zeros(everybody.size)
+        idle_s = self._radios.of_clients(everybody)
+        if server >= 0:
+            since_s = np.array([self._radios.of_edge(server)])
+            idle_s = idle_s + self._quiet.backhaul_s(np.array([server]), since_s, uplink=False)
+        asleep = idle_s > self._rehearsal.world.messenger.client_radios.tail_s
+        return np.where(asleep, ASLEEP, 0.0)
+
+    def _state(self, server: int, radio_idle_s: FloatArray) -> bytes:
+        """Whose radios sleep, all that an expectation of a server depends on."""
+        edge_awake = server < 0 or not self._rehearsal.sleeps or self._edge_awake(server)
+        return radio_idle_s[self._members(server)].tobytes() + bytes([edge_awake])
+
+    def _edge_awake(self, server: int) -> bool:
+        return self._radios.of_edge(server) < np.inf
+
+    def _expected_s(self, server: int, radio_idle_s: FloatArray) -> float:
+        members, flat = self._members(server), server < 0
         if not members.size:
             return float("nan")
-        cohort = min(self._cohort.get(server, members.size), members.size)
-        round_s = self._longest_s(members, cohort)
-        return round_s if flat else self._around_s(server, cohort) + self._edge_rounds * round_s
+        size = self._size(server, members)
+        if flat and self._in_flight is not None:
+            return float(self._one_of_many_s(server, members, size, radio_idle_s))
+        pause_s = 0.0 if flat else self._work_s(size)
+        rounds_s = self._rounds_s(members, size, radio_idle_s, pause_s, flat=flat)
+        if flat:
+            return rounds_s
+        return rounds_s + self._quiet.around_s(server, self._radios.of_edge(server), rounds_s)
 
-    def _longest_s(self, members: IntArray, cohort: int) -> float:
-        """The mean of the longest turn among `cohort` of the members."""
-        total_s, chunk = 0.0, max(1, MOST_ROWS // members.size)
-        for first in range(0, DRAWS, chunk):
-            draws = np.arange(first, min(first + chunk, DRAWS))
-            clients = np.broadcast_to(members, (draws.size, members.size))
-            numbers = np.broadcast_to(draws[:, None], clients.shape)
-            turn_s = self._turns_s(self._world, clients.ravel(), numbers.ravel())
-            turn_s = turn_s.reshape(clients.shape)
-            if cohort < members.size:
-                lots = self._world.streams.uniform("cohort", clients, numbers)
-                drawn = np.argpartition(lots, cohort - 1, axis=1)[:, :cohort]
-                turn_s = np.take_along_axis(turn_s, drawn, axis=1)
-            total_s += float(turn_s.max(axis=1).sum())
-        return total_s / DRAWS
+    def _rounds_s(
+        self, members: IntArray, size: int, idle_s: FloatArray, pause_s: float, *, flat: bool
+    ) -> float:
+        """The mean of all rounds of a dispatch of `size` of the members."""
+        total_s, draws, chunk = 0.0, self._draws(members, size), max(1, MOST_ROWS // members.size)
+        for first in range(0, draws, chunk):
+            cohorts = self._cohorts(members, size, np.arange(first, min(first + chunk, draws)))
+            total_s += float(
+                self._rehearsal.latency_s(
+                    cohorts,
+                    self._frequency_hz,
+                    idle_s,
+                    self._edge_rounds,
+                    pause_s,
+                    flat=flat,
+                    first=first,
+                ).sum()
+            )
+        return total_s / draws
 
-    def _around_s(self, edge: int, cohort: int) -> float:
-        """An edge server's own work in all rounds, and its messages to and from the cloud."""
+    def _draws(self, members: IntArray, size: int) -> int:
+        """How many cohorts an expectation takes."""
+        if self._rehearsal.certain and size == members.size:
+            return 1
+        return DRAWS_WITH_RIVALS if self._rehearsal.contended else DRAWS
+
+    def _cohorts(self, members: IntArray, size: int, draws: IntArray) -> IntArray:
+        """Of each draw `size` of the members."""
+        everybody = np.broadcast_to(members, (draws.size, members.size))
+        if size == members.size:
+            return everybody
+        lots = self._rehearsal.world.streams.uniform(
+            "cohort", everybody, np.broadcast_to(draws[:, None], everybody.shape)
+        )
+        return np.take_along_axis(everybody, np.argpartition(lots, size - 1, axis=1), 1)[:, :size]
+
+    def _one_of_many_s(
+        self, server: int, members: IntArray, size: int, radio_idle_s: FloatArray
+    ) -> float:
+        """The mean of any client's round, `size` of them under way."""
+        if self._rehearsal.contended:
+            return float(self._beside_others_s(server, radio_idle_s)[members].mean())
+        draws = np.arange(1 if self._rehearsal.certain else max(1, DRAWS // members.size))
+        cohorts = np.broadcast_to(members, (draws.size, members.size))
+        numbers = np.broadcast_to(draws[:, None], cohorts.shape)
+        about = cohorts, numbers, self._frequency_hz, radio_idle_s[cohorts]
+        return float(self._rehearsal.rounds_s(*about, flat=True)[0].mean())
+
+    def _beside_others_s(self, server: int, radio_idle_s: FloatArray) -> FloatArray:
+        """Every client's round beside rivals that are drawn for it, without noise; else NaN."""
+        members = self._members(server)
+        size = self._size(server, members)
+        total_s, count = np.zeros((2, radio_idle_s.size))
+        for mixture in range(1 if size == members.size else MIXTURES):
+            lots = self._rehearsal.world.streams.uniform("mixture", members, mixture)
+            order = members[np.argsort(lots)]
+            for first in range(0, members.size, size):
+                cohort = np.sort(order[min(first, members.size - size) :][:size])
+                total_s[cohort] += self._quiet_s(cohort, radio_idle_s, server)
+                count[cohort] += 1
+        mean_s: FloatArray = np.full(count.size, np.nan)
+        mean_s[members] = total_s[members] / count[members]
+        return mean_s
+
+    def _quiet_s(self, cohort: IntArray, radio_idle_s: FloatArray, server: int) -> FloatArray:
+        """Each client's round in a cohort, without noise."""
+        one = cohort[None]
+        about = one, np.zeros_like(one), self._frequency_hz, radio_idle_s[one]
+        lasts_s = self._quiet.rounds_s(*about, flat=server < 0)[0]
+        return lasts_s.reshape(cohort.shape)
+
+    def _work_s(self, cohort: int) -> float:
+        """An edge server's own work after each round."""
         arrived = Delivered(
             np.arange(cohort),
             np.full(cohort, self._ref.version),
-            np.full(cohort, self._price.up_bytes),
+            np.full(cohort, self._rehearsal.price.up_bytes),
             [],
         )
         work = self._values.server_work(self._ref, arrived)
-        around_s = 0.0
-        if work.flops or work.bytes_moved:
-            once_s = self._world.aggregate("edge", work.flops, work.bytes_moved).duration_s
-            around_s += self._edge_rounds * float(once_s)
-        for size, uplink in ((self._price.down_bytes, False), (self._price.up_bytes, True)):
-            if size:
-                around_s += float(
-                    self._quiet.backhaul_transfer(edge, 0, size, uplink).duration_s[0]
-                )
-        return around_s
-
-    def _turns_s(self, world: World, clients: IntArray, numbers: IntArray) -> FloatArray:
-        """Durations of turns in `world`, which may be without noise."""
-        plan = world.plan_rounds(
-            clients,
-            numbers,
-            self._examples[clients],
-            self._values.forward_flops,
-            self._price.down_bytes,
-            self._price.up_bytes,
-            self._frequency_hz[clients],
-        )
-        return plan.download_s + plan.compute_s + plan.upload_s
+        if not (work.flops or work.bytes_moved):
+            return 0.0
+        cost = self._rehearsal.world.aggregate("edge", work.flops, work.bytes_moved)
+        return float(cost.duration_s)

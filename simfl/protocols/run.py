@@ -27,12 +27,13 @@ from simfl.protocols.expectations import attainability, expectations
 from simfl.protocols.forwards import Forwards
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
-from simfl.protocols.oracle import Oracle
+from simfl.protocols.oracle import Oracle, Radios
 from simfl.protocols.patience import UNLIMITED, Patience
 from simfl.protocols.progress import Progress
 from simfl.protocols.publication import Publications
 from simfl.protocols.publisher import Publisher
 from simfl.protocols.queries import Queries
+from simfl.protocols.rehearsal import Rehearsal
 from simfl.protocols.scheduler import Scheduler
 from simfl.protocols.selecting import Selecting
 from simfl.protocols.servers import Servers
@@ -147,21 +148,40 @@ class Run:
         return self.values.begin(self._members[edge].tolist(), f"edge-{edge}")
 
     def expect(
-        self, ref: StateRef, *, edge_rounds: int = 1, concurrency: int | None = None
+        self,
+        ref: StateRef,
+        *,
+        edge_rounds: int = 1,
+        concurrency: int | None = None,
+        in_flight: int | None = None,
     ) -> None:
-        """Tell the servers before the start what a dispatch of `edge_rounds` turns will take.
+        """Tell the servers before the start what a dispatch of `edge_rounds` rounds will take.
 
         With `concurrency`, the edge servers in flight, the log says whether each of them can get
-        the participation that the scheduling rule owes it; if not, the manifest warns.
+        the participation that the scheduling rule owes it; if not, the manifest warns. `in_flight`
+        are the clients that a flat server keeps under way, where it dispatches them one by one.
         """
-        expected = expectations(
-            self.world, self.values, self._num_examples, self.edge, ref, edge_rounds
+        rehearsal = Rehearsal(
+            self.world,
+            self.values.examples(self._num_examples, ref.version),
+            self.values.forward_flops,
+            self.values.tier_price(ref),
+            self.edge,
         )
+        wanted = self._deciders.selection.wanted
+
+        def together(clients: int) -> int:
+            return min(in_flight or wanted(clients), clients)
+
+        flat = not self.accounts.present[self.actors.edge(0)]
+        expected = expectations(rehearsal, edge_rounds, together, flat=flat)
         self.observations.expect(expected)
+        if expected.detail is not None:
+            self._servers.note(None, "expectation", expected.detail)
         if self._deciders.estimator.needs_world:
-            self.observations.consult(
-                Oracle(self.world, self.values, self._num_examples, self.edge, ref, edge_rounds)
-            )
+            radios = Radios(self._dispatcher.radio_idle_s, self._servers.radio_idle_s)
+            about = self.values, ref, edge_rounds, together, radios, in_flight
+            self.observations.consult(Oracle(rehearsal, *about))
         owed = self._deciders.scheduling.owed_share(self.observations.data_share)
         if concurrency is not None and owed.any():
             detail, warning = attainability(owed, expected.latency_s[:-1], concurrency)

@@ -185,6 +185,10 @@ class Servers:
         fails_s = self._failures.fails_s(int(who[0]), self._clock.now_s)
         self._resting.free(who, ended_s, silent_s, fails_s)
 
+    def radio_idle_s(self, edge: int) -> float:
+        """Seconds since an edge server's last message to or from the cloud; inf: asleep."""
+        return float(self._resting.radio_idle_s(np.array([edge]), self._clock.now_s)[0])
+
     def failure(self, edge: int | None) -> simpy.Event:
         """Happens when an edge server that is at work fails next."""
         fails_s = self.fails_s(edge)

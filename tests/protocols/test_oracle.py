@@ -5,6 +5,7 @@ import pytest
 
 import simfl
 from simfl.measures.estimation_error import estimation_errors
+from tests.protocols.test_hand_timeline import PROFILES
 from tests.small import simulated, small
 
 
@@ -104,3 +105,115 @@ def test_one_client_in_flight_is_any_client():
 
     mean_s = view.estimated_duration_s.mean()
     np.testing.assert_allclose(view.edge_latency_s, mean_s, rtol=0.05)
+
+
+LINK = """
+kind: link
+link: {name: fixed_rate, uplink_bps: 2e6, downlink_bps: 4e6, rtt_s: 0.02, jitter_s: 0,
+       power_transmit_w: 2, power_receive_w: 1.5, power_idle_w: 0.5,
+       promotion_s: 0.5, power_promotion_w: 1.5, tail_s: 1.25, power_tail_w: 1.0}
+"""
+SHARED = {"name": "processor_sharing", "capacity_bps": 3e6}
+ROUND_ROBIN = {"scheduling": "round_robin"}
+
+
+@pytest.fixture
+def sleepy(tmp_path):
+    """Scenarios of 15 clients whose radios fall asleep after 1.25 s, and so do edge servers'."""
+    for name, text in {**PROFILES, "radio": LINK, "wire": LINK}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+
+    def scenario(sharing="dedicated", protocol=None, noise=0.0, versions=20, **decisions):
+        return small(
+            data={"name": "sizes", "examples_per_client": 20, "partition": "iid"},
+            model="lenet",
+            population={
+                "name": "catalogue",
+                "profiles": [str(tmp_path)],
+                "groups": [{"device": "fast", "link": "radio", "share": 1.0}],
+                "backhaul": "wire",
+                "clients": 15,
+                "edges": 3,
+                "speed_spread": 0.3,
+                "compute_noise": noise,
+                "access_sharing": sharing,
+            },
+            algorithm={"name": "none", "local": {"steps": 5, "batch_size": 2}},
+            protocol=protocol or {"name": "semi_asynchronous", "edge_rounds": 2, "concurrency": 2},
+            decisions={"estimator": "oracle", **decisions},
+            stop={"versions": versions},
+        )
+
+    return scenario
+
+
+@pytest.mark.parametrize("sharing", ["dedicated", SHARED, "fifo"])
+def test_it_knows_rivals_and_sleeping_radios(sleepy, sharing, tmp_path):
+    """Every latency of edge servers whose clients share a channel, to rounding."""
+    run = simfl.run(sleepy(sharing, **ROUND_ROBIN), tmp_path / "run")
+
+    errors = estimation_errors(run)
+
+    assert len(errors) == 17
+    assert errors["relative_error"].abs().max() < 1e-12
+    assert errors.groupby("edge")["realised_s"].nunique().max() > 1  # asleep at first, then not
+
+
+@pytest.mark.parametrize("sharing", ["dedicated", SHARED])
+def test_it_knows_the_mean_with_rivals(sleepy, sharing, tmp_path):
+    """Two of five clients, drawn at random, with noise."""
+    decisions = {"selection": {"name": "random", "count": 2}, **ROUND_ROBIN}
+    run = simfl.run(sleepy(sharing, noise=0.2, versions=80, **decisions), tmp_path / "run")
+
+    errors = estimation_errors(run)
+
+    deviation = errors.groupby("edge")["error_s"].sem()
+    assert (errors.groupby("edge")["error_s"].mean().abs() < 3 * deviation).all()
+
+
+@pytest.mark.parametrize("sharing", ["dedicated", SHARED, "fifo"])
+def test_a_flat_server_knows_rivals_and_sleeping_radios(sleepy, sharing):
+    """What it expects after three rounds is the fourth."""
+    everybody = {"selection": {"name": "virtual_queue", "share": 1.0}}
+    views = []
+    for versions in (3, 4):
+        synchronous = {"name": "synchronous"}
+        run = simulated(sleepy(sharing, synchronous, versions=versions, **everybody))[1]
+        views.append(run.observations.clients(np.arange(15), run.clock.now_s, 9, -1))
+    expected, found = views
+
+    np.testing.assert_allclose(expected.estimated_duration_s, found.last_duration_s, rtol=1e-12)
+    np.testing.assert_allclose(expected.edge_latency_s, found.last_duration_s.max(), rtol=1e-12)
+
+
+def test_one_of_many_in_flight_has_rivals(sleepy):
+    """Six in flight over one channel take longer than alone; the estimate is near to their mean."""
+    decisions = {"selection": {"name": "random", "count": 1}}
+    protocol = {"name": "asynchronous", "concurrency": 6}
+    slow = {"name": "processor_sharing", "capacity_bps": 1e6}
+    means_s = {}
+    for name, sharing in (("alone", "dedicated"), ("shared", slow)):
+        run = simulated(sleepy(sharing, protocol, versions=120, **decisions))[1]
+        view = run.observations.clients(np.arange(15), run.clock.now_s, 99, -1)
+        rounds = view.past_seconds.sum() / view.participations.sum()
+        means_s[name] = rounds, float(view.edge_latency_s[0])
+
+    assert means_s["shared"][0] > 1.5 * means_s["alone"][0]
+    for realised_s, estimated_s in means_s.values():
+        assert estimated_s == pytest.approx(realised_s, rel=0.15)
+
+
+def test_the_log_says_what_rivals_and_sleeping_radios_add(sleepy, tmp_path):
+    """One row, where there is anything to say: latencies with and without."""
+    shared = simfl.run(sleepy(SHARED, versions=6, **ROUND_ROBIN), tmp_path / "shared")
+    own = simfl.run(sleepy(versions=6, **ROUND_ROBIN), tmp_path / "own")
+
+    row, alone = shared.details("expectation").iloc[0], own.details("expectation").iloc[0]
+
+    assert row["servers"] == ["edge-0", "edge-1", "edge-2"] and row["together"] == [5, 5, 5]
+    assert row["alone_s"] == pytest.approx(alone["latency_s"])
+    assert (np.array(row["latency_s"]) > np.array(row["alone_s"])).all()
+    assert np.array(row["latency_s"]) - row["awake_s"] == pytest.approx([1.0] * 3)  # two wake-ups
+    assert (np.array(row["turn_s"]) > np.array(row["turn_alone_s"])).all()
+    assert "alone_s" not in alone
+    assert simfl.run(timing({}, 0.0, 4), tmp_path / "plain").details("expectation").empty

@@ -3,9 +3,11 @@
 It estimates the mean, over the noise of computations and messages, of the latency of a dispatch as
 the simulated world has it: the mean of the longest turn of so many clients as took part last, drawn
 at random among the edge server's members, at the clocks that they were last given; before that, of
-all of them at their highest clocks. The edge server's own work and its messages to and from the
-cloud are in it. The mean of a maximum has no closed form; it is taken over turns that are drawn for
-this purpose alone.
+as many as a round is to have at their highest clocks. The edge server's own work and its messages
+to and from the cloud are in it, and so are rivals that are dispatched together over a shared
+channel, and radios that are asleep now. The mean of a maximum has no closed form; it is taken over
+rounds that are drawn for this purpose alone. A server that dispatches clients one by one is told
+the mean of one of them beside as many others as it keeps under way.
 
 It knows no single latency that is still to come: the run's own noise is as hidden to it as to any
 other estimator, and so are decisions not yet taken. It is the true mean where everybody takes part,

@@ -1,0 +1,236 @@
+"""Client rounds tried out before they begin: how long they take side by side.
+
+Rivals are those of the same cohort, as on the run's own channels; a radio sleeps or is awake as its
+last message left it. Nothing befalls anybody, and nothing is booked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import simpy
+
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.learning.job import Price
+from simfl.protocols.channels import Channels
+from simfl.system.messages import Transmission
+from simfl.system.round_plan import RoundPlan
+from simfl.system.segments import DOWNLOAD, UPLOAD, Kind, Segments
+from simfl.system.sharing.base import Sender
+from simfl.system.sharing.dedicated import Dedicated
+from simfl.system.sharing.medium import Medium
+from simfl.system.world import World
+
+ASLEEP = np.inf
+"""Seconds since the last message of a radio that has not sent yet."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """Rounds of plain training of the whole model in `world`, which may be without noise.
+
+    `examples` (clients,) is what passes through training in a round, `edge` each client's edge
+    server; messages have the bytes of `price`.
+    """
+
+    world: World
+    examples: FloatArray
+    forward_flops: float | None
+    price: Price
+    edge: IntArray
+
+    @property
+    def quiet(self) -> Rehearsal:
+        """The same with every duration at its mean."""
+        return replace(self, world=self.world.without_noise)
+
+    @property
+    def with_links_of_their_own(self) -> Rehearsal:
+        """The same without rivals."""
+        alone = replace(self.world, access_sharing=Dedicated(), backhaul_sharing=Dedicated())
+        return replace(self, world=alone)
+
+    @property
+    def contended(self) -> bool:
+        """Whether clients of a cohort slow one another down."""
+        return self.world.access_sharing.contended
+
+    @property
+    def certain(self) -> bool:
+        """Whether every round of a client takes the same."""
+        world = self.world
+        noise = world.compute_noise, world.transfer_noise, world.straggler_mean
+        jitter = world.jitter * world.messenger.client_radios.jitter_sigma
+        fades = world.fades and any(link.needs_places for link in world.links)
+        return not (any(noise) or jitter.any() or fades or world.message_loss)
+
+    @property
+    def backhaul_contended(self) -> bool:
+        """Whether edge servers' messages slow one another down."""
+        return self.world.backhaul_sharing.contended
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether waking a radio up takes time."""
+        messenger = self.world.messenger
+        radios = messenger.client_radios, messenger.server_radios
+        return any(each.promotion_s.any() for each in radios)
+
+    def rounds_s(
+        self,
+        cohorts: IntArray,
+        numbers: IntArray,
+        frequency_hz: FloatArray,
+        radio_idle_s: FloatArray,
+        *,
+        flat: bool,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Each client's seconds in its cohort, and how long its radio has been silent at its end.
+
+        `cohorts`, both results, `radio_idle_s` (since each client's last message) and `numbers`
+        (which address the noise) have shape (cohorts, clients of each); `frequency_hz` is one per
+        client of the world. `flat`: the server is the cloud, behind access points and backhaul.
+        """
+        clients, turns = cohorts.ravel(), numbers.ravel()
+        plan = self.plan(clients, turns, frequency_hz[clients], radio_idle_s.ravel())
+        if self.contended:
+            lasts_s = self._over_channels(plan, cohorts, turns, flat=flat)
+        else:
+            lasts_s = plan.download_s + plan.compute_s + plan.upload_s
+        return lasts_s.reshape(cohorts.shape), plan.radio_idle_s.reshape(cohorts.shape)
+
+    def latency_s(
+        self,
+        cohorts: IntArray,
+        frequency_hz: FloatArray,
+        radio_idle_s: FloatArray,
+        rounds: int,
+        pause_s: float,
+        *,
+        flat: bool,
+        first: int = 0,
+    ) -> FloatArray:
+        """Seconds of so many rounds of each cohort, one after another, `pause_s` after each.
+
+        `radio_idle_s` is one per client of the world, at the beginning; the cohorts' draws are
+        numbered from `first` on.
+        """
+        total_s, idle_s = np.zeros(len(cohorts)), radio_idle_s[cohorts]
+        # Without noise that differs, or radios that sleep, all rounds are the same in the mean.
+        tried = rounds if self.sleeps else 1
+        for number in range(tried):
+            draws = (first + np.arange(len(cohorts))) * tried + number
+            numbers = np.broadcast_to(draws[:, None], cohorts.shape)
+            lasts_s, silent_s = self.rounds_s(cohorts, numbers, frequency_hz, idle_s, flat=flat)
+            longest_s = lasts_s.max(axis=1)
+            total_s += longest_s
+            idle_s = silent_s + longest_s[:, None] - lasts_s + pause_s
+        return total_s * (rounds / tried) + rounds * pause_s
+
+    def around_s(self, edge: int, radio_idle_s: float, meanwhile_s: float) -> float:
+        """Seconds of an edge server's messages from and to the cloud, `meanwhile_s` apart.
+
+        Its radio's last message was `radio_idle_s` ago.
+        """
+        who = np.array([edge])
+        down_s = self.backhaul_s(who, np.array([radio_idle_s]), uplink=False)
+        silent_s = meanwhile_s if self.price.down_bytes else radio_idle_s + meanwhile_s
+        up_s = self.backhaul_s(who, np.array([silent_s]), uplink=True)
+        return float((down_s + up_s)[0])
+
+    def backhaul_s(
+        self, edges: IntArray, radio_idle_s: FloatArray, *, uplink: bool, together: bool = False
+    ) -> FloatArray:
+        """Seconds of each edge server's message to the cloud, or from it.
+
+        By itself, or `together` with the others'. Its last message was `radio_idle_s` ago.
+        """
+        world = self.world
+        raw_bytes = self.price.up_bytes if uplink else self.price.down_bytes
+        if not raw_bytes:
+            return np.zeros(edges.size)
+        sent = world.backhaul_transfer(edges, 0, raw_bytes, uplink, radio_idle_s)
+        if not (together and world.backhaul_sharing.contended):
+            return sent.duration_s
+        about = [(edge, 0, raw_bytes, uplink) for edge in edges.tolist()]
+        several = [
+            world.messenger.backhaul_senders(*one, world.backhaul_transfer(*one))[0]
+            for one in about
+        ]
+        stage = UPLOAD if uplink else DOWNLOAD
+        channels = Channels(world.backhaul_sharing, env := simpy.Environment())
+        return _side_by_side(
+            env,
+            sent.segments,
+            {stage: several},
+            {stage: sent},
+            lambda _, uplink: channels.of((), uplink),
+        )
+
+    def plan(
+        self, clients: IntArray, turns: IntArray, frequency_hz: FloatArray, radio_idle_s: FloatArray
+    ) -> RoundPlan:
+        """Of each client by itself."""
+        return self.world.plan_rounds(
+            clients,
+            turns,
+            self.examples[clients],
+            self.forward_flops,
+            self.price.down_bytes,
+            self.price.up_bytes,
+            frequency_hz,
+            self.edge[clients],
+            radio_idle_s,
+        )
+
+    def _over_channels(
+        self, plan: RoundPlan, cohorts: IntArray, turns: IntArray, *, flat: bool
+    ) -> FloatArray:
+        """Seconds of each client's round, over channels that each cohort has to itself."""
+        world, table, clients = self.world, plan.segments, cohorts.ravel()
+        edge = None if flat else int(self.edge[clients[0]])
+        sent = {DOWNLOAD: plan.download, UPLOAD: plan.upload}
+        raw_bytes = {DOWNLOAD: self.price.down_bytes, UPLOAD: self.price.up_bytes}
+        senders = {
+            stage: world.messenger.senders(
+                clients, turns, raw_bytes[stage], stage == UPLOAD, edge, sent[stage]
+            )
+            for stage in sent
+        }
+        env, air, width = simpy.Environment(), world.air(clients, edge), cohorts.shape[1]
+        channels = [Channels(world.access_sharing, env) for _ in cohorts]
+        return _side_by_side(
+            env,
+            table,
+            senders,
+            sent,
+            lambda place, uplink: channels[place // width].of(air[place], uplink),
+        )
+
+
+def _side_by_side(
+    env: simpy.Environment,
+    table: Segments,
+    senders: Mapping[int, Sequence[Sender]],
+    sent: Mapping[int, Transmission],
+    channel: Callable[[int, bool], Medium],
+) -> FloatArray:
+    """Seconds until each column of `table` is over; `senders` and `sent` by stage."""
+    ends_s = np.zeros(table.happens.shape[1])
+
+    def go(place: int) -> Generator[simpy.Event, object, None]:
+        for row in np.flatnonzero(table.happens[:, place]).tolist():
+            stage = int(table.stage[row])
+            if table.kind[row] == Kind.FLOW:
+                medium, size_bytes = channel(place, stage == UPLOAD), sent[stage].wire_bytes[place]
+                yield medium.transfer(senders[stage][place], int(size_bytes))
+            else:
+                yield env.timeout(float(table.seconds[row, place]))
+        ends_s[place] = env.now
+
+    for place in range(ends_s.size):
+        env.process(go(place))
+    env.run()
+    return ends_s
