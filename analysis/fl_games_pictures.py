@@ -30,7 +30,7 @@ TEN_COLOURS = np.array(
 def draw_samples(study: Study, scenario: Scenario, data: str, name: str) -> pd.DataFrame:
     """Training images of the first client and test images, by label; how often features agree."""
     try:
-        shards = assemble(scenario, study.options).shards
+        shards = assemble(scenario, study.options).partitioned
     except ScenarioError as error:
         if not isinstance(error.__cause__, DataMissing):
             raise

@@ -84,11 +84,11 @@ def measure(one: Scenario, versions: int) -> tuple[float, float, float, int]:
     for tasks in cohorts:
         train(tasks)
     bare_s = time.perf_counter() - began
-    data = simulation.shards.data
+    data = simulation.partitioned.data
     models = [
         as_module(simulation.parts[("model",)], data.input_shape, data.outputs) for _ in range(2)
     ]
-    shards = [(shard.inputs, shard.targets) for shard in simulation.shards.clients]
+    shards = [(shard.inputs, shard.targets) for shard in simulation.partitioned.clients]
     began = time.perf_counter()
     for _ in range(versions):
         lean(models[0], shards, models[1])

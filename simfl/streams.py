@@ -1,6 +1,6 @@
 """One seed, many independent random streams, each value a pure function of its coordinates.
 
-A draw is addressed by (component, entity, counter), say ("compute", client 12, turn 3), and is
+A draw is addressed by (component, entity, counter), say ("compute", client 12, round 3), and is
 computed from that address by the counter-based generator Philox4x32-10 (Salmon et al., SC 2011).
 There is no state, so adding a client, skipping a draw or changing a policy shifts no other draw,
 and a million clients cost one array instead of a million generator objects.

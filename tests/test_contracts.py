@@ -124,7 +124,7 @@ def test_memory_of_clients_survives_tier_boundaries(algorithm, protocol):
 
     assert isinstance(run.values, Values)
     assert run.observations.participations.sum() > 0
-    for client, size in enumerate(simulation.shards.num_examples.tolist()):
+    for client, size in enumerate(simulation.partitioned.num_examples.tolist()):
         turns = run.observations.participations[client]
         if turns == 0:
             continue
@@ -360,7 +360,7 @@ def test_a_round_of_too_few_clients_is_in_vain(own, protocol):
 
 def test_rounds_of_too_few_clients_do_not_go_on_for_ever(own, monkeypatch):
     """Where never more than one client is there, the run says so."""
-    monkeypatch.setattr("simfl.protocols.progress.MOST_FAILURES", 100)
+    monkeypatch.setattr("simfl.protocols.stall_guard.MOST_FAILURES", 100)
     alone = {"availability": {"name": "periodic", "period_s": 0.2, "share": 0.02}}
     scenario = small(algorithm={"name": own("Pairs")}, population=alone)
 

@@ -1,4 +1,4 @@
-"""The event log: order, segments, cutting at the horizon, and the books kept of it."""
+"""The event log: order, parts, cutting at the horizon, and the books kept of it."""
 
 import tracemalloc
 
@@ -10,8 +10,8 @@ import pytest
 from simfl.eventlog.accounts import Accounts
 from simfl.eventlog.kinds import COLUMNS, CUTS, KIND_INDEX, KINDS, SCHEMA, STATES, Actors
 from simfl.eventlog.log import MOST_BLOCKS, EventLog
+from simfl.eventlog.parquet_parts import part_paths
 from simfl.eventlog.rows import cut_rows, join_rows, make_rows
-from simfl.eventlog.segments import segment_paths
 from simfl.system.interruptions import CAUSES
 
 ACTORS = Actors(clients=2, edges=1)
@@ -85,7 +85,7 @@ def test_a_segment_holds_only_what_has_ended(tmp_path):
 
     log.advance(2.0)
 
-    (part,) = segment_paths(tmp_path / "events")
+    (part,) = part_paths(tmp_path / "events")
     assert pd.read_parquet(part)["actor"].tolist() == ["client-0"]
     assert not (tmp_path / "events.parquet").exists()
     log.finish(9.0)

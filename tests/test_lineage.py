@@ -176,19 +176,19 @@ def test_each_ingredient_counts_on_its_own():
 
 def test_the_data_count_by_what_they_hold_and_who_holds_them():
     """One input, one target, another owner, another test set: another digest."""
-    shards = assemble(small(**SMALLER), Options(device="cpu")).shards
-    first, second, *others = shards.clients
+    partitioned = assemble(small(**SMALLER), Options(device="cpu")).partitioned
+    first, second, *others = partitioned.clients
     inputs, targets = first.inputs.clone(), first.targets.clone()
     inputs[0, 0] += 1.0
     targets[0] += 1
     changed = [
-        replace(shards, clients=[replace(first, inputs=inputs), second, *others]),
-        replace(shards, clients=[replace(first, targets=targets), second, *others]),
-        replace(shards, clients=[second, first, *others]),
-        replace(shards, data=replace(shards.data, test=first)),
+        replace(partitioned, clients=[replace(first, inputs=inputs), second, *others]),
+        replace(partitioned, clients=[replace(first, targets=targets), second, *others]),
+        replace(partitioned, clients=[second, first, *others]),
+        replace(partitioned, data=replace(partitioned.data, test=first)),
     ]
 
-    digests = [one.digest() for one in (shards, *changed)]
+    digests = [one.digest() for one in (partitioned, *changed)]
 
     assert len(set(digests)) == len(digests)
 

@@ -147,7 +147,7 @@ def test_clients_that_never_took_part_are_warned_of(
 
     found = of_kind(run, "never_took_part")
     assert [one.message for one in found] == (
-        ["5 of 8 clients never took part, in 60 turns"] if warned else []
+        ["5 of 8 clients never took part, in 60 rounds"] if warned else []
     )
 
 

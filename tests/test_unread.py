@@ -271,7 +271,7 @@ def test_the_run_in_which_clients_train_alone_is_without_them_too() -> None:
     """It is synchronous, whatever the run itself is: its scenario says nothing of edge servers."""
     learns = {"name": "fedavg", "local": {"epochs": 1}, "contributions": {"rounds": 1}}
 
-    prelude = assemble(small(algorithm=learns, **HIERARCHICAL)).prelude
+    baseline = assemble(small(algorithm=learns, **HIERARCHICAL)).standalone_baseline
 
-    assert prelude is not None
-    assert unread(Scenario.from_mapping(yaml.safe_load(prelude.resolved.to_yaml()))) == {}
+    assert baseline is not None
+    assert unread(Scenario.from_mapping(yaml.safe_load(baseline.resolved.to_yaml()))) == {}

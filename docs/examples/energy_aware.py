@@ -14,9 +14,9 @@ from simfl.decisions.views import ClientView
 
 @dataclass(frozen=True)
 class EnergyAware(Selection):
-    """The `count` clients that would have spent the fewest joules after one more turn.
+    """The `count` clients that would have spent the fewest joules after one more round.
 
-    A client's next turn is expected to cost its mean power so far times its estimated duration;
+    A client's next round is expected to cost its mean power so far times its estimated duration;
     one that was never seen costs nothing yet, so that everybody is tried once. Joules of phones
     count `phone_weight` times, and a battery below `lowest_battery` is left alone.
     """

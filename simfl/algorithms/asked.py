@@ -65,7 +65,7 @@ class Asked:
         return given
 
     def prices(self, clients: Sequence[int], version: int) -> Prices:
-        """What turns cost where that follows from the model alone."""
+        """What rounds cost where that follows from the model alone."""
         with at_work(self.algorithm, "price"):
             given = [self.algorithm.price(self.network, one, version) for one in clients]
         return self._prices(given, "price")
@@ -112,7 +112,7 @@ class Asked:
         return given
 
     def learned_price(self, state: ServerState, client: int, held: int) -> Price:
-        """What a turn costs where that depends on the state."""
+        """What a round costs where that depends on the state."""
         return self._one_price(self.brief(state, client, held).price, "brief")
 
     def common(self, state: ServerState) -> Any:

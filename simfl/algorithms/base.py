@@ -138,7 +138,7 @@ class Algorithm:
         return Recipe(self.local.at(version))
 
     def price(self, network: Network, client: int, version: int) -> Price:
-        """Bytes and work of a turn, where they follow from the model alone."""
+        """Bytes and work of a round, where they follow from the model alone."""
         size = network.size_bytes
         return Price(down_bytes=size, up_bytes=size)
 

@@ -8,7 +8,7 @@ Normalization, ICLR 2021, arXiv 2102.07623.
 
 Algorithm 1: "if layer l is not BatchNorm then w^(l) <- (1/K) sum_k w_k^(l)" is `aggregate`;
 BatchNorm's weights, biases and running statistics, found by module type, are private: they stay
-with the client from turn to turn and in no message. What a client is served is the server's model
+with the client from round to round and in no message. What a client is served is the server's model
 with its own BatchNorm.
 
 Departures from the paper: an unseen client has no BatchNorm of its own, so the accuracy on the test

@@ -184,7 +184,7 @@ class GradientRewards(Algorithm, ABC):
         }
 
     def _turn(self, network: Network, state: ServerState, client: int) -> Price:
-        """What a turn costs beside its download."""
+        """What a round costs beside its download."""
         return Price(down_bytes=0, up_bytes=network.size_bytes)
 
     def _shares(self, state: ServerState, reputation: Mapping[int, float]) -> dict[int, float]:

@@ -12,7 +12,7 @@ from simfl.algorithms.base import Algorithm
 class NoLearning(Algorithm):
     """Timing only: nothing is trained, aggregated or evaluated, nothing is held in memory.
 
-    `local` says how much work a client's turn would be.
+    `local` says how much work a client's round would be.
     """
 
     name: ClassVar[str] = "none"

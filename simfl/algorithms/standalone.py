@@ -2,7 +2,7 @@
 
     E, B, eta   local epochs per round, batch size, learning rate   `local`
 
-Every tensor is private: a client's model stays with it from turn to turn and nothing crosses a
+Every tensor is private: a client's model stays with it from round to round and nothing crosses a
 link. What a client is served is its own model; the reported accuracy is the mean over clients.
 
 Known limits: BatchNorm statistics are private too, so nothing of a model is ever shared.

@@ -33,7 +33,7 @@ from simfl.assembly.checks import (
     check_workers,
     torch_device,
 )
-from simfl.assembly.data_partitioning import Shards, deal
+from simfl.assembly.data_partitioning import PartitionedData, partition_data
 from simfl.assembly.simulation import TRAINERS, Options, Simulation, digest
 from simfl.assembly.standalone_baseline import (
     check_contributions,
@@ -124,7 +124,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
     selection = parts[("decisions", "selection")]
     root = options.data_root or scenario.data.root or os.environ.get("SIMFL_DATA")
-    shards = deal(
+    partitioned = partition_data(
         scenario,
         parts[("data",)],
         parts[("data", "partition")],
@@ -133,25 +133,25 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         Path(root) if root else None,
         learns=algorithm.learns,
     )
-    bits = parts[("population",)].bits_per_value * math.prod(shards.data.input_shape)
+    bits = parts[("population",)].bits_per_value * math.prod(partitioned.data.input_shape)
     world = replace(world, example_bits=bits)
     with blame(scenario.where("data", "augmentation")):
         augment = augmentation([part.model_dump() for part in scenario.data.augmentation])
         if augment is not None:
-            check_augmentation(augment, shards.data.input_shape)
-    network = _network(scenario, parts[("model",)], shards.data, device)
+            check_augmentation(augment, partitioned.data.input_shape)
+    network = _network(scenario, parts[("model",)], partitioned.data, device)
     check_stop(scenario, algorithm, network)
     with blame(scenario.where("population")):
         check_costs(world, network)
     check_answers(scenario, parts, world, network)
     check_needs(scenario, algorithm, network)
-    check_batches(scenario, algorithm, network, shards.num_examples)
+    check_batches(scenario, algorithm, network, partitioned.num_examples)
     check_contributions(scenario, world.num_clients)
     platform = {**numeric_platform(network), "trainer": options.trainer}
-    edge, association = _associate(scenario, parts, world, shards, streams)
+    edge, association = _associate(scenario, parts, world, partitioned, streams)
     check_updates(scenario, algorithm, protocol, selection, edge)
     check_count(scenario, selection, protocol, edge)
-    data_digest = shards.digest()
+    data_digest = partitioned.digest()
     simulation = Simulation(
         scenario=scenario,
         resolved=outline.resolved,
@@ -159,7 +159,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         parts=parts,
         streams=streams,
         world=world,
-        shards=shards.cast(network.dtype, network.device),
+        partitioned=partitioned.cast(network.dtype, network.device),
         network=network,
         augment=augment,
         edge=edge,
@@ -176,19 +176,19 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
 def _with_contributions(simulation: Simulation, digest: str) -> Simulation:
     """With the run in which clients train alone, unless what they contribute is given."""
     given = simulation.scenario.algorithm.contributions
-    prelude = None
+    baseline = None
     if given is not None and given.accuracy is not None:
         known: tuple[Any, ...] = given.accuracy
     else:
-        prelude = _prelude(simulation, digest)
-        known = (prelude.root, prelude.scenario.stop.versions)
+        baseline = _standalone_baseline(simulation, digest)
+        known = (baseline.root, baseline.scenario.stop.versions)
     root = simulation.root
     if simulation.algorithm.needs_contributions:
         root = make_key(root, "contributions", known)
-    return replace(simulation, prelude=prelude, root=root)
+    return replace(simulation, standalone_baseline=baseline, root=root)
 
 
-def _prelude(simulation: Simulation, digest: str) -> Simulation:
+def _standalone_baseline(simulation: Simulation, digest: str) -> Simulation:
     outline = outlined(standalone_scenario(simulation.resolved, simulation.algorithm))
     parts, resolved, platform = outline.parts, outline.resolved, simulation.platform
     algorithm, model = parts[("algorithm",)], parts[("model",)]
@@ -220,7 +220,7 @@ def _associate(
     scenario: Scenario,
     parts: Mapping[Keys, Any],
     world: World,
-    shards: Shards,
+    partitioned: PartitionedData,
     streams: Streams,
 ) -> tuple[IntArray, dict[str, Any]]:
     """Each client's edge server, and what the log says about how it was chosen.
@@ -231,7 +231,7 @@ def _associate(
         return world.home_edge, {}
     rule = parts[("decisions", "association")]
     with blame(scenario.where("decisions", "association"), rule):
-        view = association_view(world, shards.num_examples, shards.label_counts)
+        view = association_view(world, partitioned.num_examples, partitioned.label_counts)
         rng = streams.generator("association")
         decided, given = rule.decide(view, rng)
         edge: IntArray = np.array(decided)

@@ -1,4 +1,4 @@
-"""The data of a scenario, dealt to its clients."""
+"""The data of a scenario, partitioned among its clients."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from simfl.streams import Streams
 
 
 @dataclass(frozen=True)
-class Shards:
-    """The data as dealt: one shard per client, the server's sets, and each client's numbers.
+class PartitionedData:
+    """The data as partitioned: one shard per client, the server's sets, and each client's numbers.
 
     `data` has no training examples any more.
     """
@@ -38,7 +38,7 @@ class Shards:
     noise_variance: Sequence[float] = ()
 
     def digest(self) -> str:
-        """A hash of the examples as dealt, and of the server's."""
+        """A hash of the partitioned examples, and of the server's."""
         digest = hashlib.blake2b()
         held = [one for one in (self.validation, self.data.flipped) if one is not None]
         for examples in (self.data.test, *held, *self.clients):
@@ -48,7 +48,7 @@ class Shards:
                 digest.update(values.view(np.uint8).data)
         return digest.hexdigest()
 
-    def cast(self, dtype: torch.dtype, device: torch.device) -> Shards:
+    def cast(self, dtype: torch.dtype, device: torch.device) -> PartitionedData:
         """The same data as the network computes with them: converted once, not per job."""
         data = replace(
             self.data,
@@ -63,7 +63,7 @@ class Shards:
         )
 
 
-def deal(
+def partition_data(
     scenario: Scenario,
     dataset: Dataset,
     partition: Partition,
@@ -72,7 +72,7 @@ def deal(
     root: Path | None,
     *,
     learns: bool,
-) -> Shards:
+) -> PartitionedData:
     """Load the data and divide it; raises `ScenarioError` at the section to blame."""
     with blame(scenario.where("data"), dataset):
         sizes = dataset.sizes(home_edge.size)
@@ -85,9 +85,9 @@ def deal(
         if sizes is None and not len(data.test):
             raise ValueError("no test examples, so that nothing could be evaluated")
     if sizes is not None:
-        return Shards(data, [], None, sizes, np.zeros((home_edge.size, 0), dtype=np.int64))
+        return PartitionedData(data, [], None, sizes, np.zeros((home_edge.size, 0), dtype=np.int64))
     validation, train, natural = None, data.train, data.natural
-    data = replace(data, train=train.take(np.arange(0)))  # held once: they are dealt out here
+    data = replace(data, train=train.take(np.arange(0)))  # held once: they are partitioned here
     with blame(scenario.where("data", "validation_share")):
         if scenario.data.validation_share > 0:
             if natural is not None:
@@ -120,7 +120,7 @@ def deal(
         dtype=np.int64,
     )
     sizes = np.array([len(one) for one in clients], dtype=np.int64)
-    return Shards(data, clients, validation, sizes, counts, variances)
+    return PartitionedData(data, clients, validation, sizes, counts, variances)
 
 
 def _to_read(targets: NDArray[Any]) -> NDArray[Any]:
@@ -131,7 +131,7 @@ def _to_read(targets: NDArray[Any]) -> NDArray[Any]:
 
 
 def _rows(given: Any, examples: int, clients: int, partition: Partition) -> list[IntArray]:
-    """The rows of each client as the partition dealt them; raises `PartMisbehaves`."""
+    """The rows of each client as the partition chose them; raises `PartMisbehaves`."""
     if not isinstance(given, Sequence | np.ndarray) or len(given) != clients:
         raise misbehaves(partition, "split", given, f"rows for each of {clients} clients")
     rows = [np.asarray(own) for own in given]
@@ -141,9 +141,9 @@ def _rows(given: Any, examples: int, clients: int, partition: Partition) -> list
             raise misbehaves(partition, f"split: client {client}", own, accepted)
         if not own.size and is_users_own(partition):
             raise misbehaves(partition, f"split: client {client}", own, "at least one row")
-    dealt = np.concatenate(rows)
-    if dealt.size and not (dealt.min() >= 0 and dealt.max() < examples):
-        wrong = dealt[(dealt < 0) | (dealt >= examples)][0]
+    chosen = np.concatenate(rows)
+    if chosen.size and not (chosen.min() >= 0 and chosen.max() < examples):
+        wrong = chosen[(chosen < 0) | (chosen >= examples)][0]
         raise misbehaves(partition, "split", wrong, f"rows from 0 to {examples - 1}")
     return [own.astype(np.int64, copy=False) for own in rows]
 
@@ -165,15 +165,15 @@ def with_noise(examples: Examples, variance: float, rng: np.random.Generator) ->
     return Examples(examples.inputs + scaled, examples.targets)
 
 
-def shares_of_test_set(shards: Shards, streams: Streams) -> list[Examples]:
+def shares_of_test_set(partitioned: PartitionedData, streams: Streams) -> list[Examples]:
     """Each client's share of the test set: of every label the part that it has in training.
 
     With the client's noise on it. Raises ValueError for a regression, which has no labels.
     """
-    test, counts = shards.data.test, shards.label_counts
+    test, counts = partitioned.data.test, partitioned.label_counts
     if not counts.shape[1]:
         raise ValueError("a regression's test set has no labels to be shared by")
-    rows: list[list[IntArray]] = [[] for _ in shards.clients]
+    rows: list[list[IntArray]] = [[] for _ in partitioned.clients]
     rng = streams.generator("test shares")
     for label, held in enumerate(counts.T):
         own = rng.permutation(np.flatnonzero(test.targets.cpu().numpy() == label))
@@ -186,5 +186,7 @@ def shares_of_test_set(shards: Shards, streams: Streams) -> list[Examples]:
             variance,
             streams.generator("test noise", client),
         )
-        for client, (parts, variance) in enumerate(zip(rows, shards.noise_variance, strict=True))
+        for client, (parts, variance) in enumerate(
+            zip(rows, partitioned.noise_variance, strict=True)
+        )
     ]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from simfl.algorithms.asked import Asked, AskedLoss
 from simfl.algorithms.base import Algorithm, ClientFacts
-from simfl.assembly.data_partitioning import Shards, shares_of_test_set
+from simfl.assembly.data_partitioning import PartitionedData, shares_of_test_set
 from simfl.assembly.registry import part_name
 from simfl.common.amounts import figures
 from simfl.common.arrays import FloatArray, IntArray
@@ -90,13 +90,13 @@ def digest(resolved: Scenario, world: World) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A scenario made ready to run: every part built, the data dealt, nothing trained yet.
+    """A scenario made ready to run: parts built, data partitioned, nothing trained yet.
 
     `resolved` is the scenario with every default filled in that something reads; `edge` each
     client's edge server, `association` how it was chosen, for the log; `root` the key under every
     learned value. `unread_keys` are those keys of the scenario that nothing reads, dotted, each
-    with the reason: the run is made without them. `prelude` is the run in which clients train
-    alone, if what they contribute has to be found out.
+    with the reason: the run is made without them. `standalone_baseline` is the run
+    in which clients train alone, if what they contribute has to be found out.
     """
 
     scenario: Scenario
@@ -105,7 +105,7 @@ class Simulation:
     parts: Mapping[Keys, Any]
     streams: Streams
     world: World
-    shards: Shards
+    partitioned: PartitionedData
     network: Network
     augment: Callable[[Tensor], Tensor] | None
     edge: IntArray
@@ -113,7 +113,7 @@ class Simulation:
     platform: Mapping[str, Any]
     root: str
     unread_keys: tuple[tuple[str, str], ...] = ()
-    prelude: Simulation | None = None
+    standalone_baseline: Simulation | None = None
 
     @property
     def algorithm(self) -> Algorithm:
@@ -139,11 +139,13 @@ class Simulation:
 
     def federation(self, weights: Parameters) -> Federation:
         """A trained model and the data of those it is for, as measures look at them."""
-        shards, casts = self.shards, (self.network.dtype, self.network.device)
-        labelled = shards.data.task == "classification"
-        tests = shares_of_test_set(shards, self.streams) if labelled else []
+        partitioned, casts = self.partitioned, (self.network.dtype, self.network.device)
+        labelled = partitioned.data.task == "classification"
+        tests = shares_of_test_set(partitioned, self.streams) if labelled else []
         placed = {name: tensor.to(self.network.device) for name, tensor in weights.items()}
-        return Federation(self.network, placed, shards.clients, [one.cast(*casts) for one in tests])
+        return Federation(
+            self.network, placed, partitioned.clients, [one.cast(*casts) for one in tests]
+        )
 
     def measured(self, run: LoadedRun, weights: Parameters | None) -> dict[str, dict[str, float]]:
         """The figures of every measure, by its name; `weights` are those of the final model.
@@ -178,7 +180,7 @@ class Simulation:
 
         To resume one: `snapshot` are the values that it held, `check` is shown every segment of
         the log. `checkpoint` is called when a version is out, to keep a snapshot.
-        `find_contributions` runs the prelude, where there is one.
+        `find_contributions` runs the standalone baseline, where there is one.
         """
         evaluate = self.scenario.evaluate
         deciders = Deciders(
@@ -199,7 +201,7 @@ class Simulation:
             ),
             self._values(journal, snapshot, self._contributions(journal, find_contributions)),
             deciders,
-            self.shards.num_examples,
+            self.partitioned.num_examples,
             self.edge,
             self.association,
             self.streams,
@@ -257,20 +259,21 @@ class Simulation:
         if given is not None and given.accuracy is not None:
             fact = {"accuracy": list(given.accuracy)}
             return Contributions(journal, make_key("contributions", given.accuracy), lambda: fact)
-        if self.prelude is None or find is None:
+        baseline = self.standalone_baseline
+        if baseline is None or find is None:
             return None
-        key = make_key("contributions", self.prelude.root, self.prelude.scenario.stop.versions)
-        return Contributions(journal, key, partial(find, self.prelude))
+        key = make_key("contributions", baseline.root, baseline.scenario.stop.versions)
+        return Contributions(journal, key, partial(find, baseline))
 
     def _values(
         self, journal: Journal, snapshot: Snapshot | None, contributions: Contributions | None
     ) -> LearnedValues:
-        algorithm, shards, options = self.algorithm, self.shards, self.options
+        algorithm, partitioned, options = self.algorithm, self.partitioned, self.options
         if not algorithm.learns:
             return TimingOnly(self.network, algorithm.local)
-        sets = {client_set(client): own for client, own in enumerate(shards.clients)}
-        sets["test"] = shards.data.test
-        others = {"validation": shards.validation, "flipped": shards.data.flipped}
+        sets = {client_set(client): own for client, own in enumerate(partitioned.clients)}
+        sets["test"] = partitioned.data.test
+        others = {"validation": partitioned.validation, "flipped": partitioned.data.flipped}
         sets.update({name: held for name, held in others.items() if held is not None})
         make_trainer: Callable[..., Trainer] = TRAINERS[options.trainer]
         if options.workers:
@@ -278,7 +281,7 @@ class Simulation:
             make_trainer = partial(ParallelTrainer, workers=options.workers, prepare=prepare)
         trainer = make_trainer(
             self.network,
-            shards.clients,
+            partitioned.clients,
             _loss_of(algorithm),
             augmentation=self.augment,
             cohort_cap=options.cohort_cap,
@@ -288,7 +291,7 @@ class Simulation:
         clients = {
             client: ClientFacts(int(size), tuple(counts))
             for client, (size, counts) in enumerate(
-                zip(shards.num_examples, shards.label_counts.tolist(), strict=True)
+                zip(partitioned.num_examples, partitioned.label_counts.tolist(), strict=True)
             )
         }
         asked, evaluator = Asked(algorithm, self.network), Evaluator(self.network, sets)

@@ -162,9 +162,11 @@ def _tiers(one: Composition) -> Found:
         yield ("population", *key.split(".")), reason
     yield ("population", "backhaul_sharing"), reason
     of_users = any(map(is_users_own, (one.population, one.protocol)))
-    dealt = one.has_examples and _said(one.parts[("data", "partition")], "looks_at_edges", True)
+    by_partition = one.has_examples and _said(
+        one.parts[("data", "partition")], "looks_at_edges", True
+    )
     on_air = one.world.access_sharing.contended or _are_placed(one)
-    if not (of_users or dealt or on_air or one.somebody_looks_at("edge")):
+    if not (of_users or by_partition or on_air or one.somebody_looks_at("edge")):
         yield ("population", "edges"), reason
 
 

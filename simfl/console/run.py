@@ -129,7 +129,7 @@ def _short(value: float) -> str:
 
 def _edges(run: LoadedRun) -> Table:
     table = Table(title="participation per edge server")
-    for column in ("edge", "clients", "client turns", "versions", "device energy", "busy"):
+    for column in ("edge", "clients", "client rounds", "versions", "device energy", "busy"):
         table.add_column(column, justify="right")
     rounds, horizon_s = run.rounds, max(run.manifest["horizon_s"], 1e-12)
     for edge, members in run.clients.groupby("edge"):

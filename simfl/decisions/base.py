@@ -96,7 +96,7 @@ class Scheduling(ABC):
 
 
 class Estimator(ABC):
-    """Estimates how long something takes: an edge server's dispatch, a client's turn.
+    """Estimates how long something takes: an edge server's dispatch, a client's round.
 
     Its memory is a row of numbers per entity; all methods take the rows of some entities, shape
     (entities, numbers), and columns over the same entities. `prior_s` is what the server expects
@@ -126,7 +126,7 @@ class Estimator(ABC):
 
 
 class Allocation(ABC):
-    """Sets the CPU frequency of each client for its turn.
+    """Sets the CPU frequency of each client for its round.
 
     `looks_at` names the columns of the view that it reads (None: it may be any); with `full_speed`
     nobody ever computes below the highest frequency.

@@ -188,7 +188,7 @@ class Accounts:
             (self.bytes, "bytes", moves),
             (self.lost_bytes, "lost_bytes", moves),
         ):
-            # Row by row: of many actors few are in a segment.
+            # Row by row: of many actors few are in a part.
             np.add.at(book.T.reshape(-1), cell[which], rows[column][which])
         if self._counted is not None:
             actor, span = rows["actor"].astype(np.int64), (rows["start_s"], rows["time_s"])

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 # kind -> (what it is, what `value` holds, the keys of `detail`). The order is the canonical one
-# of simultaneous rows: what ends a turn comes before what follows from it.
+# of simultaneous rows: what ends a round comes before what follows from it.
 KINDS: dict[str, tuple[str, str, str]] = {
     "download": ("a message reaches a client or edge server", "", "query"),
     "compute": ("a client trains, or answers a query", "", "query"),
@@ -58,16 +58,16 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "the algorithm's own; corefed: rule, clients, losses, offsets, utilities, coefficients",
     ),
     "unavailable": (
-        "a client leaves in mid-turn",
+        "a client leaves in mid-round",
         "seconds until it is back",
         "stage, then (goes_on or ends)",
     ),
     "crash": (
-        "a client in mid-turn, an edge server at work, or its link to the cloud fails",
+        "a client in mid-round, an edge server at work, or its link to the cloud fails",
         "seconds until it is repaired",
         "stage, then; what (edge_server or cloud_link)",
     ),
-    "battery_empty": ("a client's battery runs empty in mid-turn", "", "stage, then"),
+    "battery_empty": ("a client's battery runs empty in mid-round", "", "stage, then"),
     "tail": ("a device's radio is awake after its last message", "", ""),
     "expectation": (
         "what servers expect where clients share channels, or radios sleep",

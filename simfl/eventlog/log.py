@@ -1,6 +1,6 @@
 """The event log: one row per thing that happened, in one canonical order.
 
-Rows may be added long before they end: a turn whose course is fixed at dispatch is booked whole.
+Rows may be added long before they end: a client round may be fixed, and is booked, at dispatch.
 They are written once the clock has passed their end, sorted by time, kind and actor, so that the
 file depends on what happened and never on the order in which simultaneous events were processed.
 While a run goes on the rows lie in `events/part-NNNNN.parquet`, each renamed into place when it
@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from simfl.eventlog.accounts import Accounts, Powers
 from simfl.eventlog.kinds import CANONICAL_ORDER, KIND_INDEX, Actors
+from simfl.eventlog.parquet_parts import PARTS, ROW_GROUP_ROWS, merge_parts, write_parquet
 from simfl.eventlog.rows import Rows, cut_rows, join_rows, rows_of, take_rows
-from simfl.eventlog.segments import ROW_GROUP_ROWS, SEGMENTS, merge_segments, write_parquet
 from simfl.eventlog.table import as_table
 
 SEGMENT_SECONDS = 60.0
@@ -34,7 +34,7 @@ class EventLog:
     """Collects rows, keeps the accounts of them, and writes them in canonical order.
 
     `folder` None, or `write_rows` False, keeps the accounts only. `check(table, first row)` is
-    shown every segment. Raises `OSError` where the disk refuses.
+    shown every part. Raises `OSError` where the disk refuses.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class EventLog:
         self._single: list[dict[str, Any]] = []
         self._before_writing: list[Callable[[float], None]] = []
         self._pending_rows = 0
-        self._segments: list[Path] = []
+        self._parts: list[Path] = []
         self._segment_opened = time.monotonic()
         self._last_time_s = 0.0
         self._hash = hashlib.sha256()
         if self.write_rows and folder is not None:
-            (folder / SEGMENTS).mkdir(parents=True, exist_ok=True)
+            (folder / PARTS).mkdir(parents=True, exist_ok=True)
 
     def add(self, rows: Rows, powers: Powers | None = None) -> None:
         """Book rows, some or all of which may end in the future; `powers` as in `Accounts`."""
@@ -90,7 +90,7 @@ class EventLog:
         self._before_writing.append(add_ended)
 
     def advance(self, now_s: float) -> None:
-        """Write what ended before `now_s`, if enough has gathered for a segment."""
+        """Write what ended before `now_s`, if enough has gathered for a part."""
         waited = time.monotonic() - self._segment_opened >= SEGMENT_SECONDS
         if self._pending_rows >= self._rows_per_segment or waited:
             self._write(now_s, include_now=False)
@@ -100,7 +100,7 @@ class EventLog:
         self._write(now_s, include_now=False)
 
     def finish(self, horizon_s: float, under_way: Sequence[Rows] = ()) -> None:
-        """Cut what is under way at `horizon_s`, write everything, merge the segments.
+        """Cut what is under way at `horizon_s`, write everything, merge the parts.
 
         `under_way` are the rows of messages and computations that are, as far as they have got.
         """
@@ -108,7 +108,7 @@ class EventLog:
         self._pending = [*(cut_rows(rows, horizon_s) for rows in self._pending), *under_way]
         self._write(horizon_s, include_now=True)
         if self.write_rows and self._folder is not None:
-            merge_segments(self._folder, self._segments)
+            merge_parts(self._folder, self._parts)
 
     @property
     def fingerprint(self) -> str:
@@ -140,7 +140,7 @@ class EventLog:
             self._write_sorted(join_rows(ended))
 
     def _write_sorted(self, rows: Rows) -> None:
-        """Write rows in canonical order, in as many segments as it takes."""
+        """Write rows in canonical order, in as many parts as it takes."""
         order = np.lexsort([rows[name] for name in reversed(CANONICAL_ORDER)])
         for begin in range(0, rows.count, ROW_GROUP_ROWS):
             self._write_segment(take_rows(rows, order[begin : begin + ROW_GROUP_ROWS]))
@@ -150,12 +150,12 @@ class EventLog:
         self._last_time_s = float(rows["time_s"][-1])
         self._hash.update(_trajectory(rows))
         if self.write_rows and self._folder is not None:
-            path = self._folder / SEGMENTS / f"part-{len(self._segments):05d}.parquet"
+            path = self._folder / PARTS / f"part-{len(self._parts):05d}.parquet"
             table = as_table(rows, self.rows_written, self._names, self.actors.clients)
             write_parquet(table, path)
             if self._check is not None:
                 self._check(table, self.rows_written)
-            self._segments.append(path)
+            self._parts.append(path)
         self.rows_written += rows.count
 
     @cached_property

@@ -1,6 +1,6 @@
 """What crosses between a protocol and the trainer: a brief goes out, an update comes back.
 
-A *job* is one client's local training in one turn (`LocalJob` in trainer.py). Its result is a pure
+A *job* is one client's local training in one round (`LocalJob` in trainer.py). Its result is a pure
 function of the job (start weights, client data, recipe, the job's own seed, the memory of the
 client's previous job); the clock has no part in it.
 """
@@ -75,7 +75,7 @@ class LocalTraining:
         return 1.0 * (self.epochs or 1)
 
     def counts_steps(self) -> bool:
-        """Whether a turn is some of the mini-batches, instead of passes over all data."""
+        """Whether a round is some of the mini-batches, instead of passes over all data."""
         return self.steps is not None or self.share is not None
 
 
@@ -84,13 +84,13 @@ RecipeKind = Literal["train", "gradient"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a client is asked to do in one turn.
+    """What a client is asked to do in one round.
 
     `kind` "train" runs `local` and returns trained tensors; "gradient" returns the mean gradient
     of the loss at the start weights, over the whole shard or, with `local.steps` or `local.share`,
     over so many mini-batches. `trainable` names the parameters that may change (None: all).
-    `private` names the tensors (parameters or buffers) that stay with the client from turn to turn
-    and are never part of a payload. `measure` names extra figures to return, of `MEASURES`.
+    `private` names the tensors (parameters or buffers) that stay with the client from round to
+    round and are never part of a payload. `measure` names extra figures to return, of `MEASURES`.
     """
 
     local: LocalTraining
@@ -111,7 +111,7 @@ MEASURES = frozenset({"loss_before"})
 
 @dataclass(frozen=True)
 class Price:
-    """What a turn costs the system, in units the system understands.
+    """What a round costs the system, in units the system understands.
 
     `down_bytes` and `up_bytes` are the message sizes as float32 before the codec. `work` is the
     client's computation as a factor on plain training with the same recipe (a submodel costs
@@ -125,7 +125,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Prices:
-    """What the turns of some clients cost, one column entry each (see `Price`)."""
+    """What the rounds of some clients cost, one column entry each (see `Price`)."""
 
     down_bytes: IntArray
     up_bytes: IntArray
@@ -143,7 +143,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class Brief:
-    """What one client gets for one turn: values and their price.
+    """What one client gets for one round: values and their price.
 
     `own` are tensors of this client only (masks, indices); they reach the algorithm's loss with a
     leading job axis.

@@ -62,7 +62,7 @@ class Awaited(Protocol):
 
 @dataclass
 class LocalJob:
-    """One client's local training in one turn, before it is done.
+    """One client's local training in one round, before it is done.
 
     `make_brief` is called once, when the job is trained; `awaits` is the value that it reads,
     None where that is at hand already. `previous` is the client's job whose memory this one takes.

@@ -120,9 +120,9 @@ def objective(
     if made.empty or table.empty:
         return None
     normaliser_s = _normaliser_s(columns(made, "estimated_latency_s"))[-1]
-    turns = run.details("compute").merge(table, on=["round", "edge"])
-    turns = turns.assign(by_clock=turns["cycles"] * turns["frequency_hz"])
-    of_dispatch = turns.groupby(["round", "edge", "client"])
+    rounds = run.details("compute").merge(table, on=["round", "edge"])
+    rounds = rounds.assign(by_clock=rounds["cycles"] * rounds["frequency_hz"])
+    of_dispatch = rounds.groupby(["round", "edge", "client"])
     spent = of_dispatch[["cycles", "duration_s", "by_clock"]].sum()
     latency_s = of_dispatch["latency_s"].first()
     frequency_hz = spent["by_clock"] / spent["cycles"]

@@ -13,13 +13,13 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class Participation(Measure):
-    """Jain's index of turns per client (1 is even, 1/n is one client alone), and the extremes."""
+    """Jain's index of rounds per client (1 is even, 1/n is one client alone), and the extremes."""
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """jain_index = (sum x)^2 / (n sum x^2), turns_min, turns_max."""
-        turns = run.clients["participations"].to_numpy(dtype=float)
+        rounds = run.clients["participations"].to_numpy(dtype=float)
         return {
-            "jain_index": jain_index(turns),
-            "turns_min": float(np.min(turns)),
-            "turns_max": float(np.max(turns)),
+            "jain_index": jain_index(rounds),
+            "turns_min": float(np.min(rounds)),
+            "turns_max": float(np.max(rounds)),
         }

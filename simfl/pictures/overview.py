@@ -108,7 +108,7 @@ def _participation(axes: Axes, run: LoadedRun) -> None:
             label=f"edge {edge}",
             width=0.8 if len(clients) <= 50 else 1.0,
         )
-    axes.set(xlabel="client", ylabel="turns finished")
+    axes.set(xlabel="client", ylabel="rounds finished")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     if 1 < clients["edge"].nunique() <= MOST_NAMED_EDGES:

@@ -44,7 +44,7 @@ COLOURS = {
 MOMENTS = ("select", "schedule", "late", "departure")
 """Kinds that are shown as moments of the cloud or their edge server."""
 
-MISHAPS = ("unavailable", "crash", "battery_empty")
+INTERRUPTIONS = ("unavailable", "crash", "battery_empty")
 """Kinds that are shown as moments of the machine that they happen to."""
 
 CLOUD_PROCESS = 1
@@ -155,14 +155,14 @@ def _slices(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Even
 
 
 def _moments(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Event]:
-    shown = run.events[run.events["kind"].isin([*MOMENTS, *MISHAPS])]
+    shown = run.events[run.events["kind"].isin([*MOMENTS, *INTERRUPTIONS])]
     columns = ("kind", "actor", "edge", "time_s", "detail")
     for kind, actor, edge, time_s, detail in zip(
         *(shown[column].tolist() for column in columns), strict=True
     ):
         at_cloud = kind in ("schedule", "departure") or edge != edge
         process, track = (CLOUD_PROCESS if at_cloud else CLOUD_PROCESS + 1 + int(edge), 0)
-        if kind in MISHAPS:
+        if kind in INTERRUPTIONS:
             process, track = places.get(actor, (CLOUD_PROCESS, 0))
         yield {
             "ph": "i",

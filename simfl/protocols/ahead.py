@@ -51,7 +51,8 @@ class Walked:
 
     `begins_s` and `ends_s` have shape (segments, clients) and say when each would, were nobody
     stopped; clients are stopped at `stops_s` (inf: they come to the end), by `causes`. They are
-    there until `stays_s`. `unmet_j` is what empty batteries did not give of `segments.joules`.
+    present until `present_until_s`. `unmet_j` is what empty batteries did not give of
+    `segments.joules`.
     """
 
     segments: Segments
@@ -59,7 +60,7 @@ class Walked:
     ends_s: FloatArray
     stops_s: FloatArray
     causes: IntArray
-    stays_s: FloatArray
+    present_until_s: FloatArray
     pauses: Sequence[Interruption]
     unmet_j: FloatArray | None = None
 
@@ -103,14 +104,17 @@ def walk(segments: Segments, clients: IntArray, begin_s: FloatArray, limits: Lim
     """
     # One after another, as a process that waits for each would add them up.
     times_s = np.cumsum(np.concatenate([begin_s[None], segments.seconds]), axis=0)
-    stays_s: FloatArray = np.full(clients.size, np.inf)
+    present_until_s: FloatArray = np.full(clients.size, np.inf)
     stops_s, causes, pauses = limits.stops_s, limits.causes, list[Interruption]()
     plain = segments
     while True:
         if limits.interruptions is not None:
             paused = limits.interruptions.with_pauses(clients, plain, times_s)
             segments, times_s = paused.segments, paused.times_s
-            stays_s, pauses = np.minimum(paused.stays_s, limits.stops_s), list(paused.pauses)
+            present_until_s, pauses = (
+                np.minimum(paused.present_until_s, limits.stops_s),
+                list(paused.pauses),
+            )
             leaves = paused.leaves_s < limits.stops_s
             stops_s = np.where(leaves, paused.leaves_s, limits.stops_s)
             causes = np.where(leaves, UNAVAILABLE, limits.causes)
@@ -136,7 +140,7 @@ def walk(segments: Segments, clients: IntArray, begin_s: FloatArray, limits: Lim
     if stopped.any():
         until_s = dict(zip(clients.tolist(), stops_s.tolist(), strict=True))
         pauses = [one for one in pauses if one.time_s < until_s[one.client]]
-    return Walked(segments, begins_s, ends_s, stops_s, causes, stays_s, pauses, unmet_j)
+    return Walked(segments, begins_s, ends_s, stops_s, causes, present_until_s, pauses, unmet_j)
 
 
 def _unheard(segments: Segments, times_s: FloatArray, heard_s: float) -> BoolArray:

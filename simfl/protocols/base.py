@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from simfl.protocols.clock import Process
-from simfl.protocols.patience import Patience
+from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
 
 
@@ -28,7 +28,7 @@ class Protocol(ABC):
     def idle_keys(self) -> dict[str, str]:
         """Own keys (dotted) that nothing reads beside the others, each with the reason."""
         patience = getattr(self, "patience", None)
-        if not isinstance(patience, Patience) or patience.leaves_behind:
+        if not isinstance(patience, DeadlinePolicy) or patience.leaves_behind:
             return {}
         return {"patience.late": "without deadline_s and over_selection nobody is late"}
 
@@ -36,7 +36,7 @@ class Protocol(ABC):
     def carries_over(self) -> bool:
         """Whether a round takes in updates that were too late for an earlier one."""
         patience = getattr(self, "patience", None)
-        return isinstance(patience, Patience) and patience.late == "carry_over"
+        return isinstance(patience, DeadlinePolicy) and patience.late == "carry_over"
 
     @property
     def takes_stale_updates(self) -> bool:

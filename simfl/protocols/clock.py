@@ -60,7 +60,7 @@ class Clock:
         """An event at exactly `time_s`, not a rounding error beside it; now, if that is over.
 
         Rows computed ahead and the clock agree bit for bit. Raises `Stalled` for a time that is no
-        finite number, such as the end of a turn whose cost is NaN.
+        finite number, such as the end of a round whose cost is NaN.
         """
         if not math.isfinite(time_s):
             raise self._stalled(f"an appointment needs a finite time, found {time_s} s; ")

@@ -1,4 +1,4 @@
-"""Clients' turns as columns: what they cost, and what has arrived of them."""
+"""Client rounds as columns: what they cost, and what has arrived of them."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import simpy
 
 from simfl.common.arrays import BoolArray, FloatArray
 from simfl.protocols.clock import Clock
-from simfl.protocols.observations import Reports
-from simfl.protocols.patience import Patience
+from simfl.protocols.deadline_policy import DeadlinePolicy
+from simfl.protocols.observations import ClientReports
 from simfl.protocols.servers import Servers
 from simfl.protocols.timeline import Timeline
 from simfl.system.interruptions import Interruption
@@ -56,13 +56,13 @@ class Dispatched:
         """When each upload arrives; inf: never, or not yet."""
         return self._timeline.arrives_s if self._known is None else self._known
 
-    def closed(self, patience: Patience, least: int) -> Generator[simpy.Event, Any, float]:
-        """Waits as long as `patience` does, but for `least` updates if so many come; until when.
+    def closed(self, policy: DeadlinePolicy, least: int) -> Generator[simpy.Event, Any, float]:
+        """Waits as long as `policy` does, but for `least` updates if so many come; until when.
 
         Raises `Crashed` when the edge server fails meanwhile.
         """
         while True:
-            closes_s = patience.closes_s(
+            closes_s = policy.closes_s(
                 self.begun_s, self.arrives_s, self._ends_s, least, self._timeline.away_s
             )
             if closes_s <= self._clock.now_s:
@@ -74,12 +74,12 @@ class Dispatched:
         while self._clock.now_s < self._ends_s.max():
             yield from self._until(float(self._ends_s.max()))
 
-    def reports(self, which: BoolArray) -> Reports:
+    def reports(self, which: BoolArray) -> ClientReports:
         """What servers observe of those of a mask, whose uploads arrive."""
         arrives_s = self.arrives_s[which]
         took_s = arrives_s - self.begun_s
         energy_j = self._idle_w[which] * took_s + self._timeline.spent_j[which]
-        return Reports(self._timeline.actors[which], arrives_s, took_s, energy_j)
+        return ClientReports(self._timeline.actors[which], arrives_s, took_s, energy_j)
 
     def follow(self, closed_s: float, tell: Late) -> None:
         """The round has closed: tell of those that arrive later, as soon as that is known."""

@@ -20,14 +20,14 @@ from simfl.common.limits import LATEST_S
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import Rows
 from simfl.protocols.ahead import Limits, walk
+from simfl.protocols.battery_depletion import BatteryDepletion
 from simfl.protocols.booking import Booking, Entry
 from simfl.protocols.channels import Channels
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.dispatched import Dispatched
-from simfl.protocols.drains import Drains
 from simfl.protocols.resting import Resting
 from simfl.protocols.servers import MOST_FAILURES, Servers
-from simfl.protocols.stepped import Sending, Stepped, Told
+from simfl.protocols.stepped import Listeners, Sending, Stepped
 from simfl.protocols.timeline import Timeline
 from simfl.system.messages import Transmission
 from simfl.system.presence import Presence
@@ -109,8 +109,8 @@ class Dispatcher:
         charge = presence.charge
         self._resting = Resting(log, clock, 0, world.messenger.client_radios, charge=charge)
         self.shared = world.access_sharing.contended
-        self._drains = None if charge is None else Drains(clock, charge)
-        draw = None if self._drains is None else self._drains.draw_on_medium
+        self._depletion = None if charge is None else BatteryDepletion(clock, charge)
+        draw = None if self._depletion is None else self._depletion.draw_on_medium
         self._channels = Channels(world.access_sharing, clock.env, draw)
         self._out_of_round: dict[int, deque[OutOfRoundMessage]] = {}
         self._freed = clock.env.event()
@@ -142,13 +142,13 @@ class Dispatcher:
             raise ValueError(f"clients {clients.tolist()} are dispatched, and not all are there")
         busy = clients[self.free_s(clients) > now_s]
         if busy.size:
-            raise ValueError(f"client {busy[0]} is dispatched while an earlier turn is under way")
+            raise ValueError(f"client {busy[0]} is dispatched while an earlier round is under way")
         radio_idle_s = self._resting.radio_idle_s(clients, now_s)
         plan = orders.plan(radio_idle_s)
         self._check_ends(clients, plan)
         self._log.advance(now_s)
         timeline = Timeline.of_round(clients, plan, self._servers.fails_s(orders.edge))
-        timeline.before_s[:] = now_s - radio_idle_s
+        timeline.earlier_message_s[:] = now_s - radio_idle_s
         stops_s, causes = self._presence.interruptions.stops_s(clients, now_s)
         limits = Limits(
             stops_s, causes, self._presence.interruptions, self._presence.charge, timeline.heard_s
@@ -184,7 +184,7 @@ class Dispatcher:
                 orders.about,
             )
         ended_s = walked.stopped_s
-        self._rest(clients, ended_s, ended_s - timeline.message_s, timeline.stays_s)
+        self._rest(clients, ended_s, ended_s - timeline.last_message_s, timeline.present_until_s)
         received(np.flatnonzero(timeline.received))
         computed(np.arange(clients.size), timeline.computed_s)
         return self._dispatched(orders, timeline, ended_s)
@@ -218,8 +218,8 @@ class Dispatcher:
             found.ends(place, free_s)
             if found.over:
                 self.booking.finished(entry)
-            silent_s = free_s - float(timeline.message_s[place])
-            self._free(int(clients[place]), silent_s, float(timeline.stays_s[place]))
+            radio_idle_s = free_s - float(timeline.last_message_s[place])
+            self._free(int(clients[place]), radio_idle_s, float(timeline.present_until_s[place]))
             found.tell(place)
 
         about = clients, orders.numbers
@@ -229,8 +229,8 @@ class Dispatcher:
             for raw, uplink, sent in messages
         )
         sending = Sending({DOWNLOAD: down, UPLOAD: up}, world.air(clients, orders.edge))
-        told = Told(over, begun, done, found.pauses)
-        self._stepped(plan.segments, clients, entry, limits, sending, told)
+        listeners = Listeners(over, begun, done, found.pauses)
+        self._stepped(plan.segments, clients, entry, limits, sending, listeners)
         return found
 
     def receive(
@@ -251,7 +251,7 @@ class Dispatcher:
         self._log.add(waited)
         self.booking.ahead(Entry(timeline, about, walked=walked), now_s)
         ended_s = walked.stopped_s
-        self._rest(clients, ended_s, ended_s - timeline.message_s)
+        self._rest(clients, ended_s, ended_s - timeline.last_message_s)
 
     def take(
         self, client: int, raw_bytes: int, number: Callable[[], int], about: dict[str, int]
@@ -282,9 +282,9 @@ class Dispatcher:
             off = self._presence.charge.settle(self._resting.waiting(now_s), now_s)
             self._log.add(self._resting.until_now(off))
 
-    def _free(self, client: int, silent_s: float, stays_s: float = np.inf) -> None:
+    def _free(self, client: int, radio_idle_s: float, present_until_s: float = np.inf) -> None:
         """A client has done what nobody knew the end of, and does the next thing or rests."""
-        self._rest(np.array([client]), np.array([self._clock.now_s]), silent_s, stays_s)
+        self._rest(np.array([client]), np.array([self._clock.now_s]), radio_idle_s, present_until_s)
         if client in self._out_of_round:
             self._next_message(client)
             return
@@ -295,11 +295,11 @@ class Dispatcher:
         self,
         clients: IntArray,
         from_s: FloatArray,
-        silent_s: FloatArray | float,
-        stays_s: FloatArray | float = np.inf,
+        radio_idle_s: FloatArray | float,
+        present_until_s: FloatArray | float = np.inf,
     ) -> None:
         """They rest from then on; their last messages ended so long before (inf: asleep)."""
-        self._resting.free(clients, from_s, silent_s, stays_s)
+        self._resting.free(clients, from_s, radio_idle_s, present_until_s)
 
     def _next_message(self, client: int) -> None:
         """A client is free, and takes its next message from now on."""
@@ -330,11 +330,11 @@ class Dispatcher:
                 entry,
                 self._unlimited(who),
                 Sending(senders, self._world.air(who, None)),
-                Told.when_done(over),
+                Listeners.when_done(over),
             )
             yield over
             self.booking.finished(entry)
-            radio_idle_s = sent.silent_s
+            radio_idle_s = sent.since_last_attempt_s
             if not sent.failed[0]:
                 break
         else:
@@ -352,7 +352,7 @@ class Dispatcher:
         entry: Entry,
         limits: Limits,
         sending: Sending,
-        told: Told,
+        listeners: Listeners,
     ) -> None:
         """Clients go from segment to segment, each by itself, from now on."""
         Stepped(
@@ -363,9 +363,9 @@ class Dispatcher:
             sending,
             self._channels,
             self.booking,
-            self._drains,
+            self._depletion,
             self._clock,
-            told,
+            listeners,
         )
 
     def _unlimited(self, clients: IntArray) -> Limits:
@@ -383,7 +383,7 @@ class Dispatcher:
             first = endless[0]
             download_s, compute_s, upload_s = stages_s[:, first].tolist()
             raise Stalled(
-                f"stalled at {self._clock.now_s:g} s: a turn of client {clients[first]} would take"
+                f"stalled at {self._clock.now_s:g} s: a round of client {clients[first]} would take"
                 f" {download_s:g} s to download, {compute_s:g} s to compute and {upload_s:g} s to"
                 " upload; what are the population's rates, clock frequencies and spreads?"
             )

@@ -15,14 +15,14 @@ import numpy as np
 import simpy
 
 from simfl.common.arrays import IntArray
-from simfl.protocols.patience import Patience
+from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
 from simfl.protocols.servers import Crashed
 from simfl.protocols.state_ref import StateRef
 
 
 @dataclass(frozen=True)
-class Report:
+class EdgeReport:
     """An edge server's state at the cloud (None: nothing new), and where that started from."""
 
     edge: int
@@ -33,15 +33,15 @@ class Report:
     participants: int
 
 
-def dispatched(
+def dispatch_edge(
     run: Run,
     edge: int,
     cloud: StateRef,
     kept: StateRef,
     round_number: int,
     edge_rounds: int,
-    patience: Patience,
-) -> Generator[simpy.Event, Any, Report]:
+    policy: DeadlinePolicy,
+) -> Generator[simpy.Event, Any, EdgeReport]:
     """What an edge server with the state `kept` brings back from the cloud's state."""
     began_s, participants = run.clock.now_s, np.zeros(0, dtype=np.int64)
     yield from run.working(edge)
@@ -50,7 +50,7 @@ def dispatched(
         yield from run.backhaul(edge, cloud, round_number, uplink=False)
         state = run.values.adopt(kept, cloud)
         for _ in range(edge_rounds):
-            state, clients = yield from _round(run, edge, state, round_number, patience)
+            state, clients = yield from _round(run, edge, state, round_number, policy)
             participants = np.union1d(participants, clients)
         if participants.size:
             yield from run.backhaul(edge, cloud, round_number, uplink=True)
@@ -62,18 +62,18 @@ def dispatched(
         with run.clock.waiting(f"edge-{edge}", "its repair"):
             yield run.clock.until(crash.works_s)
     latency_s = run.clock.now_s - began_s
-    return Report(edge, state, cloud.version, round_number, latency_s, participants.size)
+    return EdgeReport(edge, state, cloud.version, round_number, latency_s, participants.size)
 
 
 def _round(
-    run: Run, edge: int, state: StateRef, round_number: int, patience: Patience
+    run: Run, edge: int, state: StateRef, round_number: int, policy: DeadlinePolicy
 ) -> Generator[simpy.Event, Any, tuple[StateRef, IntArray]]:
     """One round of an edge server; its next state, and whose updates are in it."""
-    members, wait_s = run.members(edge), patience.deadline_s
+    members, wait_s = run.members(edge), policy.deadline_s
     chosen = yield from run.select(state, members, round_number, edge, wait_s)
     if not chosen.size:
         return state, chosen
-    delivered = yield from run.turns(chosen, state, round_number, edge, patience)
+    delivered = yield from run.turns(chosen, state, round_number, edge, policy)
     if run.arrived(delivered):
         state = yield from run.aggregate(state, delivered, round_number, edge)
     return state, delivered.clients

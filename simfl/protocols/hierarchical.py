@@ -19,8 +19,8 @@ import simpy
 
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Process
-from simfl.protocols.edge_dispatch import Report, dispatched
-from simfl.protocols.patience import Patience
+from simfl.protocols.deadline_policy import DeadlinePolicy
+from simfl.protocols.edge_dispatch import EdgeReport, dispatch_edge
 from simfl.protocols.run import Run
 
 
@@ -33,8 +33,8 @@ class Hierarchical(Protocol):
 
     edge_rounds: Annotated[int, ">= 1", "edge aggregations per cloud round (kappa_2)"] = 2
 
-    patience: Annotated[Patience, "how long an edge server waits for its clients"] = field(
-        default_factory=Patience
+    patience: Annotated[DeadlinePolicy, "how long an edge server waits for its clients"] = field(
+        default_factory=DeadlinePolicy
     )
 
     @property
@@ -48,11 +48,11 @@ class Hierarchical(Protocol):
         cloud, round_number = run.begin("cloud"), 0
         run.expect(cloud, edge_rounds=self.edge_rounds)
         kept = {edge: run.begin_edge(edge) for edge in run.edges}
-        reports: dict[int, Report] = {}
+        reports: dict[int, EdgeReport] = {}
 
         def edge_server(edge: int) -> Generator[simpy.Event, Any, None]:
             run.observations.dispatched(edge, round_number)
-            reports[edge] = yield from dispatched(
+            reports[edge] = yield from dispatch_edge(
                 run, edge, cloud, kept[edge], round_number, self.edge_rounds, self.patience
             )
             run.observations.arrived(edge, reports[edge].latency_s)

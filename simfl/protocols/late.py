@@ -6,10 +6,10 @@ from simfl.common.arrays import FloatArray
 from simfl.eventlog.kinds import KIND_INDEX
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import make_rows
+from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.details import as_json
-from simfl.protocols.observations import Observations, Reports
-from simfl.protocols.patience import Patience
+from simfl.protocols.observations import ClientReports, Observations
 
 
 class Late:
@@ -18,21 +18,21 @@ class Late:
     def __init__(self, observations: Observations, log: EventLog) -> None:
         self._observations = observations
         self._log = log
-        self._reports: list[Reports] = []
+        self._reports: list[ClientReports] = []
         self._carried: dict[int, list[tuple[FloatArray, Delivered]]] = {}
 
     def expect(
         self,
         delivered: Delivered,
-        reports: Reports,
+        reports: ClientReports,
         closed_s: float,
         round_number: int,
         tier: int,
-        patience: Patience,
+        policy: DeadlinePolicy,
     ) -> None:
         """These clients of the server `tier` (or -1) are on their way though the round closed."""
         self._reports.append(reports)
-        if patience.late == "carry_over":
+        if policy.late == "carry_over":
             self._carried.setdefault(tier, []).append((reports.uploaded_s, delivered))
         count = delivered.clients.size
         self._log.add(
@@ -46,17 +46,17 @@ class Late:
                 version=delivered.versions,
                 round=round_number,
                 value=reports.uploaded_s - closed_s,
-                detail=[as_json({"then": patience.late})] * count,
+                detail=[as_json({"then": policy.late})] * count,
             )
         )
 
     def observe(self, now_s: float) -> None:
-        """The servers see the turns that have ended by now."""
+        """The servers see the rounds that have ended by now."""
         waiting = []
         for reports in self._reports:
             there = reports.uploaded_s <= now_s
             if there.any():
-                self._observations.turns(reports.take(there))
+                self._observations.finished(reports.take(there))
             if not there.all():
                 waiting.append(reports.take(~there))
         self._reports = waiting

@@ -95,7 +95,7 @@ class LearnedValues(ABC):
 
     @abstractmethod
     def submit(
-        self, clients: IntArray, turns: IntArray, ref: StateRef, held: IntArray
+        self, clients: IntArray, rounds: IntArray, ref: StateRef, held: IntArray
     ) -> list[Future]:
         """Hand in clients' jobs, without training them yet; empty where nothing is trained."""
 

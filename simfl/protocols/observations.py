@@ -15,23 +15,23 @@ from simfl.decisions.base import Estimator
 from simfl.decisions.latencies import Latencies
 from simfl.decisions.views import AssociationView, ClientView, EdgeView
 from simfl.protocols.expectations import Expectations, unknown
-from simfl.protocols.oracle import Oracle
+from simfl.protocols.oracle import WorldExpectations
 from simfl.system.presence import Presence
 from simfl.system.world import World
 
 
 @dataclass(frozen=True)
-class Reports:
-    """Turns of distinct clients: when each upload arrives, after how long, for how many joules."""
+class ClientReports:
+    """Rounds of distinct clients: when each upload arrives, after how long, for how many joules."""
 
     clients: IntArray
     uploaded_s: FloatArray
     duration_s: FloatArray
     energy_j: FloatArray
 
-    def take(self, which: BoolArray) -> Reports:
-        """The turns of a mask."""
-        return Reports(
+    def take(self, which: BoolArray) -> ClientReports:
+        """The rounds of a mask."""
+        return ClientReports(
             self.clients[which],
             self.uploaded_s[which],
             self.duration_s[which],
@@ -81,8 +81,8 @@ class Observations:
         self._last_loss = np.full(clients, np.nan)
         self._changes = 0
         self._expected = unknown(clients, edges)
-        self._oracle: Oracle | None = None
-        self._turns = Latencies(estimator, clients)
+        self._oracle: WorldExpectations | None = None
+        self._rounds = Latencies(estimator, clients)
         totals = np.bincount(edge, weights=num_examples, minlength=edges)
         self._data_share: FloatArray = totals / totals.sum()
         self._dispatches = np.zeros(edges, dtype=np.int64)
@@ -93,7 +93,7 @@ class Observations:
 
     @property
     def participations(self) -> IntArray:
-        """Finished turns per client."""
+        """Finished rounds per client."""
         return self._participations
 
     @property
@@ -106,7 +106,7 @@ class Observations:
         self._changes += 1
         self._expected = expected
 
-    def consult(self, oracle: Oracle) -> None:
+    def consult(self, oracle: WorldExpectations) -> None:
         """Expect from now on what the world itself expects."""
         self._changes += 1
         self._oracle = oracle
@@ -116,11 +116,11 @@ class Observations:
         if self._oracle is not None:
             self._oracle.allocated(server, clients, frequency_hz)
 
-    def turns(self, reports: Reports) -> None:
+    def finished(self, reports: ClientReports) -> None:
         """Uploads arrived."""
         self._changes += 1
         clients, duration_s = reports.clients, reports.duration_s
-        self._turns.observe(clients, duration_s, self._registered_s(clients))
+        self._rounds.observe(clients, duration_s, self._registered_s(clients))
         self._participations[clients] += 1
         self._past_seconds[clients] += duration_s
         self._past_energy_j[clients] += reports.energy_j
@@ -150,14 +150,14 @@ class Observations:
         self, clients: IntArray, time_s: float, round_number: int, server: int
     ) -> ClientView:
         """The view of some clients, by the edge server (or `FLAT`) that would dispatch them."""
-        world, expected, turns = self._world, self._expected, self._turns
+        world, expected, rounds = self._world, self._expected, self._rounds
         columns: dict[str, Callable[[], NDArray[Any]]] = {
             "device_class": lambda: self._device_class[world.device_index[clients]],
             "position_m": lambda: world.position_m[clients],
             "frequency_min_hz": lambda: world.frequency_min_hz[clients],
             "frequency_max_hz": lambda: world.frequency_max_hz[clients],
             "battery_level": lambda: self._presence.level(clients),
-            "estimated_duration_s": lambda: turns.estimate_s(
+            "estimated_duration_s": lambda: rounds.estimate_s(
                 clients, self._turn_prior_s(clients, server)
             ),
             "cycles": lambda: expected.edge_rounds * expected.cycles[clients],
@@ -221,7 +221,7 @@ class Observations:
     def _registered_s(self, clients: IntArray) -> FloatArray:
         """What a client's hardware promises, else the mean of all rounds."""
         promised_s = self._expected.turn_s[clients]
-        return np.where(np.isnan(promised_s), self._turns.mean_s, promised_s)
+        return np.where(np.isnan(promised_s), self._rounds.mean_s, promised_s)
 
     def _latency_prior_s(self, servers: IntArray) -> FloatArray:
         """Of a server never observed: the mean of all others, else what the hardware promises."""

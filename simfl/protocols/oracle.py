@@ -35,7 +35,7 @@ class Radios:
     of_edge: Callable[[int], float]
 
 
-class Oracle:
+class WorldExpectations:
     """Mean latencies of dispatches of `edge_rounds` rounds that begin now, at the state `ref`.
 
     A server's expectation is of as many clients as it dispatched last (at first, as `together`

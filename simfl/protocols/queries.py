@@ -1,8 +1,8 @@
 """Questions to clients before they are selected: what their loss of the current model is.
 
-A query is booked like a turn: the model goes down to the client, which passes over its data once,
-forward only, at its highest clock, and sends one number back. The answers are learned values that
-decide something: they pass the journalled door.
+A query is booked like a client round: the model goes down to the client, which passes over its data
+once, forward only, at its highest clock, and sends one number back. The answers are learned values
+that decide something: they pass the journalled door.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Queries:
         streams: Streams,
         clock: Clock,
     ) -> None:
-        # Draws of their own: a query shifts no turn's noise.
+        # Draws of their own: a query shifts no round's noise.
         self._world = replace(world, streams=Streams(streams.seed("queries")))
         self._values = values
         self._dispatcher = dispatcher

@@ -1,7 +1,7 @@
 """What devices do between their activities: a radio's tail after the last message, then nothing.
 
 After a message a radio stays awake for its link's tail. The next message cuts the tail short, and
-needs no promotion then; so do the end of the run, and whatever turns the device off or takes it
+needs no promotion then; so do the end of the run, and whatever switches the device off or takes it
 away. How long a tail was is known when it is over: it is booked then, as is the waiting after it
 when that ends.
 """
@@ -89,18 +89,18 @@ class Resting:
         who: IntArray,
         from_s: FloatArray | float,
         radio_idle_s: FloatArray | float,
-        stays_s: FloatArray | float = np.inf,
+        present_until_s: FloatArray | float = np.inf,
     ) -> None:
         """They rest from `from_s` on, now or later; their last messages ended so long before.
 
-        Radios that are off (inf) have no tail, and none lasts beyond `stays_s`.
+        Radios that are off (inf) have no tail, and none lasts beyond `present_until_s`.
         """
         self._free_s[who] = from_s
         if not self._sleeps:
             return
         begun_s, tail_w = self._free_s[who], self._tail_w[who]
         message_s = begun_s - radio_idle_s
-        awake_s = np.minimum(message_s + self._tail_s[who], stays_s)
+        awake_s = np.minimum(message_s + self._tail_s[who], present_until_s)
         if self._charge is not None:
             awake_s = self._charge.tails_end_s(who, begun_s, awake_s, tail_w)
         self._message_s[who], self._awake_s[who] = message_s, awake_s

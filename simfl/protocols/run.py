@@ -19,17 +19,17 @@ from simfl.eventlog.accounts import Accounts
 from simfl.eventlog.kinds import Actors
 from simfl.eventlog.log import EventLog
 from simfl.protocols.aggregation import Aggregation
+from simfl.protocols.broadcasts import Broadcasts
+from simfl.protocols.client_rounds import ClientRounds
 from simfl.protocols.clock import Clock
+from simfl.protocols.deadline_policy import UNLIMITED, DeadlinePolicy
 from simfl.protocols.deciders import Deciders
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatcher import Dispatcher
 from simfl.protocols.expectations import attainability, expectations
-from simfl.protocols.forwards import Forwards
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
-from simfl.protocols.oracle import Oracle, Radios
-from simfl.protocols.patience import UNLIMITED, Patience
-from simfl.protocols.progress import Progress
+from simfl.protocols.oracle import Radios, WorldExpectations
 from simfl.protocols.publication import Publications
 from simfl.protocols.publisher import Publisher
 from simfl.protocols.queries import Queries
@@ -37,8 +37,8 @@ from simfl.protocols.rehearsal import Rehearsal
 from simfl.protocols.scheduler import Scheduler
 from simfl.protocols.selecting import Selecting
 from simfl.protocols.servers import Servers
+from simfl.protocols.stall_guard import StallGuard
 from simfl.protocols.state_ref import StateRef
-from simfl.protocols.turns import Turns
 from simfl.streams import Streams
 from simfl.system.failures import Failures
 from simfl.system.presence import Presence
@@ -85,13 +85,13 @@ class Run:
         examples = np.bincount(edge, num_examples, minlength=world.num_edges).astype(float)
         self.aggregation = Aggregation(values, self._servers, deciders.staleness, examples)
         self.laws: dict[str, bool] = {}
-        self._progress = Progress()
+        self._stall_guard = StallGuard()
         self._dispatcher = Dispatcher(world, log, clock, presence, self._servers)
         seen, data, moves = self.observations, num_examples, self._dispatcher
-        self._turns = Turns(
+        self._client_rounds = ClientRounds(
             world, moves, values, deciders.allocation, seen, data, streams, log, clock
         )
-        self.forwards = Forwards(world, values, moves, clock)
+        self.forwards = Broadcasts(world, values, moves, clock)
         self._scheduler = Scheduler(deciders.scheduling, self._servers, seen, streams, clock)
         self._publisher = Publisher(
             values, publications, moves, self._servers, log, clock, checkpoint
@@ -181,7 +181,7 @@ class Run:
         if self._deciders.estimator.needs_world:
             radios = Radios(self._dispatcher.radio_idle_s, self._servers.radio_idle_s)
             about = self.values, ref, edge_rounds, together, radios, in_flight
-            self.observations.consult(Oracle(rehearsal, *about))
+            self.observations.consult(WorldExpectations(rehearsal, *about))
         owed = self._deciders.scheduling.owed_share(self.observations.data_share)
         if concurrency is not None and owed.any():
             detail, warning = attainability(owed, expected.latency_s[:-1], concurrency)
@@ -218,7 +218,7 @@ class Run:
         ref: StateRef,
         round_number: int,
         edge: int | None = None,
-        patience: Patience | None = None,
+        patience: DeadlinePolicy | None = None,
     ) -> Generator[simpy.Event, Any, Delivered]:
         """Clients download, train and upload side by side; what is there when `patience` ends.
 
@@ -227,7 +227,7 @@ class Run:
         Without, that is so only where enough were dispatched.
         """
         held_bytes = self._queries.brought(clients, ref, edge)
-        delivered = yield from self._turns.together(
+        delivered = yield from self._client_rounds.together(
             clients, ref, round_number, edge, held_bytes, patience or UNLIMITED
         )
         least = self.values.min_updates
@@ -241,7 +241,7 @@ class Run:
 
     def arrived(self, delivered: Delivered) -> bool:
         """Whether anything arrived; raises `Stalled` if nothing ever does."""
-        self._progress.round(delivered.clients.size)
+        self._stall_guard.round(delivered.clients.size)
         return delivered.clients.size > 0
 
     def working(self, edge: int) -> Waiting:
@@ -250,8 +250,8 @@ class Run:
 
     def crashed(self, edge: int) -> None:
         """An edge server has lost what it had not sent; raises `Stalled` if that never ends."""
-        self._turns.forget(edge)
-        self._progress.crash()
+        self._client_rounds.forget(edge)
+        self._stall_guard.crash()
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, round_number: int, edge: int | None = None
@@ -285,7 +285,7 @@ class Run:
         edge: int | None = None,
     ) -> bool:
         """A new global version is out; whether the run ends with it (`Publisher.publish`)."""
-        self._progress.version()
+        self._stall_guard.version()
         return self._publisher.publish(
             ref, round_number, participants, staleness=staleness, edge=edge
         )
@@ -300,7 +300,7 @@ class Run:
     def close(self) -> None:
         """End the run now: book what every device waited, write the log, check the laws."""
         now_s = self.clock.now_s
-        self._turns.close(now_s)
+        self._client_rounds.close(now_s)
         under_way = [*self._dispatcher.close(now_s), *self._servers.close()]
         self.log.finish(now_s, under_way)
         self.laws = self.accounts.close(now_s)

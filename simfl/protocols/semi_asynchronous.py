@@ -21,8 +21,8 @@ import simpy
 
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Mailbox, Process
-from simfl.protocols.edge_dispatch import Report, dispatched
-from simfl.protocols.patience import Patience
+from simfl.protocols.deadline_policy import DeadlinePolicy
+from simfl.protocols.edge_dispatch import EdgeReport, dispatch_edge
 from simfl.protocols.run import Run
 
 
@@ -36,8 +36,8 @@ class SemiAsynchronous(Protocol):
     edge_rounds: Annotated[int, ">= 1", "edge aggregations per dispatch (tau_e)"] = 12
     concurrency: Annotated[int, ">= 1", "edge servers in flight after the start (C)"] = 2
 
-    patience: Annotated[Patience, "how long an edge server waits for its clients"] = field(
-        default_factory=Patience
+    patience: Annotated[DeadlinePolicy, "how long an edge server waits for its clients"] = field(
+        default_factory=DeadlinePolicy
     )
 
     def process(self, run: Run) -> Process:
@@ -49,7 +49,7 @@ class SemiAsynchronous(Protocol):
         idle, dispatches = np.zeros(run.world.num_edges, dtype=bool), 0
 
         def edge_server(edge: int, round_number: int) -> Generator[simpy.Event, Any, None]:
-            report = yield from dispatched(
+            report = yield from dispatch_edge(
                 run, edge, cloud, kept[edge], round_number, self.edge_rounds, self.patience
             )
             inbox.put(edge, report)
@@ -63,7 +63,7 @@ class SemiAsynchronous(Protocol):
             dispatch(edge, dispatches)
         while True:
             with run.clock.waiting("the cloud", "an edge server's model"):
-                report: Report = yield from inbox.get()
+                report: EdgeReport = yield from inbox.get()
             idle[report.edge] = True
             run.observations.arrived(report.edge, report.latency_s)
             if report.state is not None:

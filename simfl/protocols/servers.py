@@ -20,7 +20,7 @@ from simfl.protocols.channels import Channels
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.details import as_json
 from simfl.protocols.resting import Resting
-from simfl.protocols.stepped import Sending, Stepped, Told
+from simfl.protocols.stepped import Listeners, Sending, Stepped
 from simfl.protocols.timeline import Timeline
 from simfl.system.failures import Failures
 from simfl.system.moments import Moment
@@ -160,7 +160,7 @@ class Servers:
                 self._booking,
                 None,
                 self._clock,
-                Told.when_done(over),
+                Listeners.when_done(over),
             )
             yield over
             self._booking.finished(entry)
@@ -180,10 +180,10 @@ class Servers:
 
     def _rest(self, who: IntArray, timeline: Timeline) -> None:
         """An edge server has sent or received, or will have."""
-        ended_s, message_s = timeline.ended_s, timeline.message_s
-        silent_s = np.where(np.isfinite(message_s), ended_s - message_s, 0.0)
+        ended_s, message_s = timeline.ended_s, timeline.last_message_s
+        radio_idle_s = np.where(np.isfinite(message_s), ended_s - message_s, 0.0)
         fails_s = self._failures.fails_s(int(who[0]), self._clock.now_s)
-        self._resting.free(who, ended_s, silent_s, fails_s)
+        self._resting.free(who, ended_s, radio_idle_s, fails_s)
 
     def radio_idle_s(self, edge: int) -> float:
         """Seconds since an edge server's last message to or from the cloud; inf: asleep."""
@@ -274,18 +274,18 @@ class Servers:
         actor: int,
         duration_s: float,
         active_j: float,
-        stays_s: float,
+        present_until_s: float,
         detail: Mapping[str, Any],
         **columns: Any,
     ) -> float:
-        """Book work that starts now, of a machine that fails at `stays_s`; when it ends."""
+        """Book work that starts now, of a machine that fails at `present_until_s`; when it ends."""
         start_s = self._clock.now_s
         end_s = start_s + duration_s
         who = np.array([actor - self._log.actors.edge(0)])
         self._log.add(self._resting.until_now(who))
         tail_j = float(self._resting.tail_j(who, end_s)[0])
         radio_idle_s = self._resting.radio_idle_s(who, start_s) + duration_s
-        self._resting.free(who, end_s, radio_idle_s, stays_s)
+        self._resting.free(who, end_s, radio_idle_s, present_until_s)
         active_j += tail_j
         self._log.row(
             kind,

@@ -16,10 +16,10 @@ import simpy
 
 from simfl.common.arrays import IntArray
 from simfl.protocols.ahead import Limits, Walked, walk
+from simfl.protocols.battery_depletion import BatteryDepletion
 from simfl.protocols.booking import END_OF_RUN, Booking, Entry, stopped_at
 from simfl.protocols.channels import Channels, Place
 from simfl.protocols.clock import Clock
-from simfl.protocols.drains import Drains
 from simfl.system.availability.base import MOST_PAUSES
 from simfl.system.interruptions import EMPTY, UNAVAILABLE, Interruption
 from simfl.system.moments import Moment
@@ -31,7 +31,7 @@ Waiting = Generator[simpy.Event, Any, Any]
 
 
 @dataclass(frozen=True)
-class Told:
+class Listeners:
     """Who learns of what happens, by places among the clients.
 
     `over(place, stage)` when a stage is; `begun(place, stage, ends_s)` when a computation begins,
@@ -45,7 +45,7 @@ class Told:
     pauses: Callable[[Sequence[Interruption]], None]
 
     @classmethod
-    def when_done(cls, event: simpy.Event) -> Told:
+    def when_done(cls, event: simpy.Event) -> Listeners:
         """Of one client: `event` happens when everything is over."""
         return cls(_nobody, _nobody, lambda _: _happen(event), _nobody)
 
@@ -121,9 +121,9 @@ class Stepped:
         sending: Sending,
         channels: Channels,
         booking: Booking,
-        drains: Drains | None,
+        depletion: BatteryDepletion | None,
         clock: Clock,
-        told: Told,
+        listeners: Listeners,
     ) -> None:
         self.entry = entry
         self._segments = segments
@@ -133,9 +133,9 @@ class Stepped:
         self._sending = sending
         self._channels = channels
         self._booking = booking
-        self._drains = drains
+        self._depletion = depletion
         self._clock = clock
-        self._told = told
+        self._listeners = listeners
         # What is walked ahead, and whether its stage ends with it.
         self._walks: dict[int, tuple[Walked, bool]] = {}
         self._flows: dict[int, tuple[int, _Flow]] = {}
@@ -162,19 +162,19 @@ class Stepped:
         """From the first segment to the last that happens."""
         table, happens = self._segments, np.flatnonzero(self._segments.happens[:, place])
         if not (table.stage[happens] == DOWNLOAD).any():
-            self._told.over(place, DOWNLOAD)
+            self._listeners.over(place, DOWNLOAD)
         for stage, rows in groupby(happens.tolist(), key=lambda row: int(table.stage[row])):
             if not (yield from self._stage(place, stage, list(rows))):
                 break
             self._booking.over(self.entry, stage, place)
-            self._told.over(place, stage)
+            self._listeners.over(place, stage)
             if not self._timeline.goes_on(stage, place):
                 break
         limits, client = self._limits, int(self._numbers[place])
         if limits.interruptions is not None:
             leaves_s = limits.interruptions.leaves_s(client, self._clock.now_s)
-            self._timeline.stays_s[place] = min(leaves_s, float(limits.stops_s[place]))
-        self._told.done(place)
+            self._timeline.present_until_s[place] = min(leaves_s, float(limits.stops_s[place]))
+        self._listeners.done(place)
 
     def _stage(self, place: int, stage: int, rows: list[int]) -> Waiting:
         """Whether it comes to its end."""
@@ -200,7 +200,7 @@ class Stepped:
         self._walks[place] = walked, whole
         until_s = float(walked.stopped_s[0])
         stopped = bool(np.isfinite(walked.stops_s[0]))
-        self._told.begun(place, stage, np.inf if stopped else until_s)
+        self._listeners.begun(place, stage, np.inf if stopped else until_s)
         yield self._clock.until(until_s, Moment.INTERRUPTION if stopped else Moment.END)
         del self._walks[place]
         self._take(place, walked, whole=whole)
@@ -211,7 +211,7 @@ class Stepped:
     def _pause(self, pauses: Sequence[Interruption]) -> None:
         self._timeline.paused(pauses)
         self._booking.pauses(pauses, self.entry)
-        self._told.pauses(pauses)
+        self._listeners.pauses(pauses)
 
     def _take(self, place: int, walked: Walked, *, whole: bool) -> None:
         stage = int(walked.segments.stage[0])
@@ -227,11 +227,11 @@ class Stepped:
         channel = self._channels.of(self._sending.places[place], uplink)
         flow = _Flow(channel, self._sending.senders[stage][place], size, now_s)
         self._flows[place] = stage, flow
-        drained = None if self._drains is None else self._drains.begin(client)
+        drained = None if self._depletion is None else self._depletion.begin(client)
         cause = yield from self._carry(place, stage, flow, client, drained)
         self._end_flow(place, over=cause is None and whole)
-        if self._drains is not None:
-            self._drains.end(client, empty=cause == EMPTY)
+        if self._depletion is not None:
+            self._depletion.end(client, empty=cause == EMPTY)
         if cause is not None:
             self._stop(place, stage, cause)
         return cause is None
@@ -265,8 +265,8 @@ class Stepped:
             if away_s > 0:
                 pause = pausing.pause(client, now_s, stage, away_s)
                 self._pause([pause])
-                if self._drains is not None:
-                    self._drains.draw(client, 0.0)
+                if self._depletion is not None:
+                    self._depletion.draw(client, 0.0)
                 back_s = now_s + away_s
                 alarm = drained if ends_on_empty else None
                 yield from self._until(stop_s, clock.until(back_s), alarm)
@@ -300,9 +300,9 @@ class Stepped:
 
     def _unmet_j(self, place: int) -> float:
         """What an empty battery has not given of it."""
-        if self._drains is None or not self._limits.goes_on_empty:
+        if self._depletion is None or not self._limits.goes_on_empty:
             return 0.0
-        return self._drains.unmet_j(int(self._numbers[place]))
+        return self._depletion.unmet_j(int(self._numbers[place]))
 
     def _stop(self, place: int, stage: int, cause: int) -> None:
         self._timeline.stop(place, self._clock.now_s, cause)

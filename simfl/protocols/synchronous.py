@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Process
-from simfl.protocols.patience import Patience
+from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
 
 
@@ -20,8 +20,8 @@ class Synchronous(Protocol):
 
     name: ClassVar[str] = "synchronous"
 
-    patience: Annotated[Patience, "how long the server waits for a round's clients"] = field(
-        default_factory=Patience
+    patience: Annotated[DeadlinePolicy, "how long the server waits for a round's clients"] = field(
+        default_factory=DeadlinePolicy
     )
 
     @property

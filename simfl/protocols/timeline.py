@@ -22,7 +22,7 @@ NOT_STOPPED = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class Computation:
     """The computations of a round, as planned: one entry per client."""
 
     frequency_hz: FloatArray
@@ -39,15 +39,16 @@ class Timeline:
     is known. `active_j` are joules beyond idle power, `tail_j` the part of the radio's tail,
     `unmet_j` what empty batteries did not give of them, `network_j` what the network between the
     ends spent; `attempts` counts the flows begun. `done` is the share of the computation done.
-    Per actor: it was `stopped_by` a cause at `stops_s`, and is there until `stays_s`; it went away
-    for the first time at `away_s` (inf: never). Its last message before this ended at `before_s`.
+    Per actor: it was `stopped_by` a cause at `stops_s`, and is there until `present_until_s`; it
+    went away for the first time at `away_s` (inf: never). Its last message before these ended at
+    `earlier_message_s`.
     """
 
     def __init__(
         self,
         actors: IntArray,
         messages: dict[int, Transmission],
-        work: Work | None = None,
+        work: Computation | None = None,
         heard_s: float = np.inf,
     ) -> None:
         shape = len(STAGES), actors.size
@@ -57,10 +58,13 @@ class Timeline:
         self.heard_s = heard_s
         self.size_bytes: IntArray = np.zeros(shape, dtype=np.int64)
         self.fails: BoolArray = np.zeros(shape, dtype=bool)
-        self.silent_s, self._flow_s, self._once_network_j = np.zeros((3, *shape))
+        self.since_last_attempt_s, self._flow_s, self._once_network_j = np.zeros((3, *shape))
         for stage, sent in messages.items():
             self.size_bytes[stage], self.fails[stage] = sent.wire_bytes, sent.failed
-            self.silent_s[stage], self._flow_s[stage] = sent.silent_s, sent.flow_s
+            self.since_last_attempt_s[stage], self._flow_s[stage] = (
+                sent.since_last_attempt_s,
+                sent.flow_s,
+            )
             self._once_network_j[stage] = sent.network_j
         self.begun, self.over = np.zeros((2, *shape), dtype=bool)
         self.begin_s, self.end_s = np.full((2, *shape), np.nan)
@@ -69,15 +73,17 @@ class Timeline:
         self.done: FloatArray = np.zeros(actors.size)
         self.stops_s: FloatArray = np.full(actors.size, np.inf)
         self.stopped_by: IntArray = np.full(actors.size, NOT_STOPPED)
-        self.stays_s: FloatArray = np.full(actors.size, np.inf)
+        self.present_until_s: FloatArray = np.full(actors.size, np.inf)
         self.away_s: FloatArray = np.full(actors.size, np.inf)
-        self.before_s: FloatArray = np.full(actors.size, -np.inf)
+        self.earlier_message_s: FloatArray = np.full(actors.size, -np.inf)
         self.pauses: list[Interruption] = []
 
     @classmethod
     def of_round(cls, actors: IntArray, plan: RoundPlan, heard_s: float) -> Timeline:
         """Of client rounds."""
-        work = Work(plan.frequency_hz, plan.cycles, plan.compute_s, plan.dynamic_j, plan.static_j)
+        work = Computation(
+            plan.frequency_hz, plan.cycles, plan.compute_s, plan.dynamic_j, plan.static_j
+        )
         return cls(actors, {DOWNLOAD: plan.download, UPLOAD: plan.upload}, work, heard_s)
 
     @property
@@ -102,10 +108,12 @@ class Timeline:
         return arrived
 
     @property
-    def message_s(self) -> FloatArray:
+    def last_message_s(self) -> FloatArray:
         """When each actor's last attempt at a message was over; -inf: none, or its radio is off."""
-        ended_s = np.where(self.over & (self.attempts > 0), self.end_s - self.silent_s, -np.inf)
-        last_s = np.maximum(ended_s.max(axis=0), self.before_s)
+        ended_s = np.where(
+            self.over & (self.attempts > 0), self.end_s - self.since_last_attempt_s, -np.inf
+        )
+        last_s = np.maximum(ended_s.max(axis=0), self.earlier_message_s)
         return np.where(self.stopped_by == NOT_STOPPED, last_s, -np.inf)
 
     @property
@@ -181,7 +189,7 @@ class Timeline:
         stopped = walked.ends_s[-1] > walked.stops_s
         self.stops_s[places] = np.where(stopped, walked.stops_s, np.inf)
         self.stopped_by[places] = np.where(stopped, walked.causes, NOT_STOPPED)
-        self.stays_s[places] = walked.stays_s
+        self.present_until_s[places] = walked.present_until_s
 
     def paused(self, pauses: Sequence[Interruption]) -> None:
         """Clients have been away meanwhile."""

@@ -49,7 +49,7 @@ class TimingOnly(LearnedValues):
         return clients
 
     def submit(
-        self, clients: IntArray, turns: IntArray, ref: StateRef, held: IntArray
+        self, clients: IntArray, rounds: IntArray, ref: StateRef, held: IntArray
     ) -> list[Future]:
         """Nothing is trained."""
         return []
@@ -75,7 +75,7 @@ class TimingOnly(LearnedValues):
         return self._network.forward_flops
 
     def forwards(self, ref: StateRef, moved: IntArray, clients: int) -> IntArray | None:
-        """Nothing beside turns."""
+        """Nothing beside rounds."""
         return None
 
     def tier_price(self, ref: StateRef) -> Price:

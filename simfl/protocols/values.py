@@ -134,22 +134,22 @@ class Values(LearnedValues):
         return self.asked.tier_price(ref.version)
 
     def submit(
-        self, clients: IntArray, turns: IntArray, ref: StateRef, held: IntArray
+        self, clients: IntArray, rounds: IntArray, ref: StateRef, held: IntArray
     ) -> list[Future]:
-        """Hand in the jobs of some clients' turns, without training them yet."""
+        """Hand in the jobs of some clients' rounds, without training them yet."""
         numbers = clients.tolist()
-        seeds = self._streams.seeds("job", clients, turns)
+        seeds = self._streams.seeds("job", clients, rounds)
         # Jobs of clients that keep nothing stand alone: one whose update is dropped is not trained.
         latest = self._latest if self._remembers(ref.version) else {}
         previous = [latest[client][1] if client in latest else None for client in numbers]
-        columns = zip(numbers, turns.tolist(), held.tolist(), seeds, previous, strict=True)
+        columns = zip(numbers, rounds.tolist(), held.tolist(), seeds, previous, strict=True)
         return [self._submit(ref, *column) for column in columns]
 
     def _submit(
         self,
         ref: StateRef,
         client: int,
-        turn: int,
+        round_count: int,
         held: int,
         seed: int,
         previous: Future | None,
@@ -157,7 +157,7 @@ class Values(LearnedValues):
         chain = previous.key if previous else None
         future = self.trainer.submit(
             LocalJob(
-                key=make_key("job", ref.key, client, turn, held, chain),
+                key=make_key("job", ref.key, client, round_count, held, chain),
                 client=client,
                 seed=seed,
                 version=ref.version,
@@ -200,7 +200,7 @@ class Values(LearnedValues):
         ref: StateRef,
         held: IntArray,
     ) -> Prices:
-        """What each client's turn costs; learned prices pass the journalled door."""
+        """What each client's round costs; learned prices pass the journalled door."""
         if not self.algorithm.learned_price:
             return self.asked.prices(clients.tolist(), ref.version)
         return Prices.of(

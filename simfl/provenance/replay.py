@@ -7,16 +7,16 @@ from pathlib import Path
 import pyarrow as pa
 
 from simfl.eventlog.kinds import SCHEMA
-from simfl.eventlog.segments import (
-    SEGMENTS,
+from simfl.eventlog.parquet_parts import (
+    PARTS,
     count_rows,
+    part_paths,
     read_parquet,
-    remove_segments,
-    segment_paths,
+    remove_parts,
 )
 
 BEFORE = "events.before"
-"""The folder, within the run's, of the segments that a replay has to repeat."""
+"""The folder, within the run's, of the parts that a replay has to repeat."""
 
 
 class ReplayDiffers(RuntimeError):
@@ -27,12 +27,12 @@ class WrittenLog:
     """The events that a run wrote before it was cut off, set aside while they are replayed.
 
     They stay on the disk until the replay has written as many rows, so that being cut off again
-    loses nothing. Raises `RunFolderError` for segments that cannot be read.
+    loses nothing. Raises `RunFolderError` for parts that cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / BEFORE
-        self._paths = segment_paths(self._folder)
+        self._paths = part_paths(self._folder)
         self.rows = sum(map(count_rows, self._paths))
         self._waiting = iter(self._paths)
         self._table = SCHEMA.empty_table()
@@ -52,26 +52,26 @@ class WrittenLog:
                     " these files are not what they were; --overwrite begins the run anew"
                 )
         if first_row + replayed.num_rows >= self.rows:
-            remove_segments(self._folder)
+            remove_parts(self._folder)
 
 
 def set_aside(folder: Path) -> WrittenLog:
-    """Make room for a replay's segments, keeping the longer log of earlier attempts.
+    """Make room for a replay's parts, keeping the longer log of earlier attempts.
 
-    Raises `RunFolderError` where a segment cannot be read; nothing has been moved then.
+    Raises `RunFolderError` where a part cannot be read; nothing has been moved then.
     """
-    before, events = folder / BEFORE, folder / SEGMENTS
+    before, events = folder / BEFORE, folder / PARTS
     if _rows(events) > _rows(before):
-        remove_segments(before)
+        remove_parts(before)
         events.rename(before)
-    remove_segments(events)
+    remove_parts(events)
     return WrittenLog(folder)
 
 
 def longest_log(folder: Path) -> list[Path]:
-    """The segments of the folder's longest log: while a replay goes on, that set aside."""
-    return segment_paths(max((folder / SEGMENTS, folder / BEFORE), key=_rows))
+    """The parts of the folder's longest log: while a replay goes on, that set aside."""
+    return part_paths(max((folder / PARTS, folder / BEFORE), key=_rows))
 
 
-def _rows(segments: Path) -> int:
-    return sum(map(count_rows, segment_paths(segments)))
+def _rows(parts: Path) -> int:
+    return sum(map(count_rows, part_paths(parts)))

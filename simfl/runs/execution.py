@@ -25,7 +25,7 @@ from simfl.common.contract import misbehaves
 from simfl.common.files import RunFolderError, replacing
 from simfl.common.notices import Notice, notice
 from simfl.eventlog.kinds import FORMAT_VERSION
-from simfl.eventlog.segments import SEGMENTS, remove_segments
+from simfl.eventlog.parquet_parts import PARTS, remove_parts
 from simfl.learning.allocation import return_freed_memory
 from simfl.learning.federation import Federation
 from simfl.protocols.clock import Stalled
@@ -133,21 +133,21 @@ def _resumed(simulation: Simulation, folder: Path) -> LoadedRun:
     return run
 
 
-def find_contributions(prelude: Simulation, folder: Path | None = None) -> Mapping[str, Any]:
+def find_contributions(baseline: Simulation, folder: Path | None = None) -> Mapping[str, Any]:
     """Let clients train alone (in `folder`, or leaving nothing): `accuracy` of each, and the cost.
 
     Raises `StandaloneDiverged` where that does.
     """
     try:
         if folder is None:
-            one = prelude.make_run(None, Journal(shared=prelude.options.store))
-            simulate(prelude, one)
+            one = baseline.make_run(None, Journal(shared=baseline.options.store))
+            simulate(baseline, one)
             one.close()
             rows: list[Any] = one.publications.evaluations
             cost = figures(one)
         else:
             known = (folder / MANIFEST).exists()
-            loaded = _resumed(prelude, folder) if known else _begun(prelude, folder)
+            loaded = _resumed(baseline, folder) if known else _begun(baseline, folder)
             rows, cost = loaded.evaluations.to_dict("records"), loaded.manifest
     except Diverged as error:
         raise StandaloneDiverged(f"clients' standalone training diverged: {error}") from error
@@ -158,7 +158,7 @@ def find_contributions(prelude: Simulation, folder: Path | None = None) -> Mappi
         "time_s": cost["horizon_s"],
         "energy_j": cost["energy_j"],
         "bytes": cost["bytes"],
-        "rounds": prelude.scenario.stop.versions,
+        "rounds": baseline.scenario.stop.versions,
     }
 
 
@@ -173,7 +173,7 @@ def _go_on(simulation: Simulation, folder: Path, earlier: Manifest) -> None:
             _execute(simulation, folder, manifest, journal, snapshot, check, warnings)
     except ReplayDiffers as error:
         # What was written before is all that there is of this run.
-        remove_segments(folder / SEGMENTS)
+        remove_parts(folder / PARTS)
         write_manifest(folder, {**earlier, "reason": str(error)})
         raise
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from simfl.common.files import RunFolderError
-from simfl.eventlog.segments import SEGMENT_NAME, SEGMENTS
+from simfl.eventlog.parquet_parts import PART_NAME, PARTS
 from simfl.provenance.replay import BEFORE
 from simfl.runs.runfolder import MANIFEST, read_manifest
 
@@ -24,7 +24,7 @@ RESERVE_BYTES = 1 << 16
 """Size of the lock's file: room that a full disk still has for saying why a run ended."""
 
 _NAMES = re.compile(
-    SEGMENT_NAME.pattern
+    PART_NAME.pattern
     + r"|(manifest|hardware|scenario|snapshot|model|events|rounds|clients|evaluations)\.partial"
     r"|(manifest|hardware)\.json|scenario\.yaml|journal\.jsonl|snapshot\.pt|model\.safetensors|run\.lock"
     r"|(events|rounds|clients|evaluations)\.parquet"
@@ -120,11 +120,11 @@ def written_paths(folder: Path) -> list[Path]:
     found = []
     for path in sorted(folder.iterdir()):
         is_folder = path.is_dir() and not path.is_symlink()
-        if path.name in (SEGMENTS, BEFORE) and is_folder:
-            found += [one for one in sorted(path.iterdir()) if SEGMENT_NAME.fullmatch(one.name)]
+        if path.name in (PARTS, BEFORE) and is_folder:
+            found += [one for one in sorted(path.iterdir()) if PART_NAME.fullmatch(one.name)]
         elif path.name == STANDALONE and is_folder:
             found += written_paths(path)
-        if path.name in (SEGMENTS, BEFORE, STANDALONE) or _NAMES.fullmatch(path.name):
+        if path.name in (PARTS, BEFORE, STANDALONE) or _NAMES.fullmatch(path.name):
             found.append(path)
     return found
 

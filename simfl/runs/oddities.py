@@ -70,7 +70,7 @@ def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:
     scored = [row for row in one.publications.rounds if row["loss"] is not None]
     if not scored:
         return
-    data = simulation.shards.data
+    data = simulation.partitioned.data
     # An untrained classifier is no better than guessing: what is below that needs no evaluation.
     if data.task == "classification" and scored[-1]["loss"] <= math.log(data.outputs):
         return
@@ -92,14 +92,14 @@ def _constant_accuracy(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def _never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Clients without a finished turn, where chance would have left none out.
+    """Clients without a finished round, where chance would have left none out.
 
-    n (ln n + 5) turns of clients drawn at random leave somebody out in fewer than one of 100 runs.
+    n (ln n + 5) rounds of clients drawn at random leave somebody out in fewer than one of 100 runs.
     """
-    turns = one.observations.participations
-    left_out = int((turns == 0).sum())
-    if left_out and turns.sum() >= turns.size * (math.log(turns.size) + 5.0):
-        message = f"{left_out} of {turns.size} clients never took part, in {turns.sum()} turns"
+    rounds = one.observations.participations
+    left_out = int((rounds == 0).sum())
+    if left_out and rounds.sum() >= rounds.size * (math.log(rounds.size) + 5.0):
+        message = f"{left_out} of {rounds.size} clients never took part, in {rounds.sum()} rounds"
         yield notice("never_took_part", message, left_out)
 
 

@@ -15,7 +15,7 @@ from simfl.common.arrays import FloatArray
 from simfl.common.files import replacing
 from simfl.common.plain import to_json
 from simfl.eventlog.kinds import CLIENT_STATES, KINDS, STATES
-from simfl.eventlog.segments import write_parquet
+from simfl.eventlog.parquet_parts import write_parquet
 from simfl.protocols.run import Run
 from simfl.runs.runfolder import HARDWARE, write_table
 from simfl.system.equipment import client_columns, machine_figures
@@ -67,7 +67,7 @@ def _write_hardware(simulation: Simulation, folder: Path) -> None:
 
 def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
     """Columns with one row per client: who it is, what it did, what it spent."""
-    world, accounts, shards = simulation.world, one.accounts, simulation.shards
+    world, accounts, partitioned = simulation.world, one.accounts, simulation.partitioned
     clients = slice(0, world.num_clients)
     columns: dict[str, Any] = {
         "client": np.arange(world.num_clients),
@@ -75,8 +75,8 @@ def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
         "device_class": [world.devices[index].device_class for index in world.device_index],
         "link": [world.link_names[index] for index in world.link_index],
         "edge": simulation.edge,
-        "num_examples": shards.num_examples,
-        "label_counts": list(shards.label_counts),
+        "num_examples": partitioned.num_examples,
+        "label_counts": list(partitioned.label_counts),
         **client_columns(world, simulation.network.forward_flops),
         "participations": one.observations.participations,
     }

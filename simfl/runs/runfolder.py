@@ -14,7 +14,7 @@ from simfl.common.files import RunFolderError, digest_of, replacing
 from simfl.common.notices import Notice, read_notice
 from simfl.common.plain import to_json
 from simfl.eventlog.kinds import CLIENT_STATES, COLUMNS, FORMAT_VERSION, KINDS, SCHEMA, STATES
-from simfl.eventlog.segments import count_rows, read_parquet, write_parquet
+from simfl.eventlog.parquet_parts import count_rows, read_parquet, write_parquet
 from simfl.provenance.replay import longest_log
 from simfl.scenario.yaml_source.source import read_source
 

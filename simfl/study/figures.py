@@ -34,7 +34,7 @@ FIGURES = {
     "bytes": Figure("bytes over all links", "B", AMOUNT),
     "latency_cv": Figure("coefficient of variation of the time between versions", "1", AMOUNT),
     "staleness": Figure("mean staleness of all merged updates, versions", "versions", AMOUNT),
-    "jain_participation": Figure("Jain's index of turns per client", "1", SHARE),
+    "jain_participation": Figure("Jain's index of rounds per client", "1", SHARE),
     "worst_client_accuracy": Figure(
         "lowest accuracy of the final model on a client's own data", "share", SHARE
     ),

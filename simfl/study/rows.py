@@ -24,8 +24,8 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
     """
     manifest, rounds, counts = run.manifest, run.rounds, run.manifest["counts"]
     scored = rounds.dropna(subset="accuracy")
-    turns = run.clients["participations"].to_numpy(dtype=float)
-    squares = float((turns**2).sum())
+    finished = run.clients["participations"].to_numpy(dtype=float)
+    squares = float((finished**2).sum())
     between_s = rounds["time_s"].diff().dropna()
     at_clients = run.clients.get("global_accuracy")
     kinds = kinds_of(run, targets)
@@ -41,7 +41,9 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         "bytes": manifest["bytes"],
         "latency_cv": float(between_s.std() / between_s.mean()) if len(between_s) > 1 else math.nan,
         "staleness": run.mean_staleness,
-        "jain_participation": turns.sum() ** 2 / (turns.size * squares) if squares else math.nan,
+        "jain_participation": finished.sum() ** 2 / (finished.size * squares)
+        if squares
+        else math.nan,
         "worst_client_accuracy": math.nan if at_clients is None else float(at_clients.min()),
         "wall_s": manifest["wall_s"],
         "jobs_trained": counts["jobs_trained"],

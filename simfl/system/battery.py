@@ -105,7 +105,7 @@ class Batteries:
         self.charge_j[clients], self.off[clients] = 0.0, True
 
     def foresee(self, clients: IntArray, until_s: ArrayLike, load_w: ArrayLike) -> Flow:
-        """What `advance` would say, without doing it: does the battery last for this turn?"""
+        """What `advance` would say, without doing it: does the battery last for this round?"""
         end_s = np.broadcast_to(np.asarray(until_s, dtype=float), clients.shape)
         load = np.broadcast_to(np.asarray(load_w, dtype=float), clients.shape)
         return self._walk(clients, end_s, load)[2]

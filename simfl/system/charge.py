@@ -1,9 +1,9 @@
-"""Clients' batteries over their turns and between them.
+"""Clients' batteries over their rounds and between them.
 
 Choices
 1. A client whose battery is empty is off until it is charged to `lowest`: it draws nothing, neither
-   idle power nor for messages beside turns, and its radio is asleep.
-2. A battery that runs empty in mid-turn ends the turn.
+   idle power nor for messages beside rounds, and its radio is asleep.
+2. A battery that runs empty in mid-round ends the round.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Charge:
         self._tail_w: FloatArray = np.zeros(idle_w.size)
         self._tail_ends_s: FloatArray = np.zeros(idle_w.size)
         self._dries: BoolArray = np.zeros(idle_w.size, dtype=bool)
-        # What clients in turns whose course nobody knows draw beyond idle power; NaN: all others.
+        # What clients in rounds whose course nobody knows draw beyond idle power; NaN: all others.
         self._active_w: FloatArray = np.full(idle_w.size, np.nan)
         # What empty batteries did not give them.
         self._missed_j: FloatArray = np.zeros(idle_w.size)
@@ -176,7 +176,7 @@ class Charge:
         self._missed_j[under_way] += self._batteries.advance(under_way, now_s, load_w).unmet_j
 
     def run_empty(self, clients: IntArray, now_s: float) -> None:
-        """Batteries have run empty now, in mid-turn."""
+        """Batteries have run empty now, in mid-round."""
         self.release(clients, now_s)
         self._batteries.switch_off(clients)
 

@@ -59,8 +59,8 @@ class WireTransfer(TransferCost):
     `wire_bytes` is the message's size after the codec, `attempts` how often it was sent (0: there
     was no message), `lost_bytes` what was sent in vain: attempts * wire_bytes = lost_bytes plus
     wire_bytes where the message arrived. `failed` says that it never did. `promotion_j` is the part
-    of `active_j` that waking the radio took, `silent_s` how long before the end the last attempt
-    was over: what a sender waits before it gives up.
+    of `active_j` that waking the radio took, `since_last_attempt_s` how long before the
+    end the last attempt was over: what a sender waits before it gives up.
     """
 
     wire_bytes: IntArray
@@ -68,4 +68,4 @@ class WireTransfer(TransferCost):
     lost_bytes: IntArray
     failed: BoolArray
     promotion_j: FloatArray
-    silent_s: FloatArray
+    since_last_attempt_s: FloatArray

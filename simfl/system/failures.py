@@ -31,7 +31,7 @@ class Outages:
 class Faults:
     """What fails; null: never. The state of a run at time 0 is that of one long under way."""
 
-    clients: Annotated[Outages | None, "a client that crashes loses its turn"] = None
+    clients: Annotated[Outages | None, "a client that crashes loses its round"] = None
     edge_servers: Annotated[
         Outages | None, "an edge server that crashes loses what it has not sent to the cloud"
     ] = None

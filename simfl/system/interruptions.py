@@ -52,13 +52,13 @@ class Paused:
     """Segments with the absences of their clients among them, and where each begins and ends.
 
     `times_s` has shape (segments + 1, clients): row i is when segment i begins. Clients leave for
-    good at `leaves_s` (inf: never), and next, whether or not at work then, at `stays_s`.
+    good at `leaves_s` (inf: never), and next, whether or not at work then, at `present_until_s`.
     """
 
     segments: Segments
     times_s: FloatArray
     leaves_s: FloatArray
-    stays_s: FloatArray
+    present_until_s: FloatArray
     pauses: Sequence[Interruption]
 
 
@@ -101,19 +101,19 @@ class Interruptions:
         if not self.pausing or not len(segments):
             return Paused(segments, times_s, never, never, pauses)
         now_s = float(times_s[0].min())
-        stays_s = self._availability.until_s(clients, now_s, self._streams)
-        stays_s = np.maximum(stays_s, np.nextafter(now_s, np.inf))
-        held_up = np.flatnonzero(times_s[-1] > stays_s).tolist()
+        present_until_s = self._availability.until_s(clients, now_s, self._streams)
+        present_until_s = np.maximum(present_until_s, np.nextafter(now_s, np.inf))
+        held_up = np.flatnonzero(times_s[-1] > present_until_s).tolist()
         if not held_up:
-            return Paused(segments, times_s, never, stays_s, pauses)
+            return Paused(segments, times_s, never, present_until_s, pauses)
         courses = {}
         for place in held_up:
             course = _Course(self, int(clients[place]), now_s)
             course.follow(segments.stage, segments.seconds[:, place])
             courses[place] = course
-            never[place], stays_s[place] = course.leaves_s, course.stays_s
+            never[place], present_until_s[place] = course.leaves_s, course.present_until_s
             pauses += course.pauses
-        return Paused(*_split(segments, times_s, courses), never, stays_s, pauses)
+        return Paused(*_split(segments, times_s, courses), never, present_until_s, pauses)
 
     def leaves_s(self, client: int, at_s: float) -> float:
         """When a client that is there at `at_s` is held up next; inf: never."""
@@ -148,7 +148,7 @@ class Interruptions:
     def restless(self, client: int, time_s: float) -> UnusableAvailability:
         """The error of a client that has left more than `MOST_PAUSES` times in one round."""
         return UnusableAvailability(
-            f"client {client} has left {MOST_PAUSES:,} times in one turn by {time_s:g} s, says"
+            f"client {client} has left {MOST_PAUSES:,} times in one round by {time_s:g} s, says"
             f" {self._availability.name}; what is the population's availability?"
         )
 
@@ -161,7 +161,7 @@ class _Course:
         self._client = client
         self._at_s = now_s
         self.leaves_s = np.inf
-        self.stays_s = now_s
+        self.present_until_s = now_s
         self.pauses: list[Interruption] = []
         self.parts: list[list[tuple[float, float]]] = []
 
@@ -171,22 +171,22 @@ class _Course:
         for stage, lasts_s in zip(stages.tolist(), seconds.tolist(), strict=True):
             parts, left_s = list[tuple[float, float]](), lasts_s
             while self.leaves_s == np.inf:
-                self.stays_s = self._source.gone_s(self._client, self._at_s)
-                if self._at_s + left_s <= self.stays_s:
+                self.present_until_s = self._source.gone_s(self._client, self._at_s)
+                if self._at_s + left_s <= self.present_until_s:
                     break
                 departures += 1
                 if departures > MOST_PAUSES:
-                    raise self._source.restless(self._client, self.stays_s)
-                away_s = self._source.away_s(self._client, UNAVAILABLE, self.stays_s)
+                    raise self._source.restless(self._client, self.present_until_s)
+                away_s = self._source.away_s(self._client, UNAVAILABLE, self.present_until_s)
                 if away_s == np.inf:
-                    self.leaves_s = self.stays_s
+                    self.leaves_s = self.present_until_s
                     break
-                parts.append((self._at_s, self.stays_s))
-                left_s -= self.stays_s - self._at_s
+                parts.append((self._at_s, self.present_until_s))
+                left_s -= self.present_until_s - self._at_s
                 if away_s > 0:
-                    pause = self._source.pause(self._client, self.stays_s, stage, away_s)
+                    pause = self._source.pause(self._client, self.present_until_s, stage, away_s)
                     self.pauses.append(pause)
-                self._at_s = self.stays_s + away_s
+                self._at_s = self.present_until_s + away_s
             parts.append((self._at_s, self._at_s + left_s))
             self._at_s += left_s
             self.parts.append(parts)

@@ -20,8 +20,8 @@ class Transmission:
 
     `wire_bytes` is the size after the codec (0: there is no message), `attempts` how often it is
     sent, `failed` whether all of that is in vain. `network_j` are the joules of the network between
-    the ends for one attempt, `silent_s` how long before the end the last attempt is over: what a
-    sender waits before it gives up.
+    the ends for one attempt, `since_last_attempt_s` how long before the end the last
+    attempt is over: what a sender waits before it gives up.
     """
 
     segments: Segments
@@ -29,7 +29,7 @@ class Transmission:
     attempts: IntArray
     failed: BoolArray
     network_j: FloatArray
-    silent_s: FloatArray
+    since_last_attempt_s: FloatArray
 
     @property
     def duration_s(self) -> FloatArray:
@@ -114,7 +114,7 @@ def transmission(
         add(Kind.SLEEP, who, wait_s - awake_s, nothing)
 
     attempt(sent, since_s)
-    silent_s = nothing
+    since_last_attempt_s = nothing
     if loss is not None:
         for number in range(1, int(attempts.max(initial=0))):
             again, wait_s = attempts > number, loss.wait_s(number)
@@ -123,6 +123,8 @@ def transmission(
         if failed.any():
             wait_s = loss.wait_s(loss.attempts_max)
             wait(failed, wait_s)
-            silent_s = np.where(failed, wait_s, 0.0)
+            since_last_attempt_s = np.where(failed, wait_s, 0.0)
     table = Segments.of(rows, sent.size)
-    return Transmission(table, wire_bytes, attempts, failed, whole.network_j * sent, silent_s)
+    return Transmission(
+        table, wire_bytes, attempts, failed, whole.network_j * sent, since_last_attempt_s
+    )

@@ -146,7 +146,7 @@ class Messenger:
             jitter,
             columns,
             self.message_loss,
-            self._luck(component, edges, counters),
+            self._loss_draws(component, edges, counters),
             UPLOAD if uplink else DOWNLOAD,
         )
 
@@ -172,19 +172,19 @@ class Messenger:
             jitter,
             columns,
             self.message_loss,
-            self._luck(component, clients, rounds),
+            self._loss_draws(component, clients, rounds),
             UPLOAD if uplink else DOWNLOAD,
         )
 
     def _paths(
-        self, senders: IntArray, turns: ArrayLike, uplink: bool, points: ArrayLike
+        self, senders: IntArray, rounds: ArrayLike, uplink: bool, points: ArrayLike
     ) -> RadioPaths:
         return RadioPaths(
             self.streams,
             uplink,
             senders,
             np.broadcast_to(points, senders.shape),
-            np.broadcast_to(turns, senders.shape),
+            np.broadcast_to(rounds, senders.shape),
             self.position_m,
             self.edge_position_m,
             self.fades,
@@ -208,7 +208,7 @@ class Messenger:
         jitter = lognormal(self.streams, sigma, f"{component}.jitter", entity, counter)
         return component, noise, noise * jitter
 
-    def _luck(self, component: str, entity: ArrayLike, counter: ArrayLike) -> FloatArray:
+    def _loss_draws(self, component: str, entity: ArrayLike, counter: ArrayLike) -> FloatArray:
         """What decides how often messages are sent; nothing is drawn where none can be lost."""
         if self.message_loss is None:
             return np.ones(np.broadcast_shapes(np.shape(entity), np.shape(counter)))

@@ -28,8 +28,8 @@ SHORTEST_BYTES = 1e-9
 class Outgoing:
     """Messages of one direction, one column entry each; `links` are what `link_index` points into.
 
-    `rate_factor` multiplies what the channel leaves of a link's rate, `jitter` its latency; `luck`
-    is what `loss` reads the number of attempts off. `stage` is that of the messages' segments.
+    `rate_factor` multiplies what the channel leaves of a link's rate, `jitter` its latency;
+    `loss_draw` is what `loss` reads the number of attempts off. `stage` is that of their segments.
     """
 
     links: Sequence[Link]
@@ -40,7 +40,7 @@ class Outgoing:
     jitter: FloatArray
     columns: LinkColumns
     loss: MessageLoss | None
-    luck: FloatArray
+    loss_draw: FloatArray
     stage: int
 
     def sent(self, radio_idle_s: FloatArray) -> Transmission:
@@ -53,7 +53,7 @@ class Outgoing:
             self.columns,
             radio_idle_s,
             self.loss,
-            self.luck,
+            self.loss_draw,
             self.stage,
         )
 

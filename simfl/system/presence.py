@@ -43,7 +43,7 @@ class Presence:
         return self._availability.name
 
     def there(self, clients: IntArray, now_s: float) -> BoolArray:
-        """Which clients could begin a turn now, were they free."""
+        """Which clients could begin a round now, were they free."""
         there = self._availability.available(clients, now_s, self._streams)
         if not self._failures.never:
             there = there & self._failures.at(clients, now_s)[0]

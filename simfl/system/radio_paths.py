@@ -17,14 +17,14 @@ class RadioPaths:
     Positions in metres are those of all clients and of all access points, which `clients` and
     `access_points` point into: shape (n, 2). `fades` False is a channel at its mean. Every
     draw has an address: a path's own by (client, access point), the same up and down; a transfer's
-    by (direction, client, turn). So no draw depends on who else sends, or over which link.
+    by (direction, client, round). So no draw depends on who else sends, or over which link.
     """
 
     streams: Streams
     uplink: bool
     clients: IntArray
     access_points: IntArray
-    turns: IntArray
+    rounds: IntArray
     position_m: FloatArray
     access_point_m: FloatArray
     fades: bool = True
@@ -35,7 +35,7 @@ class RadioPaths:
             self,
             clients=self.clients[rows],
             access_points=self.access_points[rows],
-            turns=self.turns[rows],
+            rounds=self.rounds[rows],
         )
 
     @property
@@ -46,17 +46,17 @@ class RadioPaths:
         return distance
 
     def normal(self, component: str) -> FloatArray:
-        """A standard normal of each path, the same in every turn and direction."""
+        """A standard normal of each path, the same in every round and direction."""
         return self.streams.normal(f"access.{component}", self.clients, self.access_points)
 
     def uniform(self, component: str) -> FloatArray:
-        """A uniform draw of each path, the same in every turn and direction."""
+        """A uniform draw of each path, the same in every round and direction."""
         return self.streams.uniform(f"access.{component}", self.clients, self.access_points)
 
     def fading(self, blocks: int) -> FloatArray:
         """Power gains with mean 1 of a transfer's Rayleigh fading blocks: (transfers, blocks)."""
         if not self.fades or blocks == 0:
             return np.ones((len(self.clients), 1))
-        counter = self.turns[:, None] * blocks + np.arange(blocks)
+        counter = self.rounds[:, None] * blocks + np.arange(blocks)
         component = f"access.{'up' if self.uplink else 'down'}.fading"
         return self.streams.exponential(component, self.clients[:, None], counter)

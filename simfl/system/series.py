@@ -49,12 +49,12 @@ class StepSeries:
 
     def next_change_s(self, time_s: ArrayLike) -> FloatArray:
         """When the series takes its next step (in time or in name only), inf for never."""
-        turns, place_s = self._place(time_s)
+        period_begins_s, place_s = self._place(time_s)
         following = self._step(place_s) + 1
         last = np.inf if self.period_s is None else self.period_s
         change_s = np.append(self.times_s, last)[following]
         # Rounding must not give a change that is not later, or a walk over changes would not end.
-        later: FloatArray = np.maximum(turns + change_s, np.nextafter(time_s, np.inf))
+        later: FloatArray = np.maximum(period_begins_s + change_s, np.nextafter(time_s, np.inf))
         return later
 
     def _place(self, time_s: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -62,17 +62,19 @@ class StepSeries:
         time = np.asarray(time_s, dtype=float)
         if self.period_s is None:
             return np.zeros_like(time), time
-        turns = np.floor(time / self.period_s) * self.period_s
-        return turns, time - turns
+        period_begins_s = np.floor(time / self.period_s) * self.period_s
+        return period_begins_s, time - period_begins_s
 
     def _step(self, place_s: FloatArray) -> IntArray:
         found: IntArray = np.maximum(np.searchsorted(self.times_s, place_s, "right") - 1, 0)
         return found
 
     def _antiderivative(self, time_s: ArrayLike) -> FloatArray:
-        turns, place_s = self._place(time_s)
+        period_begins_s, place_s = self._place(time_s)
         step = self._step(place_s)
         within = self._integrals[step] + self.values[step] * (place_s - self.times_s[step])
-        before = 0.0 if self.period_s is None else turns / self.period_s * self._integrals[-1]
+        before = (
+            0.0 if self.period_s is None else period_begins_s / self.period_s * self._integrals[-1]
+        )
         total: FloatArray = before + within
         return total

@@ -13,7 +13,7 @@ fallen to `temperature_cool_c`. From then on the course is periodic between two 
 any length costs the same few array operations.
 
 Choices
-1. Every computation begins at T_rest: what a device does between its turns is not followed. A
+1. Every computation begins at T_rest: what a device does between its rounds is not followed. A
    client that trains round after round is therefore simulated a little too cool.
 2. Steps are immediate, and several at once if the levels between would still heat.
 """

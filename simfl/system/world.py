@@ -1,7 +1,7 @@
 """The simulated hardware: a million clients as columns, every cost as a vectorised function.
 
 Clients share a few devices and links; what is a client's own (clock range, speed, rate, place) is
-a column. Draws are addressed by (component, client, turn), so a turn's noise depends neither on
+a column. Draws are addressed by (component, client, round), so a round's noise depends neither on
 who else takes part nor on what the other components drew.
 """
 
@@ -199,7 +199,7 @@ class World:
     def plan_rounds(
         self,
         clients: ArrayLike,
-        turns: ArrayLike,
+        rounds: ArrayLike,
         examples: ArrayLike,
         forward_flops: float | None,
         down_bytes: ArrayLike,
@@ -208,9 +208,9 @@ class World:
         edges: ArrayLike | None = None,
         radio_idle_s: ArrayLike = 0.0,
     ) -> RoundPlan:
-        """Cost of one turn of each client: download, computation at `frequency_hz`, upload.
+        """Cost of one round of each client: download, computation at `frequency_hz`, upload.
 
-        `turns` counts each client's own turns (it addresses the noise), `examples` is what passes
+        `rounds` counts each client's own rounds (it addresses the noise), `examples` is what passes
         through training, times the brief's work; bytes are raw ones, before the codec. `edges` are
         the access points (each client's home edge, if not given); `radio_idle_s` the seconds since
         the client's last message, 0 for a radio that is awake, inf for one that has not sent yet.
@@ -220,11 +220,11 @@ class World:
         asked = _indices(clients)
         frequency = self.round_frequency(asked, frequency_hz)
         before_s = np.broadcast_to(np.asarray(radio_idle_s, dtype=float), asked.shape)
-        download = self.access_transfer(asked, turns, down_bytes, False, edges, before_s)
-        cycles, compute = self._compute(asked, turns, examples, forward_flops, frequency)
+        download = self.access_transfer(asked, rounds, down_bytes, False, edges, before_s)
+        cycles, compute = self._compute(asked, rounds, examples, forward_flops, frequency)
         begun_s = np.where(download.wire_bytes > 0, 0.0, before_s)
         computed_s = begun_s + compute.duration_s
-        upload = self.access_transfer(asked, turns, up_bytes, True, edges, computed_s)
+        upload = self.access_transfer(asked, rounds, up_bytes, True, edges, computed_s)
         working, tail_j = self._working(asked, compute, begun_s)
         segments = Segments.join([download.segments, working, upload.segments])
         if download.failed.any():
@@ -241,8 +241,8 @@ class World:
             tail_j,
             np.where(
                 download.failed,
-                download.silent_s,
-                np.where(upload.wire_bytes > 0, upload.silent_s, computed_s),
+                download.since_last_attempt_s,
+                np.where(upload.wire_bytes > 0, upload.since_last_attempt_s, computed_s),
             ),
         )
 
@@ -267,7 +267,7 @@ class World:
     def access_transfer(
         self,
         clients: ArrayLike,
-        turns: ArrayLike,
+        rounds: ArrayLike,
         raw_bytes: ArrayLike,
         uplink: bool,
         edges: ArrayLike | None = None,
@@ -278,7 +278,7 @@ class World:
         `edges` and `radio_idle_s` as in `plan_rounds`.
         """
         return self.messenger.access(
-            _indices(clients), turns, raw_bytes, uplink, edges, radio_idle_s
+            _indices(clients), rounds, raw_bytes, uplink, edges, radio_idle_s
         )
 
     def backhaul_transfer(
@@ -306,7 +306,7 @@ class World:
     def _compute(
         self,
         clients: IntArray,
-        turns: ArrayLike,
+        rounds: ArrayLike,
         examples: ArrayLike,
         forward_flops: float | None,
         frequency_hz: FloatArray,
@@ -316,8 +316,8 @@ class World:
         Noise and a slow device stretch a computation at unchanged power: more cycles are spent on
         the same work (stalls, other programs), so seconds and joules grow together.
         """
-        noise = lognormal(self.streams, self.compute_noise, "compute", clients, turns)
-        noise = noise * self._straggling(clients, turns)
+        noise = lognormal(self.streams, self.compute_noise, "compute", clients, rounds)
+        noise = noise * self._straggling(clients, rounds)
         nominal = self.cycles(clients, examples, forward_flops)
         cycles = nominal * noise / self.speed_factor[clients]
         duration_s, dynamic_j, static_j = np.empty((3, len(clients)))
@@ -327,11 +327,11 @@ class World:
             static_j[own] = cost.static_j
         return cycles, ComputeCost(duration_s, dynamic_j, static_j)
 
-    def _straggling(self, clients: IntArray, turns: ArrayLike) -> FloatArray | float:
+    def _straggling(self, clients: IntArray, rounds: ArrayLike) -> FloatArray | float:
         """Shifted exponential factors; without a mean they are the shift, and nothing is drawn."""
         if not self.straggler_mean:
             return self.straggler_shift
-        draws = self.streams.exponential("compute.straggler", clients, turns)
+        draws = self.streams.exponential("compute.straggler", clients, rounds)
         return self.straggler_shift + self.straggler_mean * draws
 
     def _by_device(self, clients: IntArray) -> Iterator[tuple[Device, IntArray]]:

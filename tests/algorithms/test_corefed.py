@@ -122,7 +122,7 @@ def test_one_full_batch_step_is_gradient_ascent_on_the_nash_welfare(weights):
     offsets = [3.0 + 0.1 * client for client in range(8)]
     scenario = small(model="linear", algorithm=corefed(offset=offsets, weights=weights))
     simulation, run = simulated(scenario)
-    shards = [(one.inputs.flatten(1), one.targets) for one in simulation.shards.clients]
+    shards = [(one.inputs.flatten(1), one.targets) for one in simulation.partitioned.clients]
     sizes = torch.tensor([float(len(targets)) for _, targets in shards], dtype=torch.float64)
     w = sizes if weights == "examples" else torch.ones_like(sizes)
     start = simulation.network.initial(simulation.streams.seed("model"))

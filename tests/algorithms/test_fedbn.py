@@ -86,7 +86,7 @@ def test_without_batchnorm_it_is_fedavg_with_equal_weights():
         for name in ("fedbn", "fedavg")
     ]
     (simulation, one), (_, other) = (simulated(each) for each in scenarios)
-    sizes = [len(shard) for shard in simulation.shards.clients]
+    sizes = [len(shard) for shard in simulation.partitioned.clients]
 
     difference = largest_difference(final_weights(one), final_weights(other))
 
@@ -123,7 +123,7 @@ def test_fedsgd_with_adam_takes_torchs_steps():
     start = run.values.begin([0, 1, 2], "cloud").value().weights
     parameters = {name: tensor.clone().requires_grad_() for name, tensor in start.items()}
     reference = torch.optim.Adam(list(parameters.values()), lr=0.01)
-    shards = simulation.shards.clients
+    shards = simulation.partitioned.clients
     inputs = torch.cat([shard.inputs for shard in shards]).to(torch.float64)
     targets = torch.cat([shard.targets for shard in shards])
     for _ in range(4):

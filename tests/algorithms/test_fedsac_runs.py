@@ -1,4 +1,4 @@
-"""FedSAC and its comparisons in whole runs: masks while training, prices, preludes, rewards."""
+"""FedSAC and its comparisons in whole runs: masks while training, prices, baselines, rewards."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_a_submodel_lacks_stays_exactly_zero(
 
     found = {}
     for kind in (BatchedTrainer, SequentialTrainer):
-        values.trainer = kind(simulation.network, simulation.shards.clients, plain_loss)
+        values.trainer = kind(simulation.network, simulation.partitioned.clients, plain_loss)
         clients = finished.all_clients
         futures = values.submit(clients, clients * 0 + 9, ref, clients * 0)
         found[kind] = [future.result() for future in futures]
@@ -154,23 +154,23 @@ def test_bytes_work_and_time_are_those_of_the_submodel(tmp_path: Path) -> None:
 
 
 def test_contributions_are_those_of_a_standalone_run(tmp_path: Path) -> None:
-    """The prelude is a run of its own, beside the run, that the same scenario gives alone."""
+    """The baseline is a run of its own, beside the run, that the same scenario gives alone."""
     one = scenario(settings={"contributions": {"rounds": 4}}, evaluate=MEASURED)
 
     result = run(one, tmp_path / "run")
 
-    prelude = simfl.load_run(tmp_path / "run" / "standalone")
+    baseline = simfl.load_run(tmp_path / "run" / "standalone")
     alone = run(tmp_path / "run" / "standalone" / "scenario.yaml", tmp_path / "alone")
     last = alone.evaluations[alone.evaluations["client"] >= 0]
-    assert prelude.manifest["counts"]["versions"] == 4
+    assert baseline.manifest["counts"]["versions"] == 4
     assert result.clients["contribution"].tolist() == last["accuracy"].tolist()
     fact = result.manifest["contributions"]
-    assert fact["energy_j"] == prelude.manifest["energy_j"] > 0
-    assert fact["time_s"] == prelude.manifest["horizon_s"] > 0
+    assert fact["energy_j"] == baseline.manifest["energy_j"] > 0
+    assert fact["time_s"] == baseline.manifest["horizon_s"] > 0
     assert 0 <= result.manifest["measures"]["collaborative_fairness"]["bounded_share"] <= 1
 
 
-def test_preludes_are_shared_where_data_and_recipe_are(tmp_path: Path) -> None:
+def test_baselines_are_shared_where_data_and_recipe_are(tmp_path: Path) -> None:
     """Other hardware and another algorithm look contributions up; another recipe does not."""
     store = MemoryStore()
 
@@ -178,9 +178,9 @@ def test_preludes_are_shared_where_data_and_recipe_are(tmp_path: Path) -> None:
         one = scenario(**{"settings": {"contributions": {"rounds": 2}}, **changes})
         trained: list[int] = []
 
-        def counted(prelude: Any) -> Any:
+        def counted(baseline: Any) -> Any:
             trained.append(1)
-            return find_contributions(prelude)
+            return find_contributions(baseline)
 
         simulation = assemble(one, Options(device="cpu", store=store))
         made = simulation.make_run(None, Journal(shared=store), find_contributions=counted)
@@ -303,7 +303,7 @@ def test_same_bits_in_any_company() -> None:
     clients = finished.all_clients
     results = []
     for cap in (None, 1, 3):
-        shards = simulation.shards.clients
+        shards = simulation.partitioned.clients
         values.trainer = BatchedTrainer(simulation.network, shards, plain_loss, cohort_cap=cap)
         results.append(
             [job.result() for job in values.submit(clients, clients * 0 + 9, ref, clients * 0)]

@@ -140,7 +140,7 @@ def test_a_round_at_the_papers_size(scene: str, tmp_path: Path) -> None:
     simulation = assemble(scenario, Options(device="cpu"))
     result = simfl.run(scenario, tmp_path / "run")
 
-    sizes = simulation.shards.num_examples.tolist()
+    sizes = simulation.partitioned.num_examples.tolist()
     if scene == "POW":
         assert sizes == [236, 628, 1020, 1412, 1804, 2197, 2589, 2981, 3373, 3760]
     assert sum(sizes) == (20_000 if scene in ("POW", "CLA") else 54_000)

@@ -70,8 +70,8 @@ ROOMS = {
     "provenance.serialization": _room("algorithms.base learning provenance.journal", "torch numpy"),
     "provenance.results": _room("provenance.serialization", "torch"),
     "provenance.snapshots": _room("provenance.serialization provenance.journal protocols", "torch"),
-    # Parts of assembly, each in its own file: the names of parts, the data as dealt, what must fit
-    # together.
+    # Parts of assembly, each in its own file: the names of parts, the partitioned data, what must
+    # fit together.
     "assembly": _room(),
     "assembly.registry": _room("scenario", "pydantic"),
     "assembly.data_partitioning": _room("learning scenario", "numpy torch"),

@@ -28,7 +28,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from simfl.assembly.data_partitioning import deal
+from simfl.assembly.data_partitioning import partition_data
 from simfl.learning.datasets.base import Dataset
 from simfl.learning.datasets.image_folder import ImageFolder
 from simfl.learning.datasets.npz import Npz
@@ -81,7 +81,7 @@ class Kind:
 
 def dealt(dataset: Dataset) -> object:
     """The data set as a run deals it out."""
-    return deal(small(), dataset, Iid(), np.zeros(2, int), Streams(1), None, learns=True)
+    return partition_data(small(), dataset, Iid(), np.zeros(2, int), Streams(1), None, learns=True)
 
 
 def arrays() -> dict[str, Any]:

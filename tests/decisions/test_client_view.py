@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simfl.decisions.views import ClientView
-from simfl.protocols.observations import FLAT, Reports
+from simfl.protocols.observations import FLAT, ClientReports
 from tests.small import simulated, small
 
 
@@ -56,7 +56,7 @@ def test_a_view_is_of_its_moment() -> None:
     view = run.observations.clients(one, 9.0, 1, FLAT)
     seen = view.participations
 
-    run.observations.turns(Reports(one, np.array([9.5]), np.array([0.5]), np.array([1.0])))
+    run.observations.finished(ClientReports(one, np.array([9.5]), np.array([0.5]), np.array([1.0])))
 
     assert view.participations is seen
     with pytest.raises(RuntimeError, match="read while deciding"):

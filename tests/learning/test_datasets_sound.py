@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from simfl.assembly.data_partitioning import deal
+from simfl.assembly.data_partitioning import partition_data
 from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.datasets.sizes import Sizes
 from simfl.learning.datasets.sound import require_sound
@@ -89,4 +89,4 @@ class Broken(Dataset):
 def test_a_data_set_is_asked_before_it_is_dealt() -> None:
     """Whatever class loads the data, the error names the scenario's section."""
     with pytest.raises(ScenarioError, match="data: Broken: training inputs: row 1, value 1 is nan"):
-        deal(small(), Broken(), Iid(), np.zeros(2, int), Streams(1), None, learns=True)
+        partition_data(small(), Broken(), Iid(), np.zeros(2, int), Streams(1), None, learns=True)

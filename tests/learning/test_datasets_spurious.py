@@ -279,6 +279,6 @@ def test_bytes_stay_bytes_until_a_batch_is_taken() -> None:
     _, alone = simulated(scenario, cohort_cap=1)
     _, reference = simulated(scenario, trainer="sequential")
 
-    assert {shard.inputs.dtype for shard in simulation.shards.clients} == {torch.uint8}
+    assert {shard.inputs.dtype for shard in simulation.partitioned.clients} == {torch.uint8}
     assert largest_difference(final_weights(batched), final_weights(alone)) == 0.0
     assert largest_difference(final_weights(batched), final_weights(reference)) < 1e-9

@@ -104,7 +104,7 @@ def run() -> Trajectory:
     one = simulation.make_run(None, Journal())
     start = as_matrix(simulation.network.initial(simulation.streams.seed("model")))
     simulate(simulation, one)
-    shards = [(own.inputs.numpy(), own.targets.numpy()) for own in simulation.shards.clients]
+    shards = [(own.inputs.numpy(), own.targets.numpy()) for own in simulation.partitioned.clients]
     task = LogisticTask(shards, simulation.edge, outputs=3, decay=DECAY)
     best = task.loss(task.optimum())
     staleness = np.array([row["staleness"] for row in one.publications.rounds])

@@ -82,7 +82,7 @@ def plan(
         dynamic_j=np.full(count, 20.0),
         static_j=np.full(count, 10.0),
         compute_tail_j=nothing,
-        radio_idle_s=up.silent_s,
+        radio_idle_s=up.since_last_attempt_s,
     )
 
 
@@ -157,7 +157,7 @@ def test_a_round_that_nothing_happens_to() -> None:
     assert timeline.network_j[:, 0].tolist() == [0.0, 0.0, 2.0]
     assert (timeline.received[0], timeline.done[0], timeline.arrives_s[0]) == (True, 1.0, 16.0)
     assert timeline.stopped_by[0] == NOT_STOPPED
-    assert (timeline.message_s[0], outcome.interruptions) == (16.0, [])
+    assert (timeline.last_message_s[0], outcome.interruptions) == (16.0, [])
 
 
 def test_who_leaves_and_is_ignored_goes_on() -> None:
@@ -317,7 +317,7 @@ def test_after_a_download_that_nobody_heard_the_radio_has_just_been_in_use() -> 
 
     ended_s = [float(one.walked.stopped_s[0]) for one in (late, early)]
     assert ended_s == [13.5, 2.0]
-    assert [float(one.timeline.message_s[0]) for one in (late, early)] == [13.0, 2.0]
+    assert [float(one.timeline.last_message_s[0]) for one in (late, early)] == [13.0, 2.0]
 
 
 def test_what_would_have_followed_a_download_to_a_failed_server_is_not_paused() -> None:
@@ -328,7 +328,7 @@ def test_what_would_have_followed_a_download_to_a_failed_server_is_not_paused() 
 
     assert [(pause.stage, pause.time_s) for pause in whole.interruptions] == [("compute", 5.0)]
     assert lost.interruptions == []
-    assert lost.timeline.stays_s[0] == 5.0
+    assert lost.timeline.present_until_s[0] == 5.0
     assert not lost.timeline.received[0] and lost.lost_bytes[DOWNLOAD, 0] == 100
 
 

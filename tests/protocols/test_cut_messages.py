@@ -13,7 +13,7 @@ from simfl.protocols.ahead import Limits, walk
 from simfl.protocols.booking import Booking, Entry
 from simfl.protocols.channels import Channels
 from simfl.protocols.clock import Clock
-from simfl.protocols.stepped import Sending, Stepped, Told
+from simfl.protocols.stepped import Listeners, Sending, Stepped
 from simfl.protocols.timeline import Timeline
 from simfl.system.cost import TransferCost
 from simfl.system.link import FixedRateLink
@@ -79,7 +79,7 @@ def stepped(sent: Transmission, stop_s: float) -> Timeline:
         Booking(log),
         None,
         clock,
-        Told.when_done(over),
+        Listeners.when_done(over),
     )
     clock.run(over)
     return timeline

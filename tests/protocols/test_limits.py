@@ -15,7 +15,8 @@ def test_synchronous_fedavg_equals_a_loop_written_from_the_paper():
     simulation, run = simulated(small())
     streams = run.values._streams
     shards = [
-        (shard.inputs.double().flatten(1), shard.targets) for shard in simulation.shards.clients
+        (shard.inputs.double().flatten(1), shard.targets)
+        for shard in simulation.partitioned.clients
     ]
     sizes = np.array([len(targets) for _, targets in shards])
     weights = {k: v.clone() for k, v in simulation.network.initial(streams.seed("model")).items()}

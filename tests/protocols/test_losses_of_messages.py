@@ -63,6 +63,6 @@ def test_a_failed_download_ends_the_turn_and_a_failed_upload_brings_nothing(tmp_
 
 def test_where_nothing_ever_arrives_the_run_says_so(tmp_path, monkeypatch):
     """Links that lose everything stall the run instead of spinning for ever."""
-    monkeypatch.setattr("simfl.protocols.progress.MOST_FAILURES", 100)
+    monkeypatch.setattr("simfl.protocols.stall_guard.MOST_FAILURES", 100)
     with pytest.raises(Stalled, match="rounds in a row brought no update"):
         lossy(tmp_path, "synchronous", 1.0)

@@ -129,8 +129,8 @@ def test_a_share_above_one_is_refused(own, protocol):
 
 
 def test_a_client_is_dispatched_once_at_a_time(own):
-    """A protocol that dispatches it again in mid-turn is told which client it was."""
-    with pytest.raises(ValueError, match="client 0 is dispatched while an earlier turn is under"):
+    """A protocol that dispatches it again in mid-round is told which client it was."""
+    with pytest.raises(ValueError, match="client 0 is dispatched while an earlier round is under"):
         simulated(small(protocol=own("Overlapping")))
 
 

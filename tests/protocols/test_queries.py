@@ -63,7 +63,7 @@ def test_the_answers_are_the_losses_of_the_current_model(monkeypatch):
     for ref, (candidates, view, chosen) in zip(states, decided, strict=True):
         weights = ref.value().weights
         losses = {
-            client: mean_loss(simulation.network, weights, simulation.shards.clients[client])
+            client: mean_loss(simulation.network, weights, simulation.partitioned.clients[client])
             for client in candidates
         }
         assert len(losses) == 4

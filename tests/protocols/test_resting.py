@@ -106,16 +106,16 @@ def test_the_next_message_cuts_a_tail_short() -> None:
     ]
 
 
-@pytest.mark.parametrize(("stays_s", "tail_ends_s"), [(3.0, 3.0), (0.5, None), (9.0, 5.0)])
+@pytest.mark.parametrize(("present_until_s", "tail_ends_s"), [(3.0, 3.0), (0.5, None), (9.0, 5.0)])
 def test_who_leaves_or_crashes_has_no_tail_any_more(
-    stays_s: float, tail_ends_s: float | None
+    present_until_s: float, tail_ends_s: float | None
 ) -> None:
     """Whoever is away when its tail would begin has none; its radio is asleep afterwards."""
     bench = Bench()
-    bench.works(0, 1.0, stays_s=stays_s)
+    bench.works(0, 1.0, present_until_s=present_until_s)
 
     idle_s = bench.at(4.0).radio_idle_s(bench.all, 4.0)
-    assert idle_s.tolist() == [3.0 if stays_s == 9.0 else np.inf]
+    assert idle_s.tolist() == [3.0 if present_until_s == 9.0 else np.inf]
     bench.at(6.0)
     bench.close()
 
@@ -176,15 +176,15 @@ def test_every_second_and_every_tail_is_paid_once(
     """Three devices at work at random moments, against a sum by hand, row for row."""
     bench, expected = Bench(3), []
     rests = dict.fromkeys(range(3), (0.0, 0.0))
-    for who, wait_s, lasts_s, radio_idle_s, stays_s in activities:
+    for who, wait_s, lasts_s, radio_idle_s, present_until_s in activities:
         free_s, awake_s = rests[who]
         now_s = max(bench.clock.now_s, free_s) + wait_s
         if now_s > bench.clock.now_s:
             bench.at(now_s)
         expected += rest(who, free_s, awake_s, now_s)
         end_s = now_s + lasts_s
-        bench.works(who, end_s, radio_idle_s, stays_s=end_s + stays_s)
-        rests[who] = end_s, min(end_s - radio_idle_s + TAIL_S, end_s + stays_s)
+        bench.works(who, end_s, radio_idle_s, present_until_s=end_s + present_until_s)
+        rests[who] = end_s, min(end_s - radio_idle_s + TAIL_S, end_s + present_until_s)
         # Somebody may ask, or write, at any moment: that changes nothing.
         bench.log.flush(bench.clock.now_s)
         bench.accounts.energy_j(bench.clock.now_s)

@@ -70,9 +70,9 @@ def test_a_battery_empties_in_mid_transfer_and_the_rival_speeds_up(tmp_path: Pat
     """
     found = run(tmp_path, "ofdma_equal", 5.0)
 
-    first, mishap, off = states(found, 0, 3)
+    first, interruption, off = states(found, 0, 3)
     assert first == approx("download", 0.0, 1.0, (IDLE_W + RADIO_W) * 1.0, 0)
-    assert mishap == approx("battery_empty", 1.0, 1.0, 0.0, 0)
+    assert interruption == approx("battery_empty", 1.0, 1.0, 0.0, 0)
     assert (off[0], off[1]) == approx("idle", 1.0) and off[3] == pytest.approx(0.0, abs=1e-9)
     (other,) = states(found, 1, 1)
     assert other == approx("download", 0.0, 1.5, (IDLE_W + RADIO_W) * 1.5, 16)

@@ -16,7 +16,7 @@ MESSAGE = (
     "attempts",
     "failed",
     "network_j",
-    "silent_s",
+    "since_last_attempt_s",
     "duration_s",
     "active_j",
     "flow_s",

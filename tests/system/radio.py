@@ -19,7 +19,7 @@ def paths(distance_m: Any, **changes: Any) -> RadioPaths:
         "uplink": True,
         "clients": client,
         "access_points": np.zeros_like(client),
-        "turns": np.zeros_like(client),
+        "rounds": np.zeros_like(client),
         "position_m": np.stack([away_m, np.zeros(away_m.size)], axis=1),
         "access_point_m": np.zeros((1, 2)),
     }

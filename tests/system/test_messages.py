@@ -186,16 +186,16 @@ def test_a_message_that_never_arrives() -> None:
     assert lost.failed[0]
     assert float(lost.duration_s[0]) == pytest.approx(5.0)
     assert float(lost.active_j[0]) == pytest.approx(4.0 + 0.25 + 0.5)
-    assert float(lost.silent_s[0]) == 2.0
+    assert float(lost.since_last_attempt_s[0]) == 2.0
     assert int(lost.lost_bytes[0]) == 2 * 10**6
 
 
 def test_bytes_sent_are_received_or_lost() -> None:
     """attempts * size = what arrived + what was lost, message by message."""
     sizes = np.arange(50_000) % 7 * 1000
-    luck = (np.arange(sizes.size) + 0.5) / sizes.size
+    loss_draw = (np.arange(sizes.size) + 0.5) / sizes.size
 
-    message = sent(RADIO, sizes, 0.0, MessageLoss(probability=0.3), luck)
+    message = sent(RADIO, sizes, 0.0, MessageLoss(probability=0.3), loss_draw)
     arrived = np.where(message.failed, 0, sizes)
 
     np.testing.assert_array_equal(message.attempts * sizes, arrived + message.lost_bytes)

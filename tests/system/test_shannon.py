@@ -139,7 +139,7 @@ def test_shadowing_is_normal_in_decibels_and_belongs_to_the_path() -> None:
 
     assert lost_db.mean() == pytest.approx(0.0, abs=3 * 8 / np.sqrt(50_000))
     assert lost_db.std() == pytest.approx(8.0, rel=0.01)
-    later = replace(where, turns=where.turns + 5, uplink=False)
+    later = replace(where, rounds=where.rounds + 5, uplink=False)
     np.testing.assert_array_equal(shadowed.loss_db(later), shadowed.loss_db(where))
     other_point = replace(elsewhere, access_point_m=np.zeros((2, 2)))
     assert (shadowed.loss_db(other_point) != shadowed.loss_db(where)).all()
@@ -151,7 +151,7 @@ def test_rayleigh_fading_is_exponential_and_redrawn() -> None:
     still = MACRO.snr(where)[0, 0]
 
     gain = faded.snr(where)[:, 0] / still
-    later = faded.snr(replace(where, turns=where.turns + 1))[:, 0] / still
+    later = faded.snr(replace(where, rounds=where.rounds + 1))[:, 0] / still
     down = (
         faded.snr(replace(where, uplink=False))[:, 0]
         / faded.snr(replace(where, uplink=False, fades=False))[:, 0]
@@ -213,5 +213,5 @@ def test_umi_draws_sight_once_per_path() -> None:
     expected = float(line_of_sight_probability(ground_m))
     assert sight.mean() == pytest.approx(expected, abs=3 * np.sqrt(expected / 20_000))
     np.testing.assert_allclose(np.unique(lost_db.round(3)), [85.281, 104.589])
-    later = replace(where, turns=where.turns + 1)
+    later = replace(where, rounds=where.rounds + 1)
     np.testing.assert_array_equal(clear.loss_db(later), lost_db)

@@ -91,7 +91,7 @@ def test_a_change_of_the_uplink_leaves_all_other_draws(make_world: MakeWorld, ot
 
 
 def test_draws_are_the_same_over_another_link(make_world: MakeWorld) -> None:
-    """Noise, luck and fading belong to client and turn: links of other rates share them."""
+    """Noise, loss draws and fading belong to client and turn: links of other rates share them."""
     slow = replace(CELL, uplink_bandwidth_hz=1e5, rtt_s=0.0, jitter_s=0.0)
     fast = replace(slow, uplink_bandwidth_hz=2e5, uplink_radiated_w=0.2)
 
@@ -162,7 +162,7 @@ def test_sent_is_received_plus_lost(make_world: MakeWorld) -> None:
 
 
 def test_the_backhaul_loses_messages_too(make_world: MakeWorld) -> None:
-    """Each of an edge server's messages has its own luck."""
+    """Each of an edge server's messages has its own loss draws."""
     world = make_world(message_loss=MessageLoss(0.5))
 
     messages = world.backhaul_transfer(1, np.arange(1000), 10**6, uplink=True)

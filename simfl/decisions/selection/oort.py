@@ -48,7 +48,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Oort(CountedSelection):
-    """Clients of high loss and short turns, and some that were never tried."""
+    """Clients of high loss and short rounds, and some that were never tried."""
 
     needs_losses: ClassVar[bool] = True
     looks_at: ClassVar[frozenset[str] | None] = frozenset(

@@ -2,7 +2,7 @@
 
 Source: Z. Chai et al., HPDC 2020 (arXiv 2001.09249), as in the public FLGo code.
 
-Clients are sorted by estimated turn duration into `tiers` tiers of equal size, once. A round takes
+Clients are sorted by estimated round duration into `tiers` tiers of equal size, once. A round takes
 its clients from one tier, uniformly; the tier is drawn among those with credits left, by
 probabilities that are set anew every `interval` rounds:
 

@@ -5,7 +5,7 @@ Source: T. Huang et al., arXiv 2011.01783 (IEEE TPDS 2021), known from its publi
 Symbols
     z_n     virtual queue: participation that client n is owed          rounds
     b       least share of the rounds in which each client takes part   1
-    T_n     estimated duration of n's turn                              s
+    T_n     estimated duration of n's round                             s
     V       what a second of round time counts                          rounds/s
 
     S = argmin over m clients of V max_{n in S} T_n - sum_{n in S} z_n

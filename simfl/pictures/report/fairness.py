@@ -14,7 +14,7 @@ def fairness(page: Page, run: LoadedRun) -> None:
     rows: list[tuple[str, str, float, str]] = []
     clients = run.clients
     for column, what in (
-        ("participations", "turns finished by a client"),
+        ("participations", "rounds finished by a client"),
         ("energy_j", "energy of a client (J)"),
         ("global_accuracy", "accuracy of the final global model on a client's own data"),
         ("served_accuracy", "accuracy of what a client is served, on its own data"),

@@ -16,10 +16,10 @@ from simfl.pictures.report.page import Page, shown
 from simfl.pictures.report.timeline import timeline
 from simfl.runs.runfolder import LoadedRun, RunFolderError
 
-MISHAPS = {
+INTERRUPTIONS = {
     "crash": "crashes",
-    "unavailable": "clients that left in mid-turn",
-    "battery_empty": "batteries that ran empty in mid-turn",
+    "unavailable": "clients that left in mid-round",
+    "battery_empty": "batteries that ran empty in mid-round",
     "late": "uploads after the close of their round",
 }
 """Events that are counted where there are some."""
@@ -92,8 +92,12 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
     ]
     if len(scored):
         rows.insert(5, ("last test accuracy", f"{scored['accuracy'].iloc[-1]:.4f}"))
-    mishaps = run.events["kind"].value_counts()
-    rows += [(what, str(mishaps[kind])) for kind, what in MISHAPS.items() if mishaps.get(kind, 0)]
+    interruptions = run.events["kind"].value_counts()
+    rows += [
+        (what, str(interruptions[kind]))
+        for kind, what in INTERRUPTIONS.items()
+        if interruptions.get(kind, 0)
+    ]
     departures = run.details("departure")
     if len(departures):
         rows += [("departs from its paper", str(why)) for why in departures["reason"]]
@@ -125,17 +129,22 @@ def _participation(page: Page, run: LoadedRun) -> None:
     page.heading("Who participated")
     clients = run.clients
     by = "edge" if 1 < clients["edge"].nunique() <= MOST_NAMED_EDGES else "device_class"
-    turns = {
+    finished = {
         f"{by.replace('_', ' ')} {value}": (_list(own["client"]), _list(own["participations"]))
         for value, own in clients.groupby(by)
     }
     sizes = clients.groupby("participations").size()
     page.charts(
-        ("turns finished by each client", charts.bars(turns, "client (number)", "turns (count)")),
         (
-            "how many clients finished how many turns",
+            "rounds finished by each client",
+            charts.bars(finished, "client (number)", "rounds (count)"),
+        ),
+        (
+            "how many clients finished how many rounds",
             charts.bars(
-                {"clients": (_texts(sizes.index), _list(sizes))}, "turns (count)", "clients (count)"
+                {"clients": (_texts(sizes.index), _list(sizes))},
+                "rounds (count)",
+                "clients (count)",
             ),
         ),
     )

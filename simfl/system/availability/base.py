@@ -13,7 +13,7 @@ from simfl.streams import Streams
 MOST_CHANGES = 20_000
 """Of one client between two questions about it: beyond, nobody waits for the answer."""
 MOST_PAUSES = 20_000
-"""Of one turn, likewise."""
+"""Of one round, likewise."""
 
 
 class UnusableAvailability(ValueError):

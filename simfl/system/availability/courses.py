@@ -35,7 +35,7 @@ class Courses:
         self._number: IntArray = np.empty(0, dtype=np.int64)
         self._is_present: BoolArray = np.empty(0, dtype=bool)
         self._start_s, self._end_s, self._absent_mean_s = np.empty((3, 0))
-        # Where each was when it was last asked about a moment that lay behind it: a turn is
+        # Where each was when it was last asked about a moment that lay behind it: a round is
         # planned far ahead, and then its client is asked about now again.
         self._kept_number: IntArray = np.empty(0, dtype=np.int64)
         self._kept_is_present: BoolArray = np.empty(0, dtype=bool)

@@ -54,7 +54,7 @@ class Population(ABC):
     ] = None
 
     leaving: Annotated[
-        Leaving, "a client that goes away in mid-turn: goes on, goes on when it is back, or stops"
+        Leaving, "a client that goes away in mid-round: goes on, goes on when it is back, or stops"
     ] = "ignore"
     faults: Annotated[Faults, "what crashes and is repaired"] = field(default_factory=Faults)
     batteries: Annotated[

@@ -48,7 +48,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogueMix(Population):
-    """Groups of catalogue devices with differences between devices and from turn to turn.
+    """Groups of catalogue devices with differences between devices and from round to round.
 
     With shares, every stretch of clients has nearly the shares asked for, and one more client
     shifts nobody (`evenly_spread`). With counts, clients come
@@ -62,8 +62,10 @@ class CatalogueMix(Population):
     backhaul: Annotated[str, "link profile between edges and cloud"] = "wan_edge_cloud"
     speed_spread: Annotated[float, ">= 0", "<= 10", "between clients, of compute times"] = 0.0
     rate_spread: Annotated[float, ">= 0", "<= 10", "between clients, of link rates"] = 0.0
-    compute_noise: Annotated[float, ">= 0", "<= 10", "from turn to turn, of compute times"] = 0.0
-    transfer_noise: Annotated[float, ">= 0", "<= 10", "from turn to turn, of transfer times"] = 0.0
+    compute_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of compute times"] = 0.0
+    transfer_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of transfer times"] = (
+        0.0
+    )
     straggler_mean: Annotated[
         float,
         ">= 0",

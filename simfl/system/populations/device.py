@@ -34,4 +34,4 @@ class DeviceMix(CatalogueMix):
 
     groups: Annotated[tuple[Group, ...], "devices with their links and shares"] = FIRST_LOOK
     speed_spread: Annotated[float, ">= 0", "<= 10", "between clients, of compute times"] = 0.5
-    compute_noise: Annotated[float, ">= 0", "<= 10", "from turn to turn, of compute times"] = 0.05
+    compute_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of compute times"] = 0.05

@@ -44,8 +44,10 @@ class Traced(Population):
         "wifi5_ac"
     )
     backhaul: Annotated[str, "link profile between edges and cloud"] = "wan_edge_cloud"
-    compute_noise: Annotated[float, ">= 0", "<= 10", "from turn to turn, of compute times"] = 0.0
-    transfer_noise: Annotated[float, ">= 0", "<= 10", "from turn to turn, of transfer times"] = 0.0
+    compute_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of compute times"] = 0.0
+    transfer_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of transfer times"] = (
+        0.0
+    )
 
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
         """The world: one device and link at the traces' means, columns the clients' own factors."""

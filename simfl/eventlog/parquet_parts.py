@@ -1,4 +1,4 @@
-"""The files of an event log: segments while a run goes on, one file in the end."""
+"""The files of an event log: parts while a run goes on, one file in the end."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from simfl.common.files import RunFolderError, replacing
 from simfl.eventlog.kinds import SCHEMA
 
 ROW_GROUP_ROWS = 100_000
-SEGMENTS = "events"
-"""The folder of the segments, within the run's."""
+PARTS = "events"
+"""The folder of the parts, within the run's."""
 
-SEGMENT_NAME = re.compile(r"part-[0-9]{5,}\.(parquet|partial)")
+PART_NAME = re.compile(r"part-[0-9]{5,}\.(parquet|partial)")
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
@@ -46,26 +46,26 @@ def count_rows(path: Path) -> int:
         raise RunFolderError(f"{path}: not readable as Parquet ({_in_short(error)})") from None
 
 
-def segment_paths(segments: Path) -> list[Path]:
-    """The complete segments in a folder of them, in order."""
-    return sorted(segments.glob("part-*.parquet"))
+def part_paths(parts: Path) -> list[Path]:
+    """The complete parts in a folder of them, in order."""
+    return sorted(parts.glob("part-*.parquet"))
 
 
-def remove_segments(segments: Path) -> None:
-    """Remove a folder of segments, if it is there; what else lies in it stays, and the folder.
+def remove_parts(parts: Path) -> None:
+    """Remove a folder of parts, if it is there; what else lies in it stays, and the folder.
 
     From the last one on: cut off at any moment, what is left is the beginning of a log.
     """
-    if segments.is_dir():
-        for path in sorted(segments.iterdir(), reverse=True):
-            if SEGMENT_NAME.fullmatch(path.name):
+    if parts.is_dir():
+        for path in sorted(parts.iterdir(), reverse=True):
+            if PART_NAME.fullmatch(path.name):
                 path.unlink()
         with suppress(OSError):
-            segments.rmdir()
+            parts.rmdir()
 
 
-def merge_segments(folder: Path, segments: Sequence[Path]) -> None:
-    """Merge a run's segments into `events.parquet`, in row groups of a fixed row count.
+def merge_parts(folder: Path, parts: Sequence[Path]) -> None:
+    """Merge a run's parts into `events.parquet`, in row groups of a fixed row count.
 
     Raises `RunFolderError` where one of them is not there any more.
     """
@@ -74,7 +74,7 @@ def merge_segments(folder: Path, segments: Sequence[Path]) -> None:
         pq.ParquetWriter(partial, SCHEMA, **_encoding(SCHEMA)) as writer,
     ):
         waiting: list[pa.Table] = []
-        for path in segments:
+        for path in parts:
             waiting.append(read_parquet(path, SCHEMA))
             while sum(table.num_rows for table in waiting) >= ROW_GROUP_ROWS:
                 whole = pa.concat_tables(waiting)
@@ -83,7 +83,7 @@ def merge_segments(folder: Path, segments: Sequence[Path]) -> None:
         rest = pa.concat_tables(waiting) if waiting else SCHEMA.empty_table()
         if rest.num_rows:
             writer.write_table(rest.combine_chunks())
-    remove_segments(folder / SEGMENTS)
+    remove_parts(folder / PARTS)
 
 
 def _encoding(schema: pa.Schema) -> dict[str, Any]:

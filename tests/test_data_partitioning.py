@@ -18,31 +18,34 @@ def test_validation_share_stays_with_the_server() -> None:
     """The server keeps the share asked for, the clients have the rest, and no row is in both."""
     scenario = small(data={"name": "digits", "validation_share": 0.25, "partition": "iid"})
 
-    shards = assemble(scenario).shards
+    partitioned = assemble(scenario).partitioned
 
-    assert shards.validation is not None
-    assert len(shards.validation) == pytest.approx(0.25 * TRAINING_ROWS, abs=1)
-    assert sum(len(one) for one in shards.clients) == TRAINING_ROWS - len(shards.validation)
+    assert partitioned.validation is not None
+    assert len(partitioned.validation) == pytest.approx(0.25 * TRAINING_ROWS, abs=1)
+    assert sum(len(one) for one in partitioned.clients) == TRAINING_ROWS - len(
+        partitioned.validation
+    )
 
 
 def test_label_counts_are_those_of_the_shards() -> None:
     """A client's label counts and size describe the examples that it holds."""
-    shards = assemble(small()).shards
+    partitioned = assemble(small()).partitioned
 
-    for client, examples in enumerate(shards.clients):
-        assert shards.num_examples[client] == len(examples)
+    for client, examples in enumerate(partitioned.clients):
+        assert partitioned.num_examples[client] == len(examples)
         assert (
-            shards.label_counts[client].tolist() == examples.targets.bincount(minlength=10).tolist()
+            partitioned.label_counts[client].tolist()
+            == examples.targets.bincount(minlength=10).tolist()
         )
 
 
 def test_noise_has_each_clients_variance_and_touches_nothing_else() -> None:
     """Inputs differ by N(0, variance) per value; client 0, the rows and the targets stay."""
     three = {"clients": 3, "edges": 1}
-    plain = assemble(small(population=three)).shards
+    plain = assemble(small(population=three)).partitioned
     noisy = assemble(
         small(population=three, data={"noise_variance": [0.0, 0.5, 1.0]}, dtype="float32")
-    ).shards
+    ).partitioned
 
     for client, variance in enumerate((0.0, 0.5, 1.0)):
         before, after = plain.clients[client], noisy.clients[client]
@@ -62,15 +65,15 @@ def test_test_shares_have_the_clients_labels_and_noise() -> None:
     """Each label is shared as in training, whole rows apart; every test row lies with somebody."""
     scenario = small(data={"noise_variance": [0.0] * 7 + [4.0]})
     simulation = assemble(scenario)
-    shards = simulation.shards
+    partitioned = simulation.partitioned
 
-    shares = shares_of_test_set(shards, simulation.streams)
+    shares = shares_of_test_set(partitioned, simulation.streams)
 
     held = np.array([one.targets.bincount(minlength=10).numpy() for one in shares])
-    expected = shards.label_counts / shards.label_counts.sum(axis=0) * held.sum(axis=0)
-    assert held.sum() == len(shards.data.test)
+    expected = partitioned.label_counts / partitioned.label_counts.sum(axis=0) * held.sum(axis=0)
+    assert held.sum() == len(partitioned.data.test)
     assert np.abs(held - expected).max() <= 1.0
-    clean = {tuple(row) for row in shards.data.test.inputs.flatten(1).tolist()}
+    clean = {tuple(row) for row in partitioned.data.test.inputs.flatten(1).tolist()}
     rows = [[tuple(row) in clean for row in one.inputs.flatten(1).tolist()] for one in shares]
     assert all(map(all, rows[:7]))
     assert not any(rows[7])
@@ -82,4 +85,4 @@ def test_a_regression_has_no_labels_to_share_its_test_set_by() -> None:
     simulation = assemble(small(data=data, model="linear"))
 
     with pytest.raises(ValueError, match="no labels"):
-        shares_of_test_set(simulation.shards, simulation.streams)
+        shares_of_test_set(simulation.partitioned, simulation.streams)

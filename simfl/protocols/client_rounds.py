@@ -1,4 +1,4 @@
-"""Turns of clients: download, train, upload; and who of a round is waited for."""
+"""Client rounds: download, train, upload; and who of a round is waited for."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from simfl.common.contract import at_work
 from simfl.decisions.base import Allocation
 from simfl.eventlog.log import EventLog
 from simfl.protocols.clock import Clock
+from simfl.protocols.deadline_policy import UNLIMITED, DeadlinePolicy
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatched import Dispatched
 from simfl.protocols.dispatcher import Dispatcher, Orders
 from simfl.protocols.late import Late
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import FLAT, Observations
-from simfl.protocols.patience import UNLIMITED, Patience
 from simfl.protocols.servers import Crashed
 from simfl.protocols.state_ref import StateRef
 from simfl.streams import Streams
 from simfl.system.world import World
 
 
-class Turns:
+class ClientRounds:
     """Dispatches clients, hands in their jobs and gathers their updates."""
 
     def __init__(
@@ -64,9 +64,9 @@ class Turns:
         round_number: int,
         edge: int | None,
         held_bytes: IntArray,
-        patience: Patience = UNLIMITED,
+        policy: DeadlinePolicy = UNLIMITED,
     ) -> Generator[simpy.Event, Any, Delivered]:
-        """Dispatch clients now; ends when `patience` does, at the latest with their last upload.
+        """Dispatch clients now; ends when `policy` does, at the latest with their last upload.
 
         What is delivered are the updates that are there by then: none, if all messages were lost.
         `held_bytes` of what each is sent it has already. Raises ValueError for a client that is
@@ -74,16 +74,16 @@ class Turns:
         """
         now_s = self._clock.now_s
         self._late.observe(now_s)
-        turns, held = self._count[clients], self._held[clients]
+        rounds, held = self._count[clients], self._held[clients]
         self._count[clients] += 1
-        futures = self._values.submit(clients, turns, ref, held)
+        futures = self._values.submit(clients, rounds, ref, held)
         prices = self._values.prices(clients, futures, ref, held)
         examples = self._values.examples(self._num_examples[clients], ref.version) * prices.work
         tier = -1 if edge is None else edge
         orders = Orders(
             self._world,
             clients,
-            turns,
+            rounds,
             examples,
             self._values.forward_flops,
             np.maximum(prices.down_bytes - held_bytes, 0),
@@ -106,10 +106,10 @@ class Turns:
         who = "the server" if edge is None else f"edge-{edge}"
         with self._clock.waiting(who, f"{clients.size} clients' uploads"):
             try:
-                closed_s = yield from cohort.closed(patience, self._values.min_updates)
+                closed_s = yield from cohort.closed(policy, self._values.min_updates)
             except Crashed:
                 del self._under_way[id(cohort)]
-                self._observations.turns(cohort.reports(cohort.arrives_s <= self._clock.now_s))
+                self._observations.finished(cohort.reports(cohort.arrives_s <= self._clock.now_s))
                 raise
         del self._under_way[id(cohort)]
         if edge is None:
@@ -120,19 +120,19 @@ class Turns:
 
         def late(which: BoolArray) -> None:
             stragglers, reports = delivered.take(which), cohort.reports(which)
-            self._late.expect(stragglers, reports, closed_s, round_number, tier, patience)
+            self._late.expect(stragglers, reports, closed_s, round_number, tier, policy)
 
         cohort.follow(closed_s, late)
         there = cohort.arrives_s <= closed_s
-        self._observations.turns(cohort.reports(there))
+        self._observations.finished(cohort.reports(there))
         arrived = delivered if there.all() else delivered.take(there)
         return Delivered.join([arrived, *carried]) if carried else arrived
 
     def close(self, now_s: float) -> None:
-        """The run ends: count turns that end by now."""
+        """The run ends: count rounds that end by now."""
         self._late.observe(now_s)
         for cohort in self._under_way.values():
-            self._observations.turns(cohort.reports(cohort.arrives_s <= now_s))
+            self._observations.finished(cohort.reports(cohort.arrives_s <= now_s))
         self._under_way.clear()
 
     def forget(self, edge: int) -> None:

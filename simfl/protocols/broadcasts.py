@@ -1,4 +1,4 @@
-"""What a server sends clients as soon as a version is made, beside their turns."""
+"""What a server sends clients as soon as a version is made, beside their rounds."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from simfl.system.moments import Moment
 from simfl.system.world import World
 
 FIRST_NUMBER = 2**40
-"""Numbers of messages beside turns start here: their noise is not that of any turn."""
+"""Numbers of messages beside rounds start here: their noise is not that of any round."""
 
 
-class Forwards:
+class Broadcasts:
     """Sends what the algorithm wants clients to know of one another (`Algorithm.forwards`)."""
 
     def __init__(

@@ -10,7 +10,7 @@ import torch
 from simfl.algorithms.fedavg import FedAvg
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
-from simfl.protocols.patience import Patience
+from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import final_weights, largest_difference, simulated, small
 
@@ -35,15 +35,15 @@ def events(folder):
 @pytest.mark.parametrize(
     ("patience", "least", "closes_s"),
     [
-        (Patience(), 1, 19.0),
-        (Patience(over_selection=1.25), 1, 17.0),  # 4 of 5
-        (Patience(over_selection=2.0), 1, 14.0),  # 2.5 of 5 are 3
-        (Patience(deadline_s=5.0), 1, 15.0),
-        (Patience(deadline_s=100.0), 1, 19.0),
-        (Patience(deadline_s=0.5), 1, 11.0),  # nobody is there yet: the first is awaited
-        (Patience(deadline_s=0.5), 3, 14.0),
-        (Patience(deadline_s=0.5), 9, 19.0),
-        (Patience(deadline_s=5.0, over_selection=5.0), 1, 11.0),
+        (DeadlinePolicy(), 1, 19.0),
+        (DeadlinePolicy(over_selection=1.25), 1, 17.0),  # 4 of 5
+        (DeadlinePolicy(over_selection=2.0), 1, 14.0),  # 2.5 of 5 are 3
+        (DeadlinePolicy(deadline_s=5.0), 1, 15.0),
+        (DeadlinePolicy(deadline_s=100.0), 1, 19.0),
+        (DeadlinePolicy(deadline_s=0.5), 1, 11.0),  # nobody is there yet: the first is awaited
+        (DeadlinePolicy(deadline_s=0.5), 3, 14.0),
+        (DeadlinePolicy(deadline_s=0.5), 9, 19.0),
+        (DeadlinePolicy(deadline_s=5.0, over_selection=5.0), 1, 11.0),
     ],
 )
 def test_a_round_closes_when_enough_are_there_or_at_the_deadline(patience, least, closes_s):
@@ -61,7 +61,7 @@ def test_over_selection_is_not_rounded_up(factor, tens):
 
     uploaded_s, stay = np.arange(1.0, selected + 1), np.full(selected, np.inf)
 
-    closes_s = Patience(over_selection=factor).closes_s(0.0, uploaded_s, uploaded_s, 1, stay)
+    closes_s = DeadlinePolicy(over_selection=factor).closes_s(0.0, uploaded_s, uploaded_s, 1, stay)
 
     assert closes_s == 10 * tens
 
@@ -83,7 +83,9 @@ def test_beyond_the_deadline_nobody_who_has_gone_away_is_awaited(away_s, least, 
     """Uploads at 7 and 9 s, a deadline at 3 s: `least` are awaited while somebody has stayed."""
     uploaded_s = np.array([7.0, 9.0])
 
-    one = Patience(deadline_s=3.0).closes_s(0.0, uploaded_s, uploaded_s, least, np.array(away_s))
+    one = DeadlinePolicy(deadline_s=3.0).closes_s(
+        0.0, uploaded_s, uploaded_s, least, np.array(away_s)
+    )
 
     assert one == closes_s
 
@@ -92,7 +94,7 @@ def test_updates_of_those_who_were_away_count_at_the_deadline():
     """An update is there at 2 s though its client had paused: the round closes at the deadline."""
     uploaded_s, away_s = np.array([2.0, 50.0]), np.array([1.0, np.inf])
 
-    assert Patience(deadline_s=3.0).closes_s(0.0, uploaded_s, uploaded_s, 1, away_s) == 3.0
+    assert DeadlinePolicy(deadline_s=3.0).closes_s(0.0, uploaded_s, uploaded_s, 1, away_s) == 3.0
 
 
 @pytest.mark.parametrize("late", ["drop", "carry_over"])

@@ -13,7 +13,7 @@ from simfl.common.limits import SHORTEST_S
 
 
 @dataclass(frozen=True)
-class Patience:
+class DeadlinePolicy:
     """Over-selection and deadlines (Bonawitz et al., MLSys 2019, arXiv 1902.01046, section 2.2).
 
     A round closes when the first 1/`over_selection` of its clients have reported, or at the
@@ -69,4 +69,4 @@ class Patience:
         return min(max(min(closes_s, deadline_s), enough_s), nobody_s)
 
 
-UNLIMITED = Patience()
+UNLIMITED = DeadlinePolicy()

@@ -6,7 +6,7 @@ from simfl.protocols.clock import Stalled
 from simfl.protocols.servers import MOST_FAILURES
 
 
-class Progress:
+class StallGuard:
     """Counts rounds in vain, and crashes of edge servers without a new version."""
 
     def __init__(self) -> None:

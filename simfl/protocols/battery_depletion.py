@@ -14,7 +14,7 @@ from simfl.system.moments import Moment
 
 
 @dataclass
-class _Drain:
+class _Load:
     """A client draws `active_w` beyond idle power; when its battery is empty, and to look again.
 
     `empty` happens then.
@@ -26,7 +26,7 @@ class _Drain:
     look_s: float = np.inf
 
 
-class Drains:
+class BatteryDepletion:
     """What clients draw, from change to change, and an alarm for the next battery to be empty.
 
     Between two changes a load is constant, so that the moment is known, as of then; rivals on the
@@ -36,7 +36,7 @@ class Drains:
     def __init__(self, clock: Clock, charge: Charge) -> None:
         self._clock = clock
         self._charge = charge
-        self._drains: dict[int, _Drain] = {}
+        self._loads: dict[int, _Load] = {}
         self._armed_s = np.inf
         self._alarm: simpy.Event | None = None
 
@@ -44,20 +44,20 @@ class Drains:
         """A flow begins; the event is when its battery is empty. None: it has none."""
         if not self._charge.on_battery(np.array([client]))[0]:
             return None
-        drain = self._drains[client] = _Drain(self._clock.env.event())
+        load = self._loads[client] = _Load(self._clock.env.event())
         self.draw(client, 0.0)
-        return drain.empty
+        return load.empty
 
     def end(self, client: int, *, empty: bool) -> None:
         """It is over; `empty` says that the battery is."""
-        if self._drains.pop(client, None) is not None:
+        if self._loads.pop(client, None) is not None:
             release = self._charge.run_empty if empty else self._charge.release
             release(np.array([client]), self._clock.now_s)
             self._arm()
 
     def draw(self, client: int, active_w: float) -> None:
         """From now on it draws so much beyond idle power."""
-        if client in self._drains:
+        if client in self._loads:
             self._drawn(np.array([client]), np.array([active_w]))
 
     def draw_on_medium(self, clients: IntArray, active_w: FloatArray) -> None:
@@ -68,7 +68,7 @@ class Drains:
 
     def unmet_j(self, client: int) -> float:
         """What its battery has not given since its flow began."""
-        if client not in self._drains:
+        if client not in self._loads:
             return 0.0
         return self._charge.missed_j(client, self._clock.now_s)
 
@@ -79,12 +79,12 @@ class Drains:
             clients.tolist(), active_w.tolist(), empty_s.tolist(), look_s.tolist(), strict=True
         )
         for client, watts, dry_s, again_s in columns:
-            drain = self._drains[client]
-            drain.active_w, drain.empty_s, drain.look_s = watts, dry_s, again_s
+            load = self._loads[client]
+            load.active_w, load.empty_s, load.look_s = watts, dry_s, again_s
         self._arm()
 
     def _arm(self) -> None:
-        soonest_s = min((drain.look_s for drain in self._drains.values()), default=np.inf)
+        soonest_s = min((load.look_s for load in self._loads.values()), default=np.inf)
         if soonest_s == self._armed_s:
             return
         if self._alarm is not None:
@@ -98,12 +98,12 @@ class Drains:
     def _ring(self) -> None:
         """Some batteries are empty, or to be looked at again."""
         time_s, self._armed_s, self._alarm = self._armed_s, np.inf, None
-        for client in sorted(one for one, its in self._drains.items() if its.look_s <= time_s):
-            drain = self._drains[client]
-            if drain.empty_s <= time_s:
-                drain.look_s = np.inf
-                if not drain.empty.triggered:
-                    drain.empty.succeed()
+        for client in sorted(one for one, its in self._loads.items() if its.look_s <= time_s):
+            load = self._loads[client]
+            if load.empty_s <= time_s:
+                load.look_s = np.inf
+                if not load.empty.triggered:
+                    load.empty.succeed()
             else:
-                self.draw(client, drain.active_w)
+                self.draw(client, load.active_w)
         self._arm()
