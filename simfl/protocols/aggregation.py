@@ -19,6 +19,7 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.servers import Servers
 from simfl.protocols.state_ref import StateRef
+from simfl.system.server_id import CLOUD, ServerId
 
 
 class Aggregation:
@@ -37,7 +38,7 @@ class Aggregation:
         self._edge_examples = edge_examples
 
     def aggregate(
-        self, ref: StateRef, delivered: Delivered, round_number: int, edge: int | None = None
+        self, ref: StateRef, delivered: Delivered, round_number: int, server: ServerId
     ) -> Generator[simpy.Event, Any, StateRef]:
         """The server works on what was delivered; its next state.
 
@@ -57,14 +58,14 @@ class Aggregation:
             shares = np.minimum(given / fresh, 1.0) if fresh else given
             about["value"] = float(shares.mean())
         yield from self._servers.work(
-            edge,
+            server,
             work,
             version=ref.version + 1,
             round=round_number,
             **about,
         )
         given_shares = None if shares is None else shares.tolist()
-        self._note(ref, delivered, round_number, edge, given_shares)
+        self._note(ref, delivered, round_number, server, given_shares)
         return self._values.aggregate(ref, delivered, given_shares)
 
     def absorb(
@@ -85,7 +86,7 @@ class Aggregation:
         shares = self._shares(staleness)
         work = self._values.server_work(ref, delivered)
         yield from self._servers.work(
-            None,
+            CLOUD,
             work,
             version=ref.version + 1,
             round=round_number,
@@ -93,7 +94,7 @@ class Aggregation:
             value=float(shares.mean()),
             detail=_merged(staleness),
         )
-        self._note(ref, delivered, round_number, None, shares.tolist() if rebase else None)
+        self._note(ref, delivered, round_number, CLOUD, shares.tolist() if rebase else None)
         if not rebase:
             mixed = self._values.aggregate(ref, delivered)
             return self._values.merge(ref, [mixed], [server_rate * float(shares.mean())])
@@ -110,7 +111,7 @@ class Aggregation:
         arrived = Delivered(np.array(edges), np.full(len(edges), ref.version), up_bytes, [])
         work = self._values.server_work(ref, arrived)
         yield from self._servers.work(
-            None,
+            CLOUD,
             work,
             version=ref.version + 1,
             round=round_number,
@@ -129,7 +130,7 @@ class Aggregation:
         arrived = Delivered(np.array([edge]), np.array([ref.version - staleness]), up_bytes, [])
         work = self._values.server_work(ref, arrived)
         yield from self._servers.work(
-            None,
+            CLOUD,
             work,
             version=ref.version + 1,
             round=round_number,
@@ -145,7 +146,7 @@ class Aggregation:
         ref: StateRef,
         delivered: Delivered,
         round_number: int,
-        edge: int | None,
+        server: ServerId,
         shares: Sequence[float] | None = None,
     ) -> None:
         """Log what the algorithm reports of updates that are about to be aggregated."""
@@ -153,7 +154,7 @@ class Aggregation:
         if report:
             value = report.pop("value", np.nan)
             about = {"version": ref.version + 1, "round": round_number, "value": value}
-            self._servers.note(edge, "report", report, **about)
+            self._servers.note(server, "report", report, **about)
 
     def _shares(self, staleness: IntArray) -> FloatArray:
         return shares_of(self._staleness, staleness)

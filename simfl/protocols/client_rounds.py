@@ -21,10 +21,11 @@ from simfl.protocols.dispatched import Dispatched
 from simfl.protocols.dispatcher import Dispatcher, Orders
 from simfl.protocols.late import Late
 from simfl.protocols.learned_values import LearnedValues
-from simfl.protocols.observations import FLAT, Observations
+from simfl.protocols.observations import Observations
 from simfl.protocols.servers import Crashed
 from simfl.protocols.state_ref import StateRef
 from simfl.streams import Streams
+from simfl.system.server_id import ServerId
 from simfl.system.world import World
 
 
@@ -53,7 +54,7 @@ class ClientRounds:
         self._clock = clock
         self._count: IntArray = np.zeros(world.num_clients, dtype=np.int64)
         self._held: IntArray = np.full(world.num_clients, -1, dtype=np.int64)
-        self._allocations: dict[int, int] = {}
+        self._allocations: dict[ServerId, int] = {}
         self._under_way: dict[int, Dispatched] = {}
         self._late = Late(observations, log)
 
@@ -62,7 +63,7 @@ class ClientRounds:
         clients: IntArray,
         ref: StateRef,
         round_number: int,
-        edge: int | None,
+        server: ServerId,
         held_bytes: IntArray,
         policy: DeadlinePolicy = UNLIMITED,
     ) -> Generator[simpy.Event, Any, Delivered]:
@@ -79,7 +80,6 @@ class ClientRounds:
         futures = self._values.submit(clients, rounds, ref, held)
         prices = self._values.prices(clients, futures, ref, held)
         examples = self._values.examples(self._num_examples[clients], ref.version) * prices.work
-        tier = -1 if edge is None else edge
         orders = Orders(
             self._world,
             clients,
@@ -88,10 +88,10 @@ class ClientRounds:
             self._values.forward_flops,
             np.maximum(prices.down_bytes - held_bytes, 0),
             prices.up_bytes,
-            self._frequency_hz(clients, prices.work, round_number, tier),
+            self._frequency_hz(clients, prices.work, round_number, server),
             ref.version,
             round_number,
-            edge,
+            server,
         )
 
         def computed(places: IntArray, times_s: FloatArray) -> None:
@@ -103,8 +103,7 @@ class ClientRounds:
 
         cohort = self._dispatcher.dispatch(orders, received, computed)
         self._under_way[id(cohort)] = cohort
-        who = "the server" if edge is None else f"edge-{edge}"
-        with self._clock.waiting(who, f"{clients.size} clients' uploads"):
+        with self._clock.waiting(str(server), f"{clients.size} clients' uploads"):
             try:
                 closed_s = yield from cohort.closed(policy, self._values.min_updates)
             except Crashed:
@@ -112,15 +111,15 @@ class ClientRounds:
                 self._observations.finished(cohort.reports(cohort.arrives_s <= self._clock.now_s))
                 raise
         del self._under_way[id(cohort)]
-        if edge is None:
-            self._observations.arrived(FLAT, self._clock.now_s - now_s)
+        if not server.is_edge:
+            self._observations.arrived(server, self._clock.now_s - now_s)
         versions = np.full(clients.size, ref.version, dtype=np.int64)
         delivered = Delivered(clients, versions, prices.up_bytes, futures)
-        carried = self._late.carried(tier, closed_s)
+        carried = self._late.carried(server, closed_s)
 
         def late(which: BoolArray) -> None:
             stragglers, reports = delivered.take(which), cohort.reports(which)
-            self._late.expect(stragglers, reports, closed_s, round_number, tier, policy)
+            self._late.expect(stragglers, reports, closed_s, round_number, server, policy)
 
         cohort.follow(closed_s, late)
         there = cohort.arrives_s <= closed_s
@@ -135,22 +134,22 @@ class ClientRounds:
             self._observations.finished(cohort.reports(cohort.arrives_s <= now_s))
         self._under_way.clear()
 
-    def forget(self, edge: int) -> None:
-        """An edge server has lost the updates that it was to carry over."""
-        self._late.forget(edge)
+    def forget(self, server: ServerId) -> None:
+        """A server has lost the updates that it was to carry over."""
+        self._late.forget(server)
 
     def _frequency_hz(
-        self, clients: IntArray, work: FloatArray, round_number: int, tier: int
+        self, clients: IntArray, work: FloatArray, round_number: int, server: ServerId
     ) -> FloatArray:
-        view = self._observations.clients(clients, self._clock.now_s, round_number, tier)
+        view = self._observations.clients(clients, self._clock.now_s, round_number, server)
         view = view.instead("cycles", partial(np.multiply, view.cycles, work))
-        count = self._allocations.get(tier, 0)
-        self._allocations[tier] = count + 1
-        # Counted per tier, so that simultaneous edge servers draw the same in any order.
-        rng = self._streams.generator("allocation", tier + 1, count)
+        count = self._allocations.get(server, 0)
+        self._allocations[server] = count + 1
+        # Counted per server, so that simultaneous edge servers draw the same in any order.
+        rng = self._streams.generator("allocation", server.stream, count)
         with at_work(self._allocation, "decide"):
             given = self._allocation.decide(view, rng)
         wanted_hz = one_or_each(given, clients.shape, self._allocation, "decide")
         frequency_hz = self._world.round_frequency(clients, wanted_hz)
-        self._observations.allocated(tier, clients, frequency_hz)
+        self._observations.allocated(server, clients, frequency_hz)
         return frequency_hz

@@ -16,12 +16,13 @@ from simfl.protocols.servers import Servers
 from simfl.protocols.timeline import Timeline
 from simfl.system.interruptions import Interruption
 from simfl.system.moments import Moment
+from simfl.system.server_id import ServerId
 
 Late = Callable[[BoolArray], None]
 
 
 class Dispatched:
-    """Clients whose rounds began together, of the edge server `edge` (None: a flat one).
+    """Clients whose rounds began together, of one `server`.
 
     `ends_s` says when each will have reported or given up; inf: nobody knows yet.
     """
@@ -32,7 +33,7 @@ class Dispatched:
         idle_w: FloatArray,
         ends_s: FloatArray,
         servers: Servers,
-        edge: int | None,
+        server: ServerId,
         clock: Clock,
     ) -> None:
         self.begun_s = clock.now_s
@@ -40,7 +41,7 @@ class Dispatched:
         self._idle_w = idle_w
         self._ends_s = ends_s
         self._servers = servers
-        self._edge = edge
+        self._server = server
         self._clock = clock
         self._changed = clock.env.event()
         self._tell: Late | None = None
@@ -114,9 +115,9 @@ class Dispatched:
     def _until(self, time_s: float) -> Generator[simpy.Event, Any, None]:
         """Until then, or until anything has changed."""
         if self.over:
-            yield from self._servers.until(self._edge, time_s, Moment.CLOSE)
+            yield from self._servers.until(self._server, time_s, Moment.CLOSE)
             return
         alarm = [self._clock.until(time_s)] if time_s < np.inf else []
-        yield self._clock.env.any_of([self._changed, self._servers.failure(self._edge), *alarm])
+        yield self._clock.env.any_of([self._changed, self._servers.failure(self._server), *alarm])
         yield self._clock.now(Moment.CLOSE)
-        self._servers.check(self._edge)
+        self._servers.check(self._server)

@@ -33,6 +33,7 @@ from simfl.system.messages import Transmission
 from simfl.system.presence import Presence
 from simfl.system.round_plan import RoundPlan
 from simfl.system.segments import COMPUTE, DOWNLOAD, UPLOAD, Segments
+from simfl.system.server_id import CLOUD, ServerId
 from simfl.system.world import World
 
 Received = Callable[[IntArray], None]
@@ -43,8 +44,8 @@ Computed = Callable[[IntArray, FloatArray], None]
 class Orders:
     """What clients are to do now, one entry each: see `World.plan_rounds`.
 
-    `numbers` address the draws of `world`; `version`, `round_number` and `edge` (None: a flat
-    server) are what the rows say. With `query` this is no training.
+    `numbers` address the draws of `world`; `version`, `round_number` and the `server` are
+    what the rows say. With `query` this is no training.
     """
 
     world: World
@@ -57,14 +58,13 @@ class Orders:
     frequency_hz: FloatArray
     version: int
     round_number: int
-    edge: int | None
+    server: ServerId
     query: bool = False
 
     @property
     def about(self) -> dict[str, int]:
         """Columns of all rows."""
-        tier = -1 if self.edge is None else self.edge
-        return {"edge": tier, "version": self.version, "round": self.round_number}
+        return {"edge": self.server.number, "version": self.version, "round": self.round_number}
 
     def plan(self, radio_idle_s: FloatArray) -> RoundPlan:
         """What that takes, so long after the clients' last messages."""
@@ -76,7 +76,7 @@ class Orders:
             self.down_bytes,
             self.up_bytes,
             self.frequency_hz,
-            self.edge,
+            self.server.access_point,
             radio_idle_s,
         )
 
@@ -147,7 +147,7 @@ class Dispatcher:
         plan = orders.plan(radio_idle_s)
         self._check_ends(clients, plan)
         self._log.advance(now_s)
-        timeline = Timeline.of_round(clients, plan, self._servers.fails_s(orders.edge))
+        timeline = Timeline.of_round(clients, plan, self._servers.fails_s(orders.server))
         timeline.earlier_message_s[:] = now_s - radio_idle_s
         stops_s, causes = self._presence.interruptions.stops_s(clients, now_s)
         limits = Limits(
@@ -225,10 +225,10 @@ class Dispatcher:
         about = clients, orders.numbers
         messages = (orders.down_bytes, False, plan.download), (orders.up_bytes, True, plan.upload)
         down, up = (
-            world.messenger.senders(*about, raw, uplink, orders.edge, sent)
+            world.messenger.senders(*about, raw, uplink, orders.server, sent)
             for raw, uplink, sent in messages
         )
-        sending = Sending({DOWNLOAD: down, UPLOAD: up}, world.air(clients, orders.edge))
+        sending = Sending({DOWNLOAD: down, UPLOAD: up}, world.air(clients, orders.server))
         listeners = Listeners(over, begun, done, found.pauses)
         self._stepped(plan.segments, clients, entry, limits, sending, listeners)
         return found
@@ -319,9 +319,9 @@ class Dispatcher:
         """Send a message until it has arrived; raises `Stalled` where it never does."""
         messenger, who = self._world.messenger, np.array([client])
         for _ in range(MOST_FAILURES):
-            about = who, np.array([message.number()]), message.raw_bytes, False, None
-            sent = messenger.access(*about, radio_idle_s)
-            senders = {DOWNLOAD: messenger.senders(*about, sent)}
+            about = who, np.array([message.number()]), message.raw_bytes, False
+            sent = messenger.access(*about, CLOUD.access_point, radio_idle_s)
+            senders = {DOWNLOAD: messenger.senders(*about, CLOUD, sent)}
             entry = Entry(Timeline(who, {DOWNLOAD: sent}), message.about)
             over = self._clock.env.event()
             self._stepped(
@@ -329,7 +329,7 @@ class Dispatcher:
                 who,
                 entry,
                 self._unlimited(who),
-                Sending(senders, self._world.air(who, None)),
+                Sending(senders, self._world.air(who, CLOUD)),
                 Listeners.when_done(over),
             )
             yield over
@@ -374,7 +374,7 @@ class Dispatcher:
 
     def _dispatched(self, orders: Orders, timeline: Timeline, ends_s: FloatArray) -> Dispatched:
         idle_w = self._world.power_idle_w[orders.clients]
-        return Dispatched(timeline, idle_w, ends_s, self._servers, orders.edge, self._clock)
+        return Dispatched(timeline, idle_w, ends_s, self._servers, orders.server, self._clock)
 
     def _check_ends(self, clients: IntArray, plan: RoundPlan) -> None:
         stages_s = np.stack([plan.download_s, plan.compute_s, plan.upload_s])

@@ -13,6 +13,7 @@ from simfl.common.notices import Notice, notice
 from simfl.decisions.feasibility import attainable_share
 from simfl.protocols.details import known
 from simfl.protocols.rehearsal import ASLEEP, Rehearsal
+from simfl.system.server_id import CLOUD, ServerId
 
 SLOWEST = 1000
 """So many clients decide how long a cohort takes that nobody in it slows down."""
@@ -67,7 +68,9 @@ def expectations(
     latency_s, backhaul_s = np.full((2, world.num_edges + 1), np.nan)
     backhaul_s[:] = 0.0
     for server, cohort in cohorts.items():
-        latency_s[server], backhaul_s[server] = _dispatch_s(quiet, server, cohort, edge_rounds)
+        latency_s[server.number], backhaul_s[server.number] = _dispatch_s(
+            quiet, server, cohort, edge_rounds
+        )
     detail = None
     if quiet.contended or quiet.backhaul_contended or quiet.sleeps:
         detail = _detail(quiet, cohorts, edge_rounds, latency_s)
@@ -82,34 +85,34 @@ def expectations(
     )
 
 
-def _members(edge: IntArray, edges: int, *, flat: bool) -> list[tuple[int, IntArray]]:
+def _members(edge: IntArray, edges: int, *, flat: bool) -> list[tuple[ServerId, IntArray]]:
     """The clients of each server that has any."""
     if flat:
-        return [(-1, np.arange(edge.size))]
-    several = [(server, np.flatnonzero(edge == server)) for server in range(edges)]
+        return [(CLOUD, np.arange(edge.size))]
+    several = [(ServerId(one), np.flatnonzero(edge == one)) for one in range(edges)]
     return [(server, members) for server, members in several if members.size]
 
 
 def _dispatch_s(
-    quiet: Rehearsal, server: int, cohort: IntArray, edge_rounds: int, idle_s: float = ASLEEP
+    quiet: Rehearsal, server: ServerId, cohort: IntArray, edge_rounds: int, idle_s: float = ASLEEP
 ) -> tuple[float, float]:
     """Seconds of a dispatch whose radios were last used `idle_s` ago, and of its backhaul."""
-    world, flat = quiet.world, server < 0
+    world = quiet.world
     radio_idle_s = np.full(world.num_clients, idle_s)
     rounds_s = float(
-        quiet.latency_s(
-            cohort[None], world.frequency_max_hz, radio_idle_s, edge_rounds, 0.0, flat=flat
-        )[0]
+        quiet.latency_s(cohort[None], world.frequency_max_hz, radio_idle_s, server, edge_rounds)[0]
     )
-    backhaul_s = 0.0 if flat else quiet.around_s(server, idle_s, rounds_s)
+    backhaul_s = quiet.around_s(server, idle_s, rounds_s) if server.is_edge else 0.0
     return backhaul_s + rounds_s, backhaul_s
 
 
 def _detail(
-    quiet: Rehearsal, cohorts: dict[int, IntArray], edge_rounds: int, latency_s: FloatArray
+    quiet: Rehearsal, cohorts: dict[ServerId, IntArray], edge_rounds: int, latency_s: FloatArray
 ) -> dict[str, Any]:
     """By how much what is expected would be off without rivals, or with radios awake."""
-    found: dict[str, list[float]] = {"latency_s": [float(latency_s[each]) for each in cohorts]}
+    found: dict[str, list[float]] = {
+        "latency_s": [float(latency_s[each.number]) for each in cohorts]
+    }
     if quiet.sleeps:
         awake = [_dispatch_s(quiet, *one, edge_rounds, 0.0)[0] for one in cohorts.items()]
         found["awake_s"] = awake
@@ -118,25 +121,25 @@ def _detail(
         found["alone_s"] = [_dispatch_s(alone, *one, edge_rounds)[0] for one in cohorts.items()]
         for name, way in (("turn_alone_s", alone), ("turn_s", quiet)):
             found[name] = [_mean_turn_s(way, *one) for one in cohorts.items()]
-    if quiet.backhaul_contended and -1 not in cohorts:
-        servers = np.array(list(cohorts))
+    if quiet.backhaul_contended and CLOUD not in cohorts:
+        servers = np.array([server.number for server in cohorts])
         asleep = np.full(servers.size, ASLEEP)
         for name, together in (("backhaul_alone_s", False), ("backhaul_s", True)):
             down_s = quiet.backhaul_s(servers, asleep, uplink=False, together=together)
             found[name] = down_s.tolist()
     return {
-        "servers": ["cloud" if server < 0 else f"edge-{server}" for server in cohorts],
+        "servers": ["cloud" if one == CLOUD else str(one) for one in cohorts],
         "together": [int(cohort.size) for cohort in cohorts.values()],
         **found,
     }
 
 
-def _mean_turn_s(way: Rehearsal, server: int, cohort: IntArray) -> float:
+def _mean_turn_s(way: Rehearsal, server: ServerId, cohort: IntArray) -> float:
     """The mean of the first round of a cohort's clients, which is a row's estimate of each."""
     world = way.world
     asleep, numbers = np.full((1, cohort.size), ASLEEP), np.zeros((1, cohort.size), dtype=np.int64)
     about = cohort[None], numbers, world.frequency_max_hz, asleep
-    return float(way.rounds_s(*about, flat=server < 0)[0].mean())
+    return float(way.rounds_s(*about, server)[0].mean())
 
 
 def attainability(

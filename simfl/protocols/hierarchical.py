@@ -22,6 +22,7 @@ from simfl.protocols.clock import Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.edge_dispatch import EdgeReport, dispatch_edge
 from simfl.protocols.run import Run
+from simfl.system.server_id import ServerId
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Hierarchical(Protocol):
             reports[edge] = yield from dispatch_edge(
                 run, edge, cloud, kept[edge], round_number, self.edge_rounds, self.patience
             )
-            run.observations.arrived(edge, reports[edge].latency_s)
+            run.observations.arrived(ServerId(edge), reports[edge].latency_s)
 
         while True:
             with run.clock.waiting("the cloud", "all edge servers' models"):

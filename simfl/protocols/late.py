@@ -10,6 +10,7 @@ from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.details import as_json
 from simfl.protocols.observations import ClientReports, Observations
+from simfl.system.server_id import ServerId
 
 
 class Late:
@@ -19,7 +20,7 @@ class Late:
         self._observations = observations
         self._log = log
         self._reports: list[ClientReports] = []
-        self._carried: dict[int, list[tuple[FloatArray, Delivered]]] = {}
+        self._carried: dict[ServerId, list[tuple[FloatArray, Delivered]]] = {}
 
     def expect(
         self,
@@ -27,13 +28,13 @@ class Late:
         reports: ClientReports,
         closed_s: float,
         round_number: int,
-        tier: int,
+        server: ServerId,
         policy: DeadlinePolicy,
     ) -> None:
-        """These clients of the server `tier` (or -1) are on their way though the round closed."""
+        """These clients of a server are on their way though the round closed."""
         self._reports.append(reports)
         if policy.late == "carry_over":
-            self._carried.setdefault(tier, []).append((reports.uploaded_s, delivered))
+            self._carried.setdefault(server, []).append((reports.uploaded_s, delivered))
         count = delivered.clients.size
         self._log.add(
             make_rows(
@@ -42,7 +43,7 @@ class Late:
                 actor=delivered.clients,
                 start_s=reports.uploaded_s,
                 time_s=reports.uploaded_s,
-                edge=tier,
+                edge=server.number,
                 version=delivered.versions,
                 round=round_number,
                 value=reports.uploaded_s - closed_s,
@@ -61,18 +62,18 @@ class Late:
                 waiting.append(reports.take(~there))
         self._reports = waiting
 
-    def forget(self, tier: int) -> None:
-        """The server `tier` has lost what it had received."""
-        self._carried.pop(tier, None)
+    def forget(self, server: ServerId) -> None:
+        """A server has lost what it had received."""
+        self._carried.pop(server, None)
 
-    def carried(self, tier: int, now_s: float) -> list[Delivered]:
-        """Updates for the server `tier` that have arrived since it last asked."""
+    def carried(self, server: ServerId, now_s: float) -> list[Delivered]:
+        """Updates for a server that have arrived since it last asked."""
         arrived, waiting = [], []
-        for uploaded_s, delivered in self._carried.get(tier, []):
+        for uploaded_s, delivered in self._carried.get(server, []):
             there = uploaded_s <= now_s
             if there.any():
                 arrived.append(delivered.take(there))
             if not there.all():
                 waiting.append((uploaded_s[~there], delivered.take(~there)))
-        self._carried[tier] = waiting
+        self._carried[server] = waiting
         return arrived

@@ -17,6 +17,7 @@ from simfl.decisions.views import AssociationView, ClientView, EdgeView
 from simfl.protocols.expectations import Expectations, unknown
 from simfl.protocols.oracle import WorldExpectations
 from simfl.system.presence import Presence
+from simfl.system.server_id import ServerId
 from simfl.system.world import World
 
 
@@ -52,9 +53,6 @@ _OWN = (
 )
 """Columns of a view that are kept as they are."""
 
-FLAT = -1
-"""The number under which a server that is no edge server keeps the latencies of its rounds."""
-
 
 class Observations:
     """Columns over clients and edge servers, filled as uploads arrive."""
@@ -87,7 +85,7 @@ class Observations:
         self._data_share: FloatArray = totals / totals.sum()
         self._dispatches = np.zeros(edges, dtype=np.int64)
         self._last_dispatch_round = np.full(edges, -1, dtype=np.int64)
-        # The last entry is the flat server's.
+        # One entry per `ServerId.number`: the last is the cloud's, of protocols without edges.
         self._last_latency_s = np.full(edges + 1, np.nan)
         self._latencies = Latencies(estimator, edges + 1)
 
@@ -111,7 +109,7 @@ class Observations:
         self._changes += 1
         self._oracle = oracle
 
-    def allocated(self, server: int, clients: IntArray, frequency_hz: FloatArray) -> None:
+    def allocated(self, server: ServerId, clients: IntArray, frequency_hz: FloatArray) -> None:
         """A server dispatches clients at these clocks."""
         if self._oracle is not None:
             self._oracle.allocated(server, clients, frequency_hz)
@@ -139,17 +137,17 @@ class Observations:
         self._dispatches[edge] += 1
         self._last_dispatch_round[edge] = round_number
 
-    def arrived(self, edge: int, latency_s: float) -> None:
-        """The model of an edge server (or `FLAT`) is there, so long after its dispatch."""
-        which = np.array([edge])
+    def arrived(self, server: ServerId, latency_s: float) -> None:
+        """The model of a server is there, so long after its dispatch."""
+        which = np.array([server.number])
         self._changes += 1
         self._latencies.observe(which, np.array([latency_s]), self._latency_prior_s(which))
-        self._last_latency_s[edge] = latency_s
+        self._last_latency_s[server.number] = latency_s
 
     def clients(
-        self, clients: IntArray, time_s: float, round_number: int, server: int
+        self, clients: IntArray, time_s: float, round_number: int, server: ServerId
     ) -> ClientView:
-        """The view of some clients, by the edge server (or `FLAT`) that would dispatch them."""
+        """The view of some clients, by the server that would dispatch them."""
         world, expected, rounds = self._world, self._expected, self._rounds
         columns: dict[str, Callable[[], NDArray[Any]]] = {
             "device_class": lambda: self._device_class[world.device_index[clients]],
@@ -162,7 +160,8 @@ class Observations:
             ),
             "cycles": lambda: expected.edge_rounds * expected.cycles[clients],
             "transfer_s": lambda: (
-                expected.edge_rounds * expected.transfer_s[clients] + expected.backhaul_s[server]
+                expected.edge_rounds * expected.transfer_s[clients]
+                + expected.backhaul_s[server.number]
             ),
             "edge_latency_s": lambda: np.repeat(self._latency_s(server), clients.size),
             "kappa": lambda: world.power_law[0][clients],
@@ -188,8 +187,8 @@ class Observations:
             raise RuntimeError("a view's columns are read while deciding, not later")
         return make()
 
-    def _latency_s(self, server: int) -> FloatArray:
-        which = np.array([server])
+    def _latency_s(self, server: ServerId) -> FloatArray:
+        which = np.array([server.number])
         return self._latencies.estimate_s(which, self._latency_prior_s(which))
 
     def edges(self, time_s: float, round_number: int, idle: BoolArray) -> EdgeView:
@@ -212,7 +211,7 @@ class Observations:
         which = np.arange(self._data_share.size)
         return self._latencies.posterior(which, self._latency_prior_s(which))
 
-    def _turn_prior_s(self, clients: IntArray, server: int) -> FloatArray:
+    def _turn_prior_s(self, clients: IntArray, server: ServerId) -> FloatArray:
         """Of a client never seen, which that server would dispatch."""
         if self._oracle is not None:
             return self._oracle.turn_s(clients, server)

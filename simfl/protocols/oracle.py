@@ -13,6 +13,7 @@ from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.rehearsal import ASLEEP, Rehearsal
 from simfl.protocols.state_ref import StateRef
 from simfl.streams import Streams
+from simfl.system.server_id import ServerId
 
 DRAWS = 1024
 """Cohorts that an expectation is the mean of."""
@@ -29,10 +30,10 @@ MOST_ROWS = 200_000
 
 @dataclass(frozen=True, eq=False)
 class Radios:
-    """Seconds since the last messages of clients, and of an edge server; inf: asleep."""
+    """Seconds since the last messages of clients, and of a server; inf: asleep."""
 
     of_clients: Callable[[IntArray], FloatArray]
-    of_edge: Callable[[int], float]
+    of_server: Callable[[ServerId], float]
 
 
 class WorldExpectations:
@@ -67,13 +68,13 @@ class WorldExpectations:
         self._radios = radios
         self._in_flight = in_flight
         self._frequency_hz = world.frequency_max_hz.copy()
-        self._cohort: dict[int, int] = {}
+        self._cohort: dict[ServerId, int] = {}
         # What is known of a server, by which radios are awake.
-        self._known_s: dict[int, dict[bytes, float]] = {}
-        self._turns_s: dict[int, dict[bytes, FloatArray]] = {}
+        self._known_s: dict[ServerId, dict[bytes, float]] = {}
+        self._turns_s: dict[ServerId, dict[bytes, FloatArray]] = {}
 
-    def allocated(self, server: int, clients: IntArray, frequency_hz: FloatArray) -> None:
-        """A server (-1: the flat one) dispatches clients at these clocks."""
+    def allocated(self, server: ServerId, clients: IntArray, frequency_hz: FloatArray) -> None:
+        """A server dispatches clients at these clocks."""
         if (
             self._cohort.get(server) == clients.size
             and (self._frequency_hz[clients] == frequency_hz).all()
@@ -84,7 +85,7 @@ class WorldExpectations:
         self._known_s.pop(server, None)
         self._turns_s.pop(server, None)
 
-    def turn_s(self, clients: IntArray, server: int) -> FloatArray:
+    def turn_s(self, clients: IntArray, server: ServerId) -> FloatArray:
         """The mean duration of each client's round, among those that it is dispatched with."""
         radio_idle_s = self._idle_s(server)
         if not self._quiet.contended:
@@ -95,9 +96,9 @@ class WorldExpectations:
         return known[state][clients]
 
     def latency_s(self, servers: IntArray) -> FloatArray:
-        """The mean latency of a dispatch of each server (-1: the flat one); NaN without clients."""
+        """The mean latency of a dispatch of each server, by number; NaN without clients."""
         found_s = []
-        for server in servers.tolist():
+        for server in map(ServerId, servers.tolist()):
             radio_idle_s, known = self._idle_s(server), self._known_s.setdefault(server, {})
             state = self._state(server, radio_idle_s)
             if state not in known:
@@ -105,17 +106,17 @@ class WorldExpectations:
             found_s.append(known[state])
         return np.array(found_s)
 
-    def _members(self, server: int) -> IntArray:
+    def _members(self, server: ServerId) -> IntArray:
         edge = self._rehearsal.edge
-        return np.arange(edge.size) if server < 0 else np.flatnonzero(edge == server)
+        return np.flatnonzero(edge == server.number) if server.is_edge else np.arange(edge.size)
 
-    def _size(self, server: int, members: IntArray) -> int:
+    def _size(self, server: ServerId, members: IntArray) -> int:
         """Of the cohorts of a server."""
-        if server < 0 and self._in_flight is not None:
+        if not server.is_edge and self._in_flight is not None:
             return min(self._in_flight, members.size)
         return min(self._cohort.get(server, self._together(members.size)), members.size)
 
-    def _idle_s(self, server: int) -> FloatArray:
+    def _idle_s(self, server: ServerId) -> FloatArray:
         """Of every client's radio when its server's message to it begins: 0, or inf for asleep.
 
         An edge server has its own from the cloud first.
@@ -124,35 +125,39 @@ class WorldExpectations:
         if not self._rehearsal.sleeps:
             return np.zeros(everybody.size)
         idle_s = self._radios.of_clients(everybody)
-        if server >= 0:
-            since_s = np.array([self._radios.of_edge(server)])
-            idle_s = idle_s + self._quiet.backhaul_s(np.array([server]), since_s, uplink=False)
+        if server.is_edge:
+            since_s = np.array([self._radios.of_server(server)])
+            idle_s = idle_s + self._quiet.backhaul_s(
+                np.array([server.number]), since_s, uplink=False
+            )
         asleep = idle_s > self._rehearsal.world.messenger.client_radios.tail_s
         return np.where(asleep, ASLEEP, 0.0)
 
-    def _state(self, server: int, radio_idle_s: FloatArray) -> bytes:
+    def _state(self, server: ServerId, radio_idle_s: FloatArray) -> bytes:
         """Whose radios sleep, all that an expectation of a server depends on."""
-        edge_awake = server < 0 or not self._rehearsal.sleeps or self._edge_awake(server)
+        edge_awake = not server.is_edge or not self._rehearsal.sleeps or self._edge_awake(server)
         return radio_idle_s[self._members(server)].tobytes() + bytes([edge_awake])
 
-    def _edge_awake(self, server: int) -> bool:
-        return self._radios.of_edge(server) < np.inf
+    def _edge_awake(self, server: ServerId) -> bool:
+        return self._radios.of_server(server) < np.inf
 
-    def _expected_s(self, server: int, radio_idle_s: FloatArray) -> float:
-        members, flat = self._members(server), server < 0
+    def _expected_s(self, server: ServerId, radio_idle_s: FloatArray) -> float:
+        members = self._members(server)
         if not members.size:
             return float("nan")
         size = self._size(server, members)
-        if flat and self._in_flight is not None:
+        if self._in_flight is not None:
             return float(self._one_of_many_s(server, members, size, radio_idle_s))
-        pause_s = 0.0 if flat else self._work_s(size)
-        rounds_s = self._rounds_s(members, size, radio_idle_s, pause_s, flat=flat)
-        if flat:
+        pause_s = self._work_s(size) if server.is_edge else 0.0
+        rounds_s = self._rounds_s(members, size, radio_idle_s, pause_s, server)
+        if not server.is_edge:
             return rounds_s
-        return rounds_s + self._quiet.around_s(server, self._radios.of_edge(server), rounds_s)
+        return rounds_s + self._quiet.around_s(
+            server.number, self._radios.of_server(server), rounds_s
+        )
 
     def _rounds_s(
-        self, members: IntArray, size: int, idle_s: FloatArray, pause_s: float, *, flat: bool
+        self, members: IntArray, size: int, idle_s: FloatArray, pause_s: float, server: ServerId
     ) -> float:
         """The mean of all rounds of a dispatch of `size` of the members."""
         total_s, draws, chunk = 0.0, self._draws(members, size), max(1, MOST_ROWS // members.size)
@@ -165,8 +170,8 @@ class WorldExpectations:
                     idle_s,
                     self._edge_rounds,
                     pause_s,
-                    flat=flat,
-                    first=first,
+                    server,
+                    first,
                 ).sum()
             )
         return total_s / draws
@@ -188,7 +193,7 @@ class WorldExpectations:
         return np.take_along_axis(everybody, np.argpartition(lots, size - 1, axis=1), 1)[:, :size]
 
     def _one_of_many_s(
-        self, server: int, members: IntArray, size: int, radio_idle_s: FloatArray
+        self, server: ServerId, members: IntArray, size: int, radio_idle_s: FloatArray
     ) -> float:
         """The mean of any client's round, `size` of them under way."""
         if self._rehearsal.contended:
@@ -197,9 +202,9 @@ class WorldExpectations:
         cohorts = np.broadcast_to(members, (draws.size, members.size))
         numbers = np.broadcast_to(draws[:, None], cohorts.shape)
         about = cohorts, numbers, self._frequency_hz, radio_idle_s[cohorts]
-        return float(self._rehearsal.rounds_s(*about, flat=True)[0].mean())
+        return float(self._rehearsal.rounds_s(*about, server)[0].mean())
 
-    def _beside_others_s(self, server: int, radio_idle_s: FloatArray) -> FloatArray:
+    def _beside_others_s(self, server: ServerId, radio_idle_s: FloatArray) -> FloatArray:
         """Every client's round beside rivals that are drawn for it, without noise; else NaN."""
         members = self._members(server)
         size = self._size(server, members)
@@ -215,11 +220,11 @@ class WorldExpectations:
         mean_s[members] = total_s[members] / count[members]
         return mean_s
 
-    def _quiet_s(self, cohort: IntArray, radio_idle_s: FloatArray, server: int) -> FloatArray:
+    def _quiet_s(self, cohort: IntArray, radio_idle_s: FloatArray, server: ServerId) -> FloatArray:
         """Each client's round in a cohort, without noise."""
         one = cohort[None]
         about = one, np.zeros_like(one), self._frequency_hz, radio_idle_s[one]
-        lasts_s = self._quiet.rounds_s(*about, flat=server < 0)[0]
+        lasts_s = self._quiet.rounds_s(*about, server)[0]
         return lasts_s.reshape(cohort.shape)
 
     def _work_s(self, cohort: int) -> float:

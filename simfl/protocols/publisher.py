@@ -15,6 +15,7 @@ from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.publication import Publications
 from simfl.protocols.servers import Servers
 from simfl.protocols.state_ref import StateRef
+from simfl.system.server_id import CLOUD
 
 
 class Publisher:
@@ -85,5 +86,5 @@ class Publisher:
         if self._publications.at_clients:
             evaluation["own"] = self._values.served_at_clients(ref, now_s)
         about = {"version": ref.version, "round": round_number, "value": evaluation["accuracy"]}
-        self._servers.note(None, "evaluate", {"loss": evaluation["loss"]}, **about)
+        self._servers.note(CLOUD, "evaluate", {"loss": evaluation["loss"]}, **about)
         return evaluation

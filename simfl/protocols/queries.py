@@ -22,10 +22,11 @@ from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock
 from simfl.protocols.dispatcher import Dispatcher, Orders
 from simfl.protocols.learned_values import LearnedValues
-from simfl.protocols.observations import FLAT, Observations
+from simfl.protocols.observations import Observations
 from simfl.protocols.state_ref import StateRef
 from simfl.streams import Streams
 from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
+from simfl.system.server_id import ServerId
 from simfl.system.world import World
 
 
@@ -51,7 +52,7 @@ class Queries:
         self._streams = streams
         self._clock = clock
         self._count: IntArray = np.zeros(world.num_clients, dtype=np.int64)
-        self._reached: dict[int, tuple[tuple[str, int], IntArray]] = {}
+        self._reached: dict[ServerId, tuple[tuple[str, int], IntArray]] = {}
 
     def ask(
         self,
@@ -60,7 +61,7 @@ class Queries:
         players: IntArray,
         ref: StateRef,
         round_number: int,
-        edge: int | None,
+        server: ServerId,
         count: int,
     ) -> Generator[simpy.Event, Any, tuple[Any, int]]:
         """Ask those of `players` that the selection wants asked; ends with the last answer.
@@ -70,37 +71,35 @@ class Queries:
         """
         if not isinstance(selection, QueryingSelection):
             return memory, 0
-        tier = FLAT if edge is None else edge
-        view = self._observations.clients(players, self._clock.now_s, round_number, tier)
-        rng = self._streams.generator("selection.candidates", tier + 1, count)
+        view = self._observations.clients(players, self._clock.now_s, round_number, server)
+        rng = self._streams.generator("selection.candidates", server.stream, count)
         with at_work(selection, "candidates"):
             memory, wanted = selection.candidates(memory, view, rng)
         clients = numbers_among(players, view.clients, wanted, selection)
-        orders = self._orders(clients, ref, round_number, edge)
+        orders = self._orders(clients, ref, round_number, server)
         reached: list[IntArray] = []
         asked = self._dispatcher.dispatch(orders, reached.append, computed=_no_job)
-        who = "the server" if edge is None else f"edge-{edge}"
-        with self._clock.waiting(who, f"{clients.size} clients' losses"):
+        with self._clock.waiting(str(server), f"{clients.size} clients' losses"):
             yield from asked.finished()
         places = np.concatenate([clients[:0], *reached])
-        self._reached[tier] = ((ref.key, ref.version), clients[places])
+        self._reached[server] = ((ref.key, ref.version), clients[places])
         answered = clients[np.isfinite(asked.arrives_s)]
         loss = self._values.losses(ref, answered, self._clock.now_s)
         self._observations.losses(answered, loss)
         return memory, int(clients.size)
 
-    def brought(self, clients: IntArray, ref: StateRef, edge: int | None) -> IntArray:
+    def brought(self, clients: IntArray, ref: StateRef, server: ServerId) -> IntArray:
         """Bytes of the model of `ref` that a query has brought to each of `clients` already.
 
         None where clients get models of their own, which are not what they were asked about.
         """
-        state, reached = self._reached.get(FLAT if edge is None else edge, (None, clients[:0]))
+        state, reached = self._reached.get(server, (None, clients[:0]))
         if state != (ref.key, ref.version) or not self._values.one_model_for_all:
             return np.zeros(clients.size, dtype=np.int64)
         return np.where(np.isin(clients, reached), self._values.tier_price(ref).down_bytes, 0)
 
     def _orders(
-        self, clients: IntArray, ref: StateRef, round_number: int, edge: int | None
+        self, clients: IntArray, ref: StateRef, round_number: int, server: ServerId
     ) -> Orders:
         numbers = self._count[clients]
         self._count[clients] += 1
@@ -115,7 +114,7 @@ class Queries:
             self._world.frequency_max_hz[clients],
             ref.version,
             round_number,
-            edge,
+            server,
             query=True,
         )
 

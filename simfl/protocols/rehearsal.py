@@ -18,6 +18,7 @@ from simfl.protocols.channels import Channels
 from simfl.system.messages import Transmission
 from simfl.system.round_plan import RoundPlan
 from simfl.system.segments import DOWNLOAD, UPLOAD, Kind, Segments
+from simfl.system.server_id import ServerId
 from simfl.system.sharing.base import Sender
 from simfl.system.sharing.dedicated import Dedicated
 from simfl.system.sharing.medium import Medium
@@ -84,19 +85,18 @@ class Rehearsal:
         numbers: IntArray,
         frequency_hz: FloatArray,
         radio_idle_s: FloatArray,
-        *,
-        flat: bool,
+        server: ServerId,
     ) -> tuple[FloatArray, FloatArray]:
         """Each client's seconds in its cohort, and how long its radio has been silent at its end.
 
         `cohorts`, both results, `radio_idle_s` (since each client's last message) and `numbers`
         (which address the noise) have shape (cohorts, clients of each); `frequency_hz` is one per
-        client of the world. `flat`: the server is the cloud, behind access points and backhaul.
+        client of the world.
         """
         clients, turns = cohorts.ravel(), numbers.ravel()
         plan = self.plan(clients, turns, frequency_hz[clients], radio_idle_s.ravel())
         if self.contended:
-            lasts_s = self._over_channels(plan, cohorts, turns, flat=flat)
+            lasts_s = self._over_channels(plan, cohorts, turns, server)
         else:
             lasts_s = plan.download_s + plan.compute_s + plan.upload_s
         return lasts_s.reshape(cohorts.shape), plan.radio_idle_s.reshape(cohorts.shape)
@@ -108,8 +108,7 @@ class Rehearsal:
         radio_idle_s: FloatArray,
         rounds: int,
         pause_s: float,
-        *,
-        flat: bool,
+        server: ServerId,
         first: int = 0,
     ) -> FloatArray:
         """Seconds of so many rounds of each cohort, one after another, `pause_s` after each.
@@ -123,18 +122,18 @@ class Rehearsal:
         for number in range(tried):
             draws = (first + np.arange(len(cohorts))) * tried + number
             numbers = np.broadcast_to(draws[:, None], cohorts.shape)
-            lasts_s, silent_s = self.rounds_s(cohorts, numbers, frequency_hz, idle_s, flat=flat)
+            lasts_s, silent_s = self.rounds_s(cohorts, numbers, frequency_hz, idle_s, server)
             longest_s = lasts_s.max(axis=1)
             total_s += longest_s
             idle_s = silent_s + longest_s[:, None] - lasts_s + pause_s
         return total_s * (rounds / tried) + rounds * pause_s
 
-    def around_s(self, edge: int, radio_idle_s: float, meanwhile_s: float) -> float:
+    def around_s(self, server: ServerId, radio_idle_s: float, meanwhile_s: float) -> float:
         """Seconds of an edge server's messages from and to the cloud, `meanwhile_s` apart.
 
         Its radio's last message was `radio_idle_s` ago.
         """
-        who = np.array([edge])
+        who = np.array([server.number])
         down_s = self.backhaul_s(who, np.array([radio_idle_s]), uplink=False)
         silent_s = meanwhile_s if self.price.down_bytes else radio_idle_s + meanwhile_s
         up_s = self.backhaul_s(who, np.array([silent_s]), uplink=True)
@@ -186,20 +185,19 @@ class Rehearsal:
         )
 
     def _over_channels(
-        self, plan: RoundPlan, cohorts: IntArray, turns: IntArray, *, flat: bool
+        self, plan: RoundPlan, cohorts: IntArray, turns: IntArray, server: ServerId
     ) -> FloatArray:
         """Seconds of each client's round, over channels that each cohort has to itself."""
         world, table, clients = self.world, plan.segments, cohorts.ravel()
-        edge = None if flat else int(self.edge[clients[0]])
-        sent = {DOWNLOAD: plan.download, UPLOAD: plan.upload}
+                sent = {DOWNLOAD: plan.download, UPLOAD: plan.upload}
         raw_bytes = {DOWNLOAD: self.price.down_bytes, UPLOAD: self.price.up_bytes}
         senders = {
             stage: world.messenger.senders(
-                clients, turns, raw_bytes[stage], stage == UPLOAD, edge, sent[stage]
+                clients, turns, raw_bytes[stage], stage == UPLOAD, server, sent[stage]
             )
             for stage in sent
         }
-        env, air, width = simpy.Environment(), world.air(clients, edge), cohorts.shape[1]
+        env, air, width = simpy.Environment(), world.air(clients, server), cohorts.shape[1]
         channels = [Channels(world.access_sharing, env) for _ in cohorts]
         return _side_by_side(
             env,

@@ -42,6 +42,7 @@ from simfl.protocols.state_ref import StateRef
 from simfl.streams import Streams
 from simfl.system.failures import Failures
 from simfl.system.presence import Presence
+from simfl.system.server_id import CLOUD, ServerId
 from simfl.system.world import World
 
 Waiting = Generator[simpy.Event, Any, Any]
@@ -177,7 +178,7 @@ class Run:
         expected = expectations(rehearsal, edge_rounds, together, flat=flat)
         self.observations.expect(expected)
         if expected.detail is not None:
-            self._servers.note(None, "expectation", expected.detail)
+            self._servers.note(CLOUD, "expectation", expected.detail)
         if self._deciders.estimator.needs_world:
             radios = Radios(self._dispatcher.radio_idle_s, self._servers.radio_idle_s)
             about = self.values, ref, edge_rounds, together, radios, in_flight
@@ -187,7 +188,7 @@ class Run:
             detail, warning = attainability(owed, expected.latency_s[:-1], concurrency)
             self._unattainable += warning
             unattainable = float(len(detail["unattainable"]))
-            self._servers.note(None, "feasibility", detail, value=unattainable)
+            self._servers.note(CLOUD, "feasibility", detail, value=unattainable)
 
     def select(
         self,
@@ -205,11 +206,12 @@ class Run:
         their answers; who answered is still there. `one` says that the caller dispatches but one of
         the chosen. Raises `Stalled` where it gave up and no client of anybody's will ever come.
         """
+        server = ServerId.of(edge)
         chosen, detail = yield from self._selecting.choose(
-            ref, clients, round_number, edge, wait_s, one=one
+            ref, clients, round_number, server, wait_s, one=one
         )
         about = {"version": ref.version, "round": round_number, "value": float(chosen.size)}
-        self._servers.note(edge, "select", detail, **about)
+        self._servers.note(server, "select", detail, **about)
         return chosen
 
     def turns(
@@ -226,9 +228,10 @@ class Run:
         if it is less than the algorithm aggregates, because too few arrived or were selected.
         Without, that is so only where enough were dispatched.
         """
-        held_bytes = self._queries.brought(clients, ref, edge)
+        server = ServerId.of(edge)
+        held_bytes = self._queries.brought(clients, ref, server)
         delivered = yield from self._client_rounds.together(
-            clients, ref, round_number, edge, held_bytes, patience or UNLIMITED
+            clients, ref, round_number, server, held_bytes, patience or UNLIMITED
         )
         least = self.values.min_updates
         if delivered.clients.size < least and (patience is not None or least <= clients.size):
@@ -250,14 +253,14 @@ class Run:
 
     def crashed(self, edge: int) -> None:
         """An edge server has lost what it had not sent; raises `Stalled` if that never ends."""
-        self._client_rounds.forget(edge)
+        self._client_rounds.forget(ServerId(edge))
         self._stall_guard.crash()
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, round_number: int, edge: int | None = None
     ) -> Generator[simpy.Event, Any, StateRef]:
         """The server works on what was delivered; its next state (`Aggregation.aggregate`)."""
-        return self.aggregation.aggregate(ref, delivered, round_number, edge)
+        return self.aggregation.aggregate(ref, delivered, round_number, ServerId.of(edge))
 
     def merge(
         self, ref: StateRef, edge: int, lower: StateRef, staleness: int, round_number: int
@@ -293,9 +296,9 @@ class Run:
     def note_start(self, edge: IntArray | None, departure: str | None) -> None:
         """Log the association, and how the run departs from its algorithm's paper."""
         if edge is not None:
-            self._servers.note(None, "associate", self._association)
+            self._servers.note(CLOUD, "associate", self._association)
         if departure is not None:
-            self._servers.note(None, "departure", {"reason": departure})
+            self._servers.note(CLOUD, "departure", {"reason": departure})
 
     def close(self) -> None:
         """End the run now: book what every device waited, write the log, check the laws."""

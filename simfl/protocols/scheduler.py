@@ -16,6 +16,7 @@ from simfl.protocols.details import known
 from simfl.protocols.observations import Observations
 from simfl.protocols.servers import Servers
 from simfl.streams import Streams
+from simfl.system.server_id import CLOUD
 
 
 class Scheduler:
@@ -56,7 +57,7 @@ class Scheduler:
         self.picked.append(edge)
         posterior = self._observations.posterior()
         self._servers.note(
-            None,
+            CLOUD,
             "schedule",
             {
                 "idle": candidates,

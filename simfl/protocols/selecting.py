@@ -22,6 +22,7 @@ from simfl.protocols.servers import MOST_FAILURES, Servers
 from simfl.protocols.state_ref import StateRef
 from simfl.streams import Streams
 from simfl.system.presence import Presence
+from simfl.system.server_id import ServerId
 
 MOST_GIVEN_UP = 30_000
 """Rounds in a row to which nobody comes: a night of ten edge servers that wait for 15 s each."""
@@ -54,10 +55,10 @@ class Selecting:
         self._queries = queries
         self._streams = streams
         self._clock = clock
-        self._memory: dict[int, Any] = {}
-        self._count: dict[int, int] = {}
-        # Per tier: how often in a row nobody was there when somebody was to come, and when last.
-        self._in_vain: dict[int, tuple[int, float]] = {}
+        self._memory: dict[ServerId, Any] = {}
+        self._count: dict[ServerId, int] = {}
+        # Per server: how often in a row nobody was there when somebody was to come, and when last.
+        self._in_vain: dict[ServerId, tuple[int, float]] = {}
         self._given_up = 0
         self._rounds = 0
         self._starved = 0
@@ -77,7 +78,7 @@ class Selecting:
         ref: StateRef,
         clients: IntArray,
         round_number: int,
-        edge: int | None,
+        server: ServerId,
         wait_s: float | None,
         *,
         one: bool,
@@ -87,27 +88,27 @@ class Selecting:
         Nobody, if none of them comes within `wait_s` (None: for ever). With `one`, one of them will
         be dispatched. Raises `Stalled` where no client of anybody's will ever come.
         """
-        tier, selection = -1 if edge is None else edge, self._selection
+        selection = self._selection
         candidates = self._values.players(ref, clients)
-        players = yield from self._available(candidates, edge, wait_s)
+        players = yield from self._available(candidates, server, wait_s)
         if not one:
             self._count_round(players.size < selection.enough(candidates.size))
         if not players.size:
             return players, {"eligible": 0, "selected": []}
         with at_work(selection, "initial"):
-            memory = self._memory[tier] if tier in self._memory else selection.initial()
-        count = self._count.get(tier, 0)
-        self._count[tier] = count + 1
+            memory = self._memory[server] if server in self._memory else selection.initial()
+        count = self._count.get(server, 0)
+        self._count[server] = count + 1
         asked = {}
         if isinstance(selection, QueryingSelection):
             memory, answered = yield from self._queries.ask(
-                selection, memory, players, ref, round_number, edge, count
+                selection, memory, players, ref, round_number, server, count
             )
             asked = {"asked": answered}
-        rng = self._streams.generator("selection", tier + 1, count)
-        view = self._observations.clients(players, self._clock.now_s, round_number, tier)
+        rng = self._streams.generator("selection", server.stream, count)
+        view = self._observations.clients(players, self._clock.now_s, round_number, server)
         with at_work(selection, "decide"):
-            self._memory[tier], decision = selection.decide(memory, view, rng)
+            self._memory[server], decision = selection.decide(memory, view, rng)
         chosen = numbers_among(players, view.clients, decision, selection)
         listed = chosen[:MOST_LISTED] if one else chosen
         detail = {"eligible": int(players.size), "selected": listed.tolist(), **asked}
@@ -122,18 +123,16 @@ class Selecting:
         self._starved += starved
 
     def _available(
-        self, players: IntArray, edge: int | None, wait_s: float | None
+        self, players: IntArray, server: ServerId, wait_s: float | None
     ) -> Generator[simpy.Event, Any, IntArray]:
         """Those of `players` that are there, as soon as there are any; none after `wait_s`."""
-        who = "the server" if edge is None else f"edge-{edge}"
         gives_up_s = np.inf if wait_s is None else self._clock.now_s + wait_s
-        tier = -1 if edge is None else edge
         while True:
             now_s = self._clock.now_s
             free_s = self._dispatcher.free_s(players)  # later: stragglers of closed rounds
             there = self._presence.there(players, now_s) & (free_s <= now_s)
             if there.any():
-                self._in_vain.pop(tier, None)
+                self._in_vain.pop(server, None)
                 self._given_up = 0
                 return players[there]
             if now_s >= gives_up_s:
@@ -151,21 +150,23 @@ class Selecting:
             later_s = np.maximum(self._presence.next_s(players, now_s), free_s)
             # A model may round at its boundary: time moves on by at least the last bit.
             next_s = max(float(later_s.min(initial=np.inf)), float(np.nextafter(now_s, np.inf)))
-            with self._clock.waiting(who, f"one of {players.size} clients to become available"):
-                alarm_s = min(next_s, gives_up_s, self._servers.fails_s(edge))
+            with self._clock.waiting(
+                str(server), f"one of {players.size} clients to become available"
+            ):
+                alarm_s = min(next_s, gives_up_s, self._servers.fails_s(server))
                 alarm = [self._clock.until(alarm_s)] if alarm_s < np.inf else []
                 yield self._clock.env.any_of([self._dispatcher.freed, *alarm])
-            self._servers.check(edge)
+            self._servers.check(server)
             if next_s <= self._clock.now_s:
-                self._looked(tier, f"{who} waits for one of {players.size} clients")
+                self._looked(server, f"{server} waits for one of {players.size} clients")
 
-    def _looked(self, tier: int, waits: str) -> None:
+    def _looked(self, server: ServerId, waits: str) -> None:
         """Somebody was to come by now; raises `Stalled` if nobody ever is there."""
         now_s = self._clock.now_s
-        count, last_s = self._in_vain.get(tier, (0, -np.inf))
+        count, last_s = self._in_vain.get(server, (0, -np.inf))
         if last_s == now_s:  # several processes of one server look at the same moment
             return
-        self._in_vain[tier] = count + 1, now_s
+        self._in_vain[server] = count + 1, now_s
         if count + 1 > MOST_FAILURES:
             raise Stalled(
                 f"stalled at {now_s:g} s: {waits}, and none was there {MOST_FAILURES} times in a"

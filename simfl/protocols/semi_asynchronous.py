@@ -24,6 +24,7 @@ from simfl.protocols.clock import Mailbox, Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.edge_dispatch import EdgeReport, dispatch_edge
 from simfl.protocols.run import Run
+from simfl.system.server_id import ServerId
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class SemiAsynchronous(Protocol):
             with run.clock.waiting("the cloud", "an edge server's model"):
                 report: EdgeReport = yield from inbox.get()
             idle[report.edge] = True
-            run.observations.arrived(report.edge, report.latency_s)
+            run.observations.arrived(ServerId(report.edge), report.latency_s)
             if report.state is not None:
                 kept[report.edge] = report.state
                 staleness = cloud.version - report.downloaded_version

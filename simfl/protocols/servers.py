@@ -25,6 +25,7 @@ from simfl.protocols.timeline import Timeline
 from simfl.system.failures import Failures
 from simfl.system.moments import Moment
 from simfl.system.segments import DOWNLOAD, UPLOAD
+from simfl.system.server_id import ServerId
 from simfl.system.world import World
 
 Waiting = Generator[simpy.Event, Any, None]
@@ -36,8 +37,8 @@ MOST_FAILURES = 1000
 class Crashed(Exception):
     """An edge server has failed; it works again at `works_s`."""
 
-    def __init__(self, edge: int, works_s: float) -> None:
-        super().__init__(f"edge-{edge} has crashed")
+    def __init__(self, server: ServerId, works_s: float) -> None:
+        super().__init__(f"{server} has crashed")
         self.works_s = works_s
 
 
@@ -61,7 +62,7 @@ class Servers:
         self._channels = Channels(world.backhaul_sharing, clock.env)
         self._booking = Booking(log)
         self._never = clock.env.event()
-        self._failing: dict[int, tuple[float, simpy.Event]] = {}
+        self._failing: dict[ServerId, tuple[float, simpy.Event]] = {}
         # Messages of each edge server lost in a row, whatever it was that failed between them.
         self._lost = np.zeros(world.num_edges, dtype=np.int64)
         self._messages = {
@@ -70,34 +71,34 @@ class Servers:
 
     def work(
         self,
-        tier: int | None,
+        server: ServerId,
         work: Work,
         *,
         detail: Mapping[str, Any],
         edge: int = -1,
         **columns: Any,
     ) -> Waiting:
-        """Edge server `tier`, or the cloud (None), computes.
+        """A server computes.
 
         `edge` is the edge server that the cloud's work is about. No work takes no time and leaves
         no row.
         """
         if work.flops == 0.0 and work.bytes_moved == 0.0:
             return
-        if tier is None:
-            actor, kind = self._log.actors.cloud, "cloud_aggregate"
-            cost = self._world.aggregate("cloud", work.flops, work.bytes_moved)
-        else:
-            actor, kind, edge = self._log.actors.edge(tier), "edge_aggregate", tier
+        if server.is_edge:
+            kind, edge = "edge_aggregate", server.number
             cost = self._world.aggregate("edge", work.flops, work.bytes_moved)
+        else:
+            kind = "cloud_aggregate"
+            cost = self._world.aggregate("cloud", work.flops, work.bytes_moved)
         duration_s = float(cost.duration_s)
-        share = self._share_until(self.fails_s(tier), duration_s)
+        share = self._share_until(self.fails_s(server), duration_s)
         end_s = self._busy(
             kind,
-            actor,
+            self._actor(server),
             share * duration_s,
             share * float(cost.active_j),
-            self.fails_s(tier),
+            self.fails_s(server),
             detail,
             edge=edge,
             **({} if share == 1.0 else {"cut_by": CUTS.index("edge_server")}),
@@ -106,7 +107,7 @@ class Servers:
         if share == 1.0:
             yield self._clock.until(end_s)
         else:
-            yield from self._until_cut(tier, self.fails_s(tier))
+            yield from self._until_cut(server, self.fails_s(server))
 
     def send(
         self, edge: int, raw_bytes: int, version: int, round_number: int, *, uplink: bool
@@ -135,7 +136,7 @@ class Servers:
         yield from self._connected(edge, version, round_number)
         number = int(self._messages[uplink][edge])
         self._messages[uplink][edge] += 1
-        who, now_s = np.array([edge]), self._clock.now_s
+        server, who, now_s = ServerId(edge), np.array([edge]), self._clock.now_s
         self._log.add(self._resting.until_now(who))
         radio_idle_s = self._resting.radio_idle_s(who, now_s)
         about = edge, number, raw_bytes, uplink
@@ -143,7 +144,7 @@ class Servers:
         stage = UPLOAD if uplink else DOWNLOAD
         timeline = Timeline(who + self._log.actors.edge(0), {stage: sent})
         columns = {"edge": edge, "version": version, "round": round_number}
-        fails_s = np.array([self._link_failures.fails_s(edge, now_s), self.fails_s(edge)])
+        fails_s = np.array([self._link_failures.fails_s(edge, now_s), self.fails_s(server)])
         causes = np.array([CUTS.index("cloud_link"), CUTS.index("edge_server")])
         limits = Limits(fails_s[[fails_s.argmin()]], causes[[fails_s.argmin()]])
         if self._world.backhaul_sharing.contended:
@@ -166,7 +167,7 @@ class Servers:
             self._booking.finished(entry)
             self._rest(who, timeline)
             if not timeline.over[stage, 0]:
-                self.check(edge)
+                self.check(server)
         else:
             walked = walk(sent.segments, who, np.array([now_s]), limits)
             timeline.take(walked)
@@ -175,7 +176,7 @@ class Servers:
             if timeline.over[stage, 0]:
                 yield self._clock.until(float(walked.stopped_s[0]))
             else:
-                yield from self._until_cut(edge, float(walked.stopped_s[0]))
+                yield from self._until_cut(server, float(walked.stopped_s[0]))
         return bool(timeline.over[stage, 0] and not sent.failed[0])
 
     def _rest(self, who: IntArray, timeline: Timeline) -> None:
@@ -185,48 +186,51 @@ class Servers:
         fails_s = self._failures.fails_s(int(who[0]), self._clock.now_s)
         self._resting.free(who, ended_s, radio_idle_s, fails_s)
 
-    def radio_idle_s(self, edge: int) -> float:
-        """Seconds since an edge server's last message to or from the cloud; inf: asleep."""
-        return float(self._resting.radio_idle_s(np.array([edge]), self._clock.now_s)[0])
+    def radio_idle_s(self, server: ServerId) -> float:
+        """Seconds since a server's last message to or from the cloud; inf: asleep."""
+        who = np.array([server.number])
+        return float(self._resting.radio_idle_s(who, self._clock.now_s)[0])
 
-    def failure(self, edge: int | None) -> simpy.Event:
-        """Happens when an edge server that is at work fails next."""
-        fails_s = self.fails_s(edge)
-        if fails_s == np.inf or edge is None:
+    def failure(self, server: ServerId) -> simpy.Event:
+        """Happens when a server that is at work fails next."""
+        fails_s = self.fails_s(server)
+        if fails_s == np.inf:
             return self._never
-        known_s, event = self._failing.get(edge, (-np.inf, self._never))
+        known_s, event = self._failing.get(server, (-np.inf, self._never))
         if known_s != fails_s:
             event = self._clock.until(fails_s, Moment.INTERRUPTION)
-            self._failing[edge] = fails_s, event
+            self._failing[server] = fails_s, event
         return event
 
-    def fails_s(self, edge: int | None) -> float:
-        """When an edge server that is at work fails next; inf: never, as the cloud."""
-        return np.inf if edge is None else self._failures.fails_s(edge, self._clock.now_s)
+    def fails_s(self, server: ServerId) -> float:
+        """When a server that is at work fails next; inf: never, as the cloud."""
+        if not server.is_edge:
+            return np.inf
+        return self._failures.fails_s(server.number, self._clock.now_s)
 
-    def until(self, edge: int | None, time_s: float, moment: Moment = Moment.END) -> Waiting:
-        """An edge server (None: the cloud) waits until `time_s`.
+    def until(self, server: ServerId, time_s: float, moment: Moment = Moment.END) -> Waiting:
+        """A server waits until `time_s`.
 
         Raises `Crashed` if it fails by then: nobody is there any more to do what was waited for.
         """
-        fails_s = self.fails_s(edge)
-        if edge is None or time_s < fails_s:
+        fails_s = self.fails_s(server)
+        if not server.is_edge or time_s < fails_s:
             yield self._clock.until(time_s, moment)
             return
-        yield from self._until_cut(edge, fails_s)
+        yield from self._until_cut(server, fails_s)
 
-    def _until_cut(self, edge: int | None, time_s: float) -> Waiting:
-        """What an edge server does is broken off then; raises `Crashed` if it is by its failure."""
+    def _until_cut(self, server: ServerId, time_s: float) -> Waiting:
+        """What a server does is broken off then; raises `Crashed` if it is by its failure."""
         yield self._clock.until(time_s, Moment.INTERRUPTION)
-        self.check(edge)
+        self.check(server)
 
-    def check(self, edge: int | None) -> None:
-        """Raises `Crashed` if an edge server has just failed."""
+    def check(self, server: ServerId) -> None:
+        """Raises `Crashed` if a server has just failed."""
         now_s = self._clock.now_s
-        if edge is not None and self.fails_s(edge) <= now_s:
-            works_s = self._failures.works_s(edge, now_s)
-            self._note_crash("edge_server", edge, works_s)
-            raise Crashed(edge, works_s)
+        if server.is_edge and self.fails_s(server) <= now_s:
+            works_s = self._failures.works_s(server.number, now_s)
+            self._note_crash("edge_server", server, works_s)
+            raise Crashed(server, works_s)
 
     def working(self, edge: int) -> Waiting:
         """Wait until an edge server works."""
@@ -239,26 +243,29 @@ class Servers:
         """Wait until an edge server's link to the cloud works."""
         works_s = self._link_failures.works_s(edge, self._clock.now_s)
         if works_s > self._clock.now_s:
-            self._note_crash("cloud_link", edge, works_s, version=version, round=round_number)
-            yield from self.until(edge, works_s)
+            server = ServerId(edge)
+            self._note_crash("cloud_link", server, works_s, version=version, round=round_number)
+            yield from self.until(server, works_s)
 
-    def _note_crash(self, what: str, edge: int, works_s: float, **columns: Any) -> None:
+    def _note_crash(self, what: str, server: ServerId, works_s: float, **columns: Any) -> None:
         away_s = works_s - self._clock.now_s
-        self.note(edge, "crash", {"what": what}, value=away_s, **columns)
+        self.note(server, "crash", {"what": what}, value=away_s, **columns)
 
     def _share_until(self, stops_s: float, duration_s: float) -> float:
         """How much of an activity that begins now is done before something fails."""
         left_s = stops_s - self._clock.now_s
         return 1.0 if left_s >= duration_s else max(left_s, 0.0) / duration_s
 
-    def note(self, tier: int | None, kind: str, detail: Mapping[str, Any], **columns: Any) -> None:
-        """A row that takes no time, by edge server `tier` or the cloud (None).
+    def note(self, server: ServerId, kind: str, detail: Mapping[str, Any], **columns: Any) -> None:
+        """A row that takes no time, by a server; about it, unless `columns` name another `edge`."""
+        columns = {"edge": server.number, **columns}
+        self._log.row(
+            kind, self._actor(server), self._clock.now_s, detail=as_json(detail), **columns
+        )
 
-        It is about that edge server, unless `columns` name another.
-        """
-        actor = self._log.actors.cloud if tier is None else self._log.actors.edge(tier)
-        columns = {"edge": -1 if tier is None else tier, **columns}
-        self._log.row(kind, actor, self._clock.now_s, detail=as_json(detail), **columns)
+    def _actor(self, server: ServerId) -> int:
+        actors = self._log.actors
+        return actors.edge(server.number) if server.is_edge else actors.cloud
 
     def close(self) -> list[Rows]:
         """Book what every server waited until now; rows of messages under way."""

@@ -20,6 +20,7 @@ from simfl.system.noise import lognormal
 from simfl.system.outgoing import Outgoing
 from simfl.system.radio_paths import RadioPaths
 from simfl.system.segments import DOWNLOAD, UPLOAD
+from simfl.system.server_id import ServerId
 from simfl.system.sharing.base import Sender
 from simfl.system.sharing.max_min import BACKHAUL
 
@@ -96,15 +97,15 @@ class Messenger:
         rounds: ArrayLike,
         raw_bytes: ArrayLike,
         uplink: bool,
-        edge: int | None,
+        server: ServerId,
         sent: Transmission,
     ) -> list[Sender]:
         """Who sends what `access` has said over shared channels.
 
-        To `edge`, or (None) by way of the clients' home edges to the cloud.
+        Clients reach an edge server by its access point, the cloud by way of their home edges'.
         """
-        outgoing = self._access(clients, rounds, raw_bytes, uplink, edge)
-        behind = () if edge is not None else (BACKHAUL,)
+        outgoing = self._access(clients, rounds, raw_bytes, uplink, server.access_point)
+        behind = () if server.is_edge else (BACKHAUL,)
         return outgoing.senders(
             sent,
             np.ones(clients.size) if self.band_share is None else self.band_share[clients],

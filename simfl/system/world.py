@@ -32,6 +32,7 @@ from simfl.system.noise import lognormal
 from simfl.system.region import Electricity
 from simfl.system.round_plan import RoundPlan
 from simfl.system.segments import COMPUTE, DOWNLOAD, Kind, Row, Segments
+from simfl.system.server_id import ServerId
 from simfl.system.sharing.bands import check_bands
 from simfl.system.sharing.base import Sharing
 from simfl.system.sharing.dedicated import Dedicated
@@ -107,9 +108,10 @@ class World:
         """How many edge servers there are."""
         return len(self.edge_position_m)
 
-    def air(self, clients: IntArray, edge: int | None) -> list[tuple[int, ...]]:
-        """The access point (None: its home edge's) and the medium of each client."""
-        points = self.home_edge[clients] if edge is None else np.full(clients.size, edge)
+    def air(self, clients: IntArray, server: ServerId) -> list[tuple[int, ...]]:
+        """The access point by which each client reaches a server, and the client's medium."""
+        point = server.access_point
+        points = self.home_edge[clients] if point is None else np.full(clients.size, point)
         medium = self.link_index if self.medium_index is None else self.medium_index
         return list(zip(points.tolist(), medium[clients].tolist(), strict=True))
 

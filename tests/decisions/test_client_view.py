@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from simfl.decisions.views import ClientView
-from simfl.protocols.observations import FLAT, ClientReports
+from simfl.protocols.observations import ClientReports
+from simfl.system.server_id import CLOUD
 from tests.small import simulated, small
 
 
@@ -38,7 +39,7 @@ def test_every_column_of_a_run_is_there_and_of_its_clients() -> None:
     run = simulated(small(stop={"versions": 2}))[1]
     clients = np.array([5, 2])
 
-    view = run.observations.clients(clients, 9.0, 1, FLAT)
+    view = run.observations.clients(clients, 9.0, 1, CLOUD)
     copy = replace(view, cycles=view.cycles * 2)
 
     scalars = {"time_s", "round"}
@@ -53,7 +54,7 @@ def test_a_view_is_of_its_moment() -> None:
     """Once something was observed, columns not read before are refused, not newer than the view."""
     run = simulated(small(stop={"versions": 1}))[1]
     one = np.array([3])
-    view = run.observations.clients(one, 9.0, 1, FLAT)
+    view = run.observations.clients(one, 9.0, 1, CLOUD)
     seen = view.participations
 
     run.observations.finished(ClientReports(one, np.array([9.5]), np.array([0.5]), np.array([1.0])))
@@ -61,4 +62,4 @@ def test_a_view_is_of_its_moment() -> None:
     assert view.participations is seen
     with pytest.raises(RuntimeError, match="read while deciding"):
         _ = view.last_duration_s
-    assert run.observations.clients(one, 9.6, 1, FLAT).participations.tolist() == [2]
+    assert run.observations.clients(one, 9.6, 1, CLOUD).participations.tolist() == [2]

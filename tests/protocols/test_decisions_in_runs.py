@@ -7,6 +7,7 @@ import pytest
 
 import simfl
 from simfl.decisions.divergence import mean_js
+from simfl.system.server_id import CLOUD
 from tests.small import simulated, small
 
 FEDCURE = {
@@ -225,7 +226,7 @@ def test_selections_run(name, protocol):
     )
 
     assert all(run.laws.values())
-    seen = run.observations.clients(np.arange(8), run.clock.now_s, 9, -1)
+    seen = run.observations.clients(np.arange(8), run.clock.now_s, 9, CLOUD)
     wants_losses = simulation.parts[("decisions", "selection")].needs_losses
     played = seen.participations > 0
     assert (~np.isnan(seen.last_loss) == (played & wants_losses)).all()

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from simfl.system.server_id import CLOUD
 from tests.protocols.faults import PROTOCOLS, Watched, check_promises, faulty, outages
 from tests.small import simulated, small
 
@@ -119,7 +120,7 @@ def test_batteries_hold_what_the_log_says(tmp_path: Path) -> None:
     capacity_j = world.devices[0].battery_j
     assert capacity_j is not None
     first = 2e-6 + 8e-6 * world.streams.uniform("battery.initial", clients)
-    view = watched.run.observations.clients(clients, watched.run.clock.now_s, 0, -1)
+    view = watched.run.observations.clients(clients, watched.run.clock.now_s, 0, CLOUD)
 
     drawn_j = watched.events.query("client >= 0").groupby("client")["energy_j"].sum()
     check_promises(watched)

@@ -5,6 +5,7 @@ import pytest
 
 import simfl
 from simfl.measures.estimation_error import estimation_errors
+from simfl.system.server_id import CLOUD
 from tests.protocols.test_hand_timeline import PROFILES
 from tests.small import simulated, small
 
@@ -90,7 +91,7 @@ def test_a_flat_server_is_told_too():
 
     run = simulated(scenario)[1]
 
-    view = run.observations.clients(np.arange(15), run.clock.now_s, 9, -1)
+    view = run.observations.clients(np.arange(15), run.clock.now_s, 9, CLOUD)
     np.testing.assert_allclose(view.estimated_duration_s, view.last_duration_s, rtol=1e-12)
     np.testing.assert_allclose(view.edge_latency_s, view.last_duration_s.max(), rtol=1e-12)
 
@@ -101,7 +102,7 @@ def test_one_client_in_flight_is_any_client():
     scenario = timing({"selection": {"name": "virtual_queue", "count": 1}}, 0.0, 30)
     run = simulated(scenario.with_overrides([f"protocol={protocol}"]))[1]
 
-    view = run.observations.clients(np.arange(15), run.clock.now_s, 99, -1)
+    view = run.observations.clients(np.arange(15), run.clock.now_s, 99, CLOUD)
 
     mean_s = view.estimated_duration_s.mean()
     np.testing.assert_allclose(view.edge_latency_s, mean_s, rtol=0.05)
@@ -179,7 +180,7 @@ def test_a_flat_server_knows_rivals_and_sleeping_radios(sleepy, sharing):
     for versions in (3, 4):
         synchronous = {"name": "synchronous"}
         run = simulated(sleepy(sharing, synchronous, versions=versions, **everybody))[1]
-        views.append(run.observations.clients(np.arange(15), run.clock.now_s, 9, -1))
+        views.append(run.observations.clients(np.arange(15), run.clock.now_s, 9, CLOUD))
     expected, found = views
 
     np.testing.assert_allclose(expected.estimated_duration_s, found.last_duration_s, rtol=1e-12)
@@ -194,7 +195,7 @@ def test_one_of_many_in_flight_has_rivals(sleepy):
     means_s = {}
     for name, sharing in (("alone", "dedicated"), ("shared", slow)):
         run = simulated(sleepy(sharing, protocol, versions=120, **decisions))[1]
-        view = run.observations.clients(np.arange(15), run.clock.now_s, 99, -1)
+        view = run.observations.clients(np.arange(15), run.clock.now_s, 99, CLOUD)
         rounds = view.past_seconds.sum() / view.participations.sum()
         means_s[name] = rounds, float(view.edge_latency_s[0])
 

@@ -15,6 +15,7 @@ from simfl.learning.trainer import Future
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.state_ref import StateRef
 from simfl.provenance.journal import Journal
+from simfl.system.server_id import CLOUD
 from tests.learning.training import Emptied
 from tests.protocols.test_moments import TWINS
 from tests.small import SEMI_ASYNCHRONOUS, simulated, small
@@ -287,7 +288,7 @@ def test_what_is_reported_of_a_turn_is_what_its_rows_cost(tmp_path):
 
     events = pd.read_parquet(tmp_path / "events.parquet")
     turns = events[events["kind"].isin(["download", "compute", "upload"])].groupby("client")
-    view = run.observations.clients(np.arange(8), run.clock.now_s, 0, -1)
+    view = run.observations.clients(np.arange(8), run.clock.now_s, 0, CLOUD)
     np.testing.assert_allclose(view.last_energy_j, turns["energy_j"].sum())
     np.testing.assert_allclose(view.last_duration_s, turns["duration_s"].sum())
 
