@@ -18,7 +18,7 @@ from simfl.protocols.clock import Clock
 from simfl.protocols.deadline_policy import UNLIMITED, DeadlinePolicy
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatched import Dispatched
-from simfl.protocols.dispatcher import Dispatcher, Orders
+from simfl.protocols.dispatcher import Dispatcher, Orders, Workload
 from simfl.protocols.late import Late
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
@@ -84,11 +84,13 @@ class ClientRounds:
             self._world,
             clients,
             rounds,
-            examples,
-            self._values.forward_flops,
-            np.maximum(prices.down_bytes - held_bytes, 0),
-            prices.up_bytes,
-            self._frequency_hz(clients, prices.work, round_number, server),
+            Workload(
+                examples,
+                self._values.forward_flops,
+                np.maximum(prices.down_bytes - held_bytes, 0),
+                prices.up_bytes,
+                self._frequency_hz(clients, prices.work, round_number, server),
+            ),
             ref.version,
             round_number,
             server,

@@ -41,21 +41,32 @@ Computed = Callable[[IntArray, FloatArray], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Orders:
-    """What clients are to do now, one entry each: see `World.plan_rounds`.
+class Workload:
+    """What a round asks of each client's machine, one entry each: see `World.plan_rounds`.
 
-    `numbers` address the draws of `world`; `version`, `round_number` and the `server` are
-    what the rows say. With `query` this is no training.
+    Training passes over `examples`, each of `forward_flops` operations, at a clock of
+    `frequency_hz`; bytes are raw ones, before the codec.
     """
 
-    world: World
-    clients: IntArray
-    numbers: IntArray
     examples: FloatArray
     forward_flops: float
     down_bytes: ArrayLike
     up_bytes: ArrayLike
     frequency_hz: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Orders:
+    """What clients are to do now.
+
+    `numbers` address the draws of `world`; `version`, `round_number` and the `server` are what the
+    rows say. With `query` this is no training.
+    """
+
+    world: World
+    clients: IntArray
+    numbers: IntArray
+    load: Workload
     version: int
     round_number: int
     server: ServerId
@@ -71,11 +82,11 @@ class Orders:
         return self.world.plan_rounds(
             self.clients,
             self.numbers,
-            self.examples,
-            self.forward_flops,
-            self.down_bytes,
-            self.up_bytes,
-            self.frequency_hz,
+            self.load.examples,
+            self.load.forward_flops,
+            self.load.down_bytes,
+            self.load.up_bytes,
+            self.load.frequency_hz,
             self.server.access_point,
             radio_idle_s,
         )
@@ -222,8 +233,8 @@ class Dispatcher:
             self._free(int(clients[place]), radio_idle_s, float(timeline.present_until_s[place]))
             found.tell(place)
 
-        about = clients, orders.numbers
-        messages = (orders.down_bytes, False, plan.download), (orders.up_bytes, True, plan.upload)
+        about, load = (clients, orders.numbers), orders.load
+        messages = (load.down_bytes, False, plan.download), (load.up_bytes, True, plan.upload)
         down, up = (
             world.messenger.senders(*about, raw, uplink, orders.server, sent)
             for raw, uplink, sent in messages

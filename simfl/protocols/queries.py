@@ -20,7 +20,7 @@ from simfl.decisions.base import QueryingSelection, Selection
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock
-from simfl.protocols.dispatcher import Dispatcher, Orders
+from simfl.protocols.dispatcher import Dispatcher, Orders, Workload
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
 from simfl.protocols.state_ref import StateRef
@@ -107,11 +107,13 @@ class Queries:
             self._world,
             clients,
             numbers,
-            self._num_examples[clients] / TRAINING_FLOPS_PER_FORWARD,
-            self._values.forward_flops,
-            self._values.tier_price(ref).down_bytes,
-            BYTES_PER_VALUE,
-            self._world.frequency_max_hz[clients],
+            Workload(
+                self._num_examples[clients] / TRAINING_FLOPS_PER_FORWARD,
+                self._values.forward_flops,
+                self._values.tier_price(ref).down_bytes,
+                BYTES_PER_VALUE,
+                self._world.frequency_max_hz[clients],
+            ),
             ref.version,
             round_number,
             server,

@@ -8,6 +8,8 @@ when that ends.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -18,6 +20,35 @@ from simfl.eventlog.rows import Rows, make_rows
 from simfl.protocols.clock import Clock
 from simfl.system.charge import Charge
 from simfl.system.link_columns import LinkColumns
+
+
+@dataclass(frozen=True, eq=False)
+class _Devices:
+    """Figures of devices: `first` is the number in the log of the first, the others are columns.
+
+    `edge` is what that column of their rows says.
+    """
+
+    first: int
+    idle_w: FloatArray
+    tail_s: FloatArray
+    tail_w: FloatArray
+    edge: IntArray
+
+
+class _Radios:
+    """When each radio's last message ended, and until when it is awake: one entry per device.
+
+    `in_tail` are the devices whose tails are not booked, each once (`listed`); the first of these
+    tails ends at `soonest_s`.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.message_s: FloatArray = np.full(count, -np.inf)
+        self.awake_s: FloatArray = self.message_s.copy()
+        self.in_tail: IntArray = np.zeros(0, dtype=np.int64)
+        self.listed: BoolArray = np.zeros(count, dtype=bool)
+        self.soonest_s = np.inf
 
 
 class Resting:
@@ -39,20 +70,17 @@ class Resting:
         count = radios.tail_s.size
         self._log = log
         self._clock = clock
-        self._first_actor = first_actor
-        self._idle_w = log.accounts.power_idle_w[first_actor : first_actor + count]
-        self._tail_s, self._tail_w = radios.tail_s, radios.tail_w
-        self._edge = np.broadcast_to(np.asarray(edge), (count,))
+        self._devices = _Devices(
+            first_actor,
+            log.accounts.power_idle_w[first_actor : first_actor + count],
+            radios.tail_s,
+            radios.tail_w,
+            np.broadcast_to(np.asarray(edge), (count,)),
+        )
         self._charge = charge
         self._sleeps = bool((radios.tail_s + radios.promotion_s).any())
         self._free_s: FloatArray = np.zeros(count)
-        # When a radio's last message ended, and until when it is awake.
-        self._message_s: FloatArray = np.full(count if self._sleeps else 0, -np.inf)
-        self._awake_s = self._message_s.copy()
-        # Those whose tails are not booked, each once.
-        self._in_tail: IntArray = np.zeros(0, dtype=np.int64)
-        self._listed = np.zeros(self._awake_s.size, dtype=bool)
-        self._soonest_s = np.inf
+        self._radios = _Radios(count if self._sleeps else 0)
         if self._sleeps:
             log.accounts.spending(self._spent_j)
             log.before_writing(self.settle)
@@ -70,15 +98,15 @@ class Resting:
         if not self._sleeps:
             return np.zeros(who.size)
         # Not longer than the tail, for a rounding error.
-        since_s = np.minimum(at_s - self._message_s[who], self._tail_s[who])
-        return np.where(self._awake_s[who] >= at_s, since_s, np.inf)
+        since_s = np.minimum(at_s - self._radios.message_s[who], self._devices.tail_s[who])
+        return np.where(self._radios.awake_s[who] >= at_s, since_s, np.inf)
 
     def tail_j(self, who: IntArray, until_s: float) -> FloatArray:
         """Joules of their radios' tails from now to `until_s`, while they do something else."""
         if not self._sleeps:
             return np.zeros(who.size)
-        lasts_s = np.minimum(self._awake_s[who], until_s) - self._clock.now_s
-        return self._tail_w[who] * np.maximum(lasts_s, 0.0)
+        lasts_s = np.minimum(self._radios.awake_s[who], until_s) - self._clock.now_s
+        return self._devices.tail_w[who] * np.maximum(lasts_s, 0.0)
 
     def busy(self, who: IntArray, until_s: FloatArray | float) -> None:
         """They do something until then; book what they did before (`until_now`) first."""
@@ -98,31 +126,33 @@ class Resting:
         self._free_s[who] = from_s
         if not self._sleeps:
             return
-        begun_s, tail_w = self._free_s[who], self._tail_w[who]
+        radios = self._radios
+        begun_s, tail_w = self._free_s[who], self._devices.tail_w[who]
         message_s = begun_s - radio_idle_s
-        awake_s = np.minimum(message_s + self._tail_s[who], present_until_s)
+        awake_s = np.minimum(message_s + self._devices.tail_s[who], present_until_s)
         if self._charge is not None:
             awake_s = self._charge.tails_end_s(who, begun_s, awake_s, tail_w)
-        self._message_s[who], self._awake_s[who] = message_s, awake_s
+        radios.message_s[who], radios.awake_s[who] = message_s, awake_s
         tailing = awake_s > begun_s
-        fresh = who[tailing & ~self._listed[who]]
-        self._listed[fresh] = True
-        self._in_tail = np.concatenate([self._in_tail, fresh])
-        self._soonest_s = min(self._soonest_s, float(awake_s[tailing].min(initial=np.inf)))
+        fresh = who[tailing & ~radios.listed[who]]
+        radios.listed[fresh] = True
+        radios.in_tail = np.concatenate([radios.in_tail, fresh])
+        radios.soonest_s = min(radios.soonest_s, float(awake_s[tailing].min(initial=np.inf)))
 
     def settle(self, now_s: float) -> None:
         """Book the tails that are over by now."""
-        if now_s < self._soonest_s:
+        radios = self._radios
+        if now_s < radios.soonest_s:
             return
-        who = self._in_tail
-        over = self._awake_s[who] <= now_s
-        ended, self._in_tail = who[over], who[~over]
-        self._listed[ended] = False
-        self._soonest_s = float(self._awake_s[self._in_tail].min(initial=np.inf))
+        who = radios.in_tail
+        over = radios.awake_s[who] <= now_s
+        ended, radios.in_tail = who[over], who[~over]
+        radios.listed[ended] = False
+        radios.soonest_s = float(radios.awake_s[radios.in_tail].min(initial=np.inf))
         # Who is under way again has booked its tail already.
-        ended = ended[self._free_s[ended] < self._awake_s[ended]]
-        self._log.add(self._rows(ended, self._awake_s[ended], np.ones(ended.size, dtype=bool)))
-        self._free_s[ended] = self._awake_s[ended]
+        ended = ended[self._free_s[ended] < radios.awake_s[ended]]
+        self._log.add(self._rows(ended, radios.awake_s[ended], np.ones(ended.size, dtype=bool)))
+        self._free_s[ended] = radios.awake_s[ended]
 
     def until_now(self, who: IntArray) -> Rows:
         """The rows of what they have done until now, those of them that are free."""
@@ -131,7 +161,7 @@ class Resting:
         waited = who[self._free_s[who] < now_s]
         in_tail = np.zeros(waited.size, dtype=bool)
         if self._sleeps:
-            in_tail = self._awake_s[waited] > self._free_s[waited]
+            in_tail = self._radios.awake_s[waited] > self._free_s[waited]
         rows = self._rows(waited, np.full(waited.size, now_s), in_tail)
         self._free_s[waited] = now_s
         return rows
@@ -140,7 +170,7 @@ class Resting:
         """Tails and waits until then; batteries that were empty did not give all of it."""
         since_s = self._free_s[who]
         duration_s = until_s - since_s
-        extra_j = np.where(in_tail, self._tail_w[who], 0.0) * duration_s
+        extra_j = np.where(in_tail, self._devices.tail_w[who], 0.0) * duration_s
         unmet_j = None
         if self._charge is not None:
             unmet_j = self._charge.unmet_j(who, until_s, in_tail)
@@ -148,19 +178,19 @@ class Resting:
         return make_rows(
             who.size,
             kind=np.where(in_tail, KIND_INDEX["tail"], KIND_INDEX["idle"]),
-            actor=self._first_actor + who,
-            edge=self._edge[who],
+            actor=self._devices.first + who,
+            edge=self._devices.edge[who],
             start_s=since_s,
             time_s=until_s,
             duration_s=duration_s,
-            energy_j=np.maximum(self._idle_w[who] * duration_s + extra_j, 0.0),
+            energy_j=np.maximum(self._devices.idle_w[who] * duration_s + extra_j, 0.0),
             extra_j=extra_j,
             unmet_j=unmet_j,
         )
 
     def _spent_j(self) -> float:
         """Of tails that are not booked, beyond idle power."""
-        who = self._in_tail
-        until_s = np.minimum(self._awake_s[who], self._clock.now_s)
+        who = self._radios.in_tail
+        until_s = np.minimum(self._radios.awake_s[who], self._clock.now_s)
         lasted_s = np.maximum(until_s - self._free_s[who], 0.0)
-        return float((self._tail_w[who] * lasted_s).sum())
+        return float((self._devices.tail_w[who] * lasted_s).sum())

@@ -20,6 +20,7 @@ from simfl.protocols.battery_depletion import BatteryDepletion
 from simfl.protocols.booking import END_OF_RUN, Booking, Entry, stopped_at
 from simfl.protocols.channels import Channels, Place
 from simfl.protocols.clock import Clock
+from simfl.protocols.timeline import Timeline
 from simfl.system.availability.base import MOST_PAUSES
 from simfl.system.interruptions import EMPTY, UNAVAILABLE, Interruption
 from simfl.system.moments import Moment
@@ -128,7 +129,6 @@ class Stepped:
         self.entry = entry
         self._segments = segments
         self._numbers = numbers
-        self._timeline = entry.timeline
         self._limits = limits
         self._sending = sending
         self._channels = channels
@@ -142,6 +142,10 @@ class Stepped:
         booking.open(entry, self.spent_j, self.cut)
         for place in range(numbers.size):
             clock.env.process(self._go(place))
+
+    @property
+    def _timeline(self) -> Timeline:
+        return self.entry.timeline
 
     def spent_j(self) -> float:
         """Joules so far of flows under way, the network's among them."""

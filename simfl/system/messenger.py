@@ -26,44 +26,69 @@ from simfl.system.sharing.max_min import BACKHAUL
 
 
 @dataclass(frozen=True, eq=False)
+class ClientLinks:
+    """Which of the `links` each client has, and what is its own of it: one entry per client.
+
+    `rate_factor` multiplies the link's rates; `band_share` (None: equal ones) says who gets how
+    much of a band.
+    """
+
+    links: Sequence[Link]
+    index: IntArray
+    rate_factor: FloatArray
+    band_share: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where clients and edge servers stand, shapes (n, 2) and (m, 2), and each client's edge."""
+
+    home_edge: IntArray
+    position_m: FloatArray
+    edge_position_m: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class MessageNoise:
+    """What is drawn for messages, as `World` has it: durations, latencies, fading and losses."""
+
+    transfer_noise: float
+    jitter: float
+    fades: bool
+    message_loss: MessageLoss | None
+
+
+@dataclass(frozen=True, eq=False)
 class Messenger:
-    """The links of a world, with the world's fields of the same names.
+    """The links of a world: what messages take, and who sends them.
 
     Messages take what `access` and `backhaul` say; `senders` and `backhaul_senders` send the same
     ones, with the same draws, over channels that senders share.
     """
 
     streams: Streams
-    links: Sequence[Link]
-    link_index: IntArray
+    access_links: ClientLinks
     backhaul_link: Link
-    home_edge: IntArray
-    position_m: FloatArray
-    edge_position_m: FloatArray
-    rate_factor: FloatArray
-    band_share: FloatArray | None
-    transfer_noise: float
-    jitter: float
-    fades: bool
-    message_loss: MessageLoss | None
+    places: Places
+    noise: MessageNoise
     uplink_codec: Codec
     downlink_codec: Codec
 
     @cached_property
     def _columns(self) -> LinkColumns:
         """Figures of each access link and, last, of the backhaul."""
-        return LinkColumns.of([*self.links, self.backhaul_link])
+        return LinkColumns.of([*self.access_links.links, self.backhaul_link])
 
     @property
     def client_radios(self) -> LinkColumns:
         """Figures of every client's link."""
-        return self._columns.take(self.link_index)
+        return self._columns.take(self.access_links.index)
 
     @property
     def server_radios(self) -> LinkColumns:
         """Figures of every edge server's link to the cloud and, last, of the cloud: it has none."""
-        edges = len(self.edge_position_m)
-        radios = self._columns.take(np.full(edges + 1, len(self.links)))
+        edges = len(self.places.edge_position_m)
+        radios = self._columns.take(np.full(edges + 1, len(self.access_links.links)))
         return radios.where(np.arange(edges + 1) < edges)
 
     def tail(
@@ -73,7 +98,7 @@ class Messenger:
 
         Its last message ended `radio_idle_s` ago; inf, no message so far, has no tail.
         """
-        columns = self._columns.take(self.link_index[clients])
+        columns = self._columns.take(self.access_links.index[clients])
         left_s = np.where(np.isinf(radio_idle_s), 0.0, columns.tail_s - radio_idle_s)
         tail_s: FloatArray = np.clip(left_s, 0.0, lasts_s)
         return tail_s, tail_s * columns.tail_w
@@ -106,9 +131,10 @@ class Messenger:
         """
         outgoing = self._access(clients, rounds, raw_bytes, uplink, server.access_point)
         behind = () if server.is_edge else (BACKHAUL,)
+        share = self.access_links.band_share
         return outgoing.senders(
             sent,
-            np.ones(clients.size) if self.band_share is None else self.band_share[clients],
+            np.ones(clients.size) if share is None else share[clients],
             [(point + 1, *behind) for point in outgoing.paths.access_points.tolist()],
         )
 
@@ -135,18 +161,18 @@ class Messenger:
         self, edge: ArrayLike, counter: ArrayLike, raw_bytes: ArrayLike, uplink: bool
     ) -> Outgoing:
         edges, counters, raw = np.broadcast_arrays(*np.atleast_1d(edge, counter, raw_bytes))
-        places = np.full(edges.shape, len(self.links))
+        places = np.full(edges.shape, len(self.access_links.links))
         columns = self._columns.take(places)
         component, noise, jitter = self._drawn("backhaul", edges, counters, uplink, columns)
         return Outgoing(
-            [*self.links, self.backhaul_link],
+            [*self.access_links.links, self.backhaul_link],
             places,
             self._paths(edges, counters, uplink, edges),
             self._encoded(raw, uplink),
             1.0 / noise,
             jitter,
             columns,
-            self.message_loss,
+            self.noise.message_loss,
             self._loss_draws(component, edges, counters),
             UPLOAD if uplink else DOWNLOAD,
         )
@@ -159,20 +185,21 @@ class Messenger:
         uplink: bool,
         edges: ArrayLike | None,
     ) -> Outgoing:
-        link_index = self.link_index[clients]
+        own = self.access_links
+        link_index = own.index[clients]
         columns = self._columns.take(link_index)
         component, noise, jitter = self._drawn("access", clients, rounds, uplink, columns)
-        points = self.home_edge[clients] if edges is None else edges
+        points = self.places.home_edge[clients] if edges is None else edges
         raw = np.broadcast_to(np.asarray(raw_bytes), clients.shape)
         return Outgoing(
-            self.links,
+            own.links,
             link_index,
             self._paths(clients, rounds, uplink, points),
             self._encoded(raw, uplink),
-            self.rate_factor[clients] / noise,
+            own.rate_factor[clients] / noise,
             jitter,
             columns,
-            self.message_loss,
+            self.noise.message_loss,
             self._loss_draws(component, clients, rounds),
             UPLOAD if uplink else DOWNLOAD,
         )
@@ -186,9 +213,9 @@ class Messenger:
             senders,
             np.broadcast_to(points, senders.shape),
             np.broadcast_to(rounds, senders.shape),
-            self.position_m,
-            self.edge_position_m,
-            self.fades,
+            self.places.position_m,
+            self.places.edge_position_m,
+            self.noise.fades,
         )
 
     def _drawn(
@@ -204,14 +231,15 @@ class Messenger:
         The latter includes the former.
         """
         component = f"{link}.{'up' if uplink else 'down'}"
-        noise = lognormal(self.streams, self.transfer_noise, f"{component}.noise", entity, counter)
-        sigma = self.jitter * columns.jitter_sigma
-        jitter = lognormal(self.streams, sigma, f"{component}.jitter", entity, counter)
+        sigma = self.noise.transfer_noise
+        noise = lognormal(self.streams, sigma, f"{component}.noise", entity, counter)
+        sigmas = self.noise.jitter * columns.jitter_sigma
+        jitter = lognormal(self.streams, sigmas, f"{component}.jitter", entity, counter)
         return component, noise, noise * jitter
 
     def _loss_draws(self, component: str, entity: ArrayLike, counter: ArrayLike) -> FloatArray:
         """What decides how often messages are sent; nothing is drawn where none can be lost."""
-        if self.message_loss is None:
+        if self.noise.message_loss is None:
             return np.ones(np.broadcast_shapes(np.shape(entity), np.shape(counter)))
         return self.streams.uniform(f"{component}.loss", entity, counter)
 

@@ -8,7 +8,7 @@ who else takes part nor on what the other components drew.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -27,7 +27,7 @@ from simfl.system.grouping import by_value
 from simfl.system.link import Link
 from simfl.system.message_loss import MessageLoss
 from simfl.system.messages import Transmission
-from simfl.system.messenger import Messenger
+from simfl.system.messenger import ClientLinks, MessageNoise, Messenger, Places
 from simfl.system.noise import lognormal
 from simfl.system.region import Electricity
 from simfl.system.round_plan import RoundPlan
@@ -36,8 +36,6 @@ from simfl.system.server_id import ServerId
 from simfl.system.sharing.bands import check_bands
 from simfl.system.sharing.base import Sharing
 from simfl.system.sharing.dedicated import Dedicated
-
-_OF_MESSENGERS = [field.name for field in fields(Messenger) if field.name != "backhaul_link"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +124,15 @@ class World:
     @cached_property
     def messenger(self) -> Messenger:
         """The links of this world, and what is drawn for messages."""
-        own = {name: getattr(self, name) for name in _OF_MESSENGERS}
-        return Messenger(backhaul_link=self.backhaul, **own)
+        return Messenger(
+            self.streams,
+            ClientLinks(self.links, self.link_index, self.rate_factor, self.band_share),
+            self.backhaul,
+            Places(self.home_edge, self.position_m, self.edge_position_m),
+            MessageNoise(self.transfer_noise, self.jitter, self.fades, self.message_loss),
+            self.uplink_codec,
+            self.downlink_codec,
+        )
 
     @cached_property
     def power_law(self) -> tuple[FloatArray, FloatArray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
@@ -9,6 +11,34 @@ from simfl.streams import Streams
 from simfl.system.availability.base import MOST_CHANGES, UnusableAvailability
 from simfl.system.availability.diurnal import Diurnal
 from simfl.system.availability.sojourn import Sojourn
+
+
+@dataclass(frozen=True, eq=False)
+class _Sojourns:
+    """One sojourn per row: its number, from 0, whether the client is there, begin and end."""
+
+    number: IntArray
+    is_present: BoolArray
+    start_s: FloatArray
+    end_s: FloatArray
+
+    @classmethod
+    def none(cls) -> _Sojourns:
+        """Without rows."""
+        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=bool), *np.empty((2, 0)))
+
+    def grown(self, rows: int) -> _Sojourns:
+        """With so many more rows, to be filled in."""
+        columns = (self.number, self.is_present, self.start_s, self.end_s)
+        return _Sojourns(
+            *(np.concatenate([column, np.zeros(rows, column.dtype)]) for column in columns)
+        )
+
+    def copy(self, other: _Sojourns, rows: IntArray) -> None:
+        """Take over some rows."""
+        self.number[rows] = other.number[rows]
+        self.is_present[rows] = other.is_present[rows]
+        self.start_s[rows], self.end_s[rows] = other.start_s[rows], other.end_s[rows]
 
 
 class Courses:
@@ -32,14 +62,11 @@ class Courses:
         self._share_beta, self._diurnal = share_beta, diurnal
         self._row_of: IntArray = np.full(0, -1, dtype=np.int64)
         self._client: IntArray = np.empty(0, dtype=np.int64)
-        self._number: IntArray = np.empty(0, dtype=np.int64)
-        self._is_present: BoolArray = np.empty(0, dtype=bool)
-        self._start_s, self._end_s, self._absent_mean_s = np.empty((3, 0))
+        self._absent_mean_s: FloatArray = np.empty(0)
+        self._now = _Sojourns.none()
         # Where each was when it was last asked about a moment that lay behind it: a round is
         # planned far ahead, and then its client is asked about now again.
-        self._kept_number: IntArray = np.empty(0, dtype=np.int64)
-        self._kept_is_present: BoolArray = np.empty(0, dtype=bool)
-        self._kept_start_s, self._kept_end_s = np.empty((2, 0))
+        self._kept = _Sojourns.none()
 
     def at(self, clients: IntArray, time_s: float) -> tuple[BoolArray, FloatArray]:
         """Whether each client is there at `time_s`, and when the sojourn that it is in ends.
@@ -47,15 +74,15 @@ class Courses:
         Raises UnusableAvailability where too many sojourns lie between two questions.
         """
         rows = self._rows(clients)
-        passed = rows[self._start_s[rows] > time_s]
+        passed = rows[self._now.start_s[rows] > time_s]
         if passed.size:
             self._go_back(passed, time_s)
-        over = np.unique(rows[self._end_s[rows] <= time_s])
+        over = np.unique(rows[self._now.end_s[rows] <= time_s])
         for _ in range(MOST_CHANGES):
             if not over.size:
                 break
             self._advance(over)
-            over = over[self._end_s[over] <= time_s]
+            over = over[self._now.end_s[over] <= time_s]
         else:
             raise UnusableAvailability(
                 f"{self._component}: at {time_s:g} s number {self._client[over[0]]} has changed"
@@ -64,7 +91,7 @@ class Courses:
             )
         if passed.size:
             self._keep(passed)
-        return self._is_present[rows], self._end_s[rows]
+        return self._now.is_present[rows], self._now.end_s[rows]
 
     def _rows(self, clients: IntArray) -> IntArray:
         """The rows of clients; those never asked about get one."""
@@ -77,35 +104,22 @@ class Courses:
             rows = np.arange(self._client.size, self._client.size + new.size)
             self._row_of[new] = rows
             self._client = np.concatenate([self._client, new])
-            blank = np.zeros(new.size)
-            self._number = np.concatenate([self._number, blank.astype(np.int64)])
-            self._is_present = np.concatenate([self._is_present, blank.astype(bool)])
-            self._start_s = np.concatenate([self._start_s, blank])
-            self._end_s = np.concatenate([self._end_s, blank])
             self._absent_mean_s = np.concatenate([self._absent_mean_s, self._mean_absence_s(new)])
-            self._kept_number = np.concatenate([self._kept_number, blank.astype(np.int64)])
-            self._kept_is_present = np.concatenate([self._kept_is_present, blank.astype(bool)])
-            self._kept_start_s = np.concatenate([self._kept_start_s, blank])
-            self._kept_end_s = np.concatenate([self._kept_end_s, blank])
+            self._now, self._kept = self._now.grown(new.size), self._kept.grown(new.size)
             self._begin(rows)
             self._keep(rows)
         return self._row_of[clients]
 
     def _keep(self, rows: IntArray) -> None:
         """Come back to where these are now, if a moment behind them is asked about."""
-        self._kept_number[rows] = self._number[rows]
-        self._kept_is_present[rows] = self._is_present[rows]
-        self._kept_start_s[rows], self._kept_end_s[rows] = self._start_s[rows], self._end_s[rows]
+        self._kept.copy(self._now, rows)
 
     def _go_back(self, rows: IntArray, time_s: float) -> None:
         """To the sojourn that was kept, or to the first one where that is too late as well."""
-        late = self._kept_start_s[rows] > time_s
+        late = self._kept.start_s[rows] > time_s
         if late.any():
             self._begin(rows[late])
-        rows = rows[~late]
-        self._number[rows] = self._kept_number[rows]
-        self._is_present[rows] = self._kept_is_present[rows]
-        self._start_s[rows], self._end_s[rows] = self._kept_start_s[rows], self._kept_end_s[rows]
+        self._now.copy(self._kept, rows[~late])
 
     def _mean_absence_s(self, clients: IntArray) -> FloatArray:
         """As told, or so long that a client's own availability is what was drawn for it."""
@@ -125,16 +139,16 @@ class Courses:
             absent_s[rows]
             * self._absent.residuals(self._streams, f"{self._component}.gone", clients),
         )
-        self._number[rows] = 0
-        self._is_present[rows] = there
-        self._start_s[rows] = 0.0
-        self._end_s[rows] = self._ends_s(np.zeros(rows.size), left, there)
+        self._now.number[rows] = 0
+        self._now.is_present[rows] = there
+        self._now.start_s[rows] = 0.0
+        self._now.end_s[rows] = self._ends_s(np.zeros(rows.size), left, there)
 
     def _advance(self, rows: IntArray) -> None:
         """The next sojourn of each client."""
-        self._number[rows] += 1
-        there = ~self._is_present[rows]
-        clients, number = self._client[rows], self._number[rows]
+        self._now.number[rows] += 1
+        there = ~self._now.is_present[rows]
+        clients, number = self._client[rows], self._now.number[rows]
         lasts = np.empty(rows.size)
         for state, law, mean_s, component in (
             (
@@ -148,10 +162,10 @@ class Courses:
             own = np.flatnonzero(state)
             drawn = law.durations(self._streams, component, clients[own], number[own])
             lasts[own] = mean_s[own] * drawn
-        start_s = self._end_s[rows]
-        self._is_present[rows] = there
-        self._start_s[rows] = start_s
-        self._end_s[rows] = self._ends_s(start_s, lasts, there)
+        start_s = self._now.end_s[rows]
+        self._now.is_present[rows] = there
+        self._now.start_s[rows] = start_s
+        self._now.end_s[rows] = self._ends_s(start_s, lasts, there)
 
     def _ends_s(self, start_s: FloatArray, lasts: FloatArray, there: BoolArray) -> FloatArray:
         """When sojourns end: absences pass at the rate of the hour, presences at rate 1.

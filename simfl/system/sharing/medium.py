@@ -28,6 +28,60 @@ _POWER, _BITS, _LEFT, _START, _AIRTIME, _CLIENT = range(4, 10)
 Draw = Callable[[IntArray, FloatArray], None]
 
 
+class _Transfers:
+    """Transfers under way, one column each, and the `events` of their ends.
+
+    `state` has the rows named above, `route` the hops of each; `rates_bps` and `duty` are those
+    since the last change, `ending` says which of them end next.
+    """
+
+    def __init__(self) -> None:
+        self.state = np.empty((10, 0))
+        self.route: IntArray = np.empty((0, 0), dtype=np.int64)
+        self.rates_bps = self.duty = np.empty(0)
+        self.ending = np.empty(0, dtype=bool)
+        self.events: list[simpy.Event] = []
+
+    @property
+    def flows(self) -> Flows:
+        """What a sharing rule divides the medium by."""
+        rate_bps, weight, snr, spectral_efficiency_max = self.state[_FIGURES]
+        return Flows(rate_bps, weight, snr, spectral_efficiency_max, self.route)
+
+    def add(self, arrivals: Sequence[tuple[Sender, float, simpy.Event]], now_s: float) -> None:
+        """These begin now: sender, bits and the event of the end."""
+        senders = [sender for sender, _, _ in arrivals]
+        flows = Flows.of(senders)
+        fresh = np.zeros((10, len(arrivals)))
+        fresh[_FIGURES] = flows.rate_bps, flows.weight, flows.snr, flows.spectral_efficiency_max
+        fresh[_POWER] = [sender.power_w for sender in senders]
+        fresh[_BITS] = fresh[_LEFT] = [bits for _, bits, _ in arrivals]
+        fresh[_START] = now_s
+        fresh[_CLIENT] = [sender.client for sender in senders]
+        self.state = np.concatenate([self.state, fresh], axis=1)
+        self.route = _stacked(self.route, flows.route)
+        self.events += [event for _, _, event in arrivals]
+
+    def remove(self, places: Sequence[int]) -> None:
+        """Take out those at `places`, ascending."""
+        kept = np.ones(len(self.events), dtype=bool)
+        kept[places] = False
+        rest = np.flatnonzero(kept)
+        self.state, self.route = self.state.take(rest, axis=1), self.route.take(rest, axis=0)
+        self.rates_bps, self.duty = self.rates_bps[rest], self.duty[rest]
+        self.ending = self.ending[rest]
+        for place in reversed(places):
+            del self.events[place]
+
+    def carried(self, place: int, now_s: float, elapsed_s: float = 0.0) -> Carried:
+        """What one has carried by now, so long after the last change that `state` knows of."""
+        power_w, bits, left, start_s, airtime_s = self.state[_POWER : _AIRTIME + 1, place].tolist()
+        if elapsed_s:
+            left -= float(self.rates_bps[place]) * elapsed_s
+            airtime_s += float(self.duty[place]) * elapsed_s
+        return Carried(start_s, now_s, bits - max(left, 0.0), airtime_s, power_w * airtime_s)
+
+
 class Medium:
     """Transfers over one medium; see `transfer`.
 
@@ -39,11 +93,7 @@ class Medium:
         self._draw = draw
         self._sharing = sharing
         self._users_own = is_users_own(sharing)
-        self._state = np.empty((10, 0))
-        self._route = np.empty((0, 0), dtype=np.int64)
-        self._rates_bps = self._duty = np.empty(0)
-        self._ending = np.empty(0, dtype=bool)
-        self._events: list[simpy.Event] = []
+        self._under_way = _Transfers()
         self._arrivals: list[tuple[Sender, float, simpy.Event]] = []
         self._since_s = float(env.now)
         self._next_s = math.inf
@@ -53,7 +103,7 @@ class Medium:
     @property
     def active(self) -> int:
         """How many transfers are under way, those that begin at this moment included."""
-        return len(self._events) + len(self._arrivals)
+        return len(self._under_way.events) + len(self._arrivals)
 
     def transfer(self, sender: Sender, size_bytes: float) -> simpy.Event:
         """Begin a transfer now; the event happens when it ends, its value is a `Carried`.
@@ -81,7 +131,7 @@ class Medium:
             self._arrivals = waiting
         else:
             self._advance(float(self._env.now))
-            self._remove([self._events.index(event)])
+            self._under_way.remove([self._under_way.events.index(event)])
             self._change(Moment.CHANNEL)
         return carried
 
@@ -93,13 +143,10 @@ class Medium:
         now_s = float(self._env.now)
         if any(waiting is event for _, _, waiting in self._arrivals):
             return Carried(now_s, now_s, 0.0, 0.0, 0.0)
-        if event not in self._events:
+        if event not in self._under_way.events:
             raise ValueError("no such transfer is under way")
-        place, elapsed_s = self._events.index(event), now_s - self._since_s
-        power_w, bits, left, start_s, airtime_s = self._state[_POWER : _AIRTIME + 1, place].tolist()
-        left -= float(self._rates_bps[place]) * elapsed_s
-        airtime_s += float(self._duty[place]) * elapsed_s
-        return Carried(start_s, now_s, bits - max(left, 0.0), airtime_s, power_w * airtime_s)
+        place = self._under_way.events.index(event)
+        return self._under_way.carried(place, now_s, now_s - self._since_s)
 
     def _change(self, moment: Moment) -> None:
         """Recompute everything once what happens before this moment has happened."""
@@ -116,10 +163,11 @@ class Medium:
         self._changing.discard(moment)
         now_s = float(self._env.now)
         self._advance(now_s)
-        done = np.flatnonzero(self._state[_LEFT] <= 0.0).tolist()
-        ended = [(self._events[place], self._carried(place, now_s)) for place in done]
+        transfers = self._under_way
+        done = np.flatnonzero(transfers.state[_LEFT] <= 0.0).tolist()
+        ended = [(transfers.events[place], transfers.carried(place, now_s)) for place in done]
         if done:
-            self._remove(done)
+            transfers.remove(done)
         if self._arrivals and moment == Moment.JOIN:
             self._join(now_s)
         self._share(now_s)
@@ -129,27 +177,17 @@ class Medium:
     def _advance(self, now_s: float) -> None:
         """What has been carried since the last change; those predicted to end now have ended."""
         elapsed_s, self._since_s = now_s - self._since_s, now_s
-        state = self._state
-        state[_LEFT] -= self._rates_bps * elapsed_s
-        state[_AIRTIME] += self._duty * elapsed_s
+        transfers = self._under_way
+        transfers.state[_LEFT] -= transfers.rates_bps * elapsed_s
+        transfers.state[_AIRTIME] += transfers.duty * elapsed_s
         if now_s == self._next_s:
-            state[_LEFT, self._ending] = 0.0
+            transfers.state[_LEFT, transfers.ending] = 0.0
 
     def _join(self, now_s: float) -> None:
         """Arrivals of one moment queue by client."""
         arrivals = sorted(self._arrivals, key=lambda arrival: arrival[0].client)
         self._arrivals = []
-        senders = [sender for sender, _, _ in arrivals]
-        flows = Flows.of(senders)
-        fresh = np.zeros((10, len(arrivals)))
-        fresh[_FIGURES] = flows.rate_bps, flows.weight, flows.snr, flows.spectral_efficiency_max
-        fresh[_POWER] = [sender.power_w for sender in senders]
-        fresh[_BITS] = fresh[_LEFT] = [bits for _, bits, _ in arrivals]
-        fresh[_START] = now_s
-        fresh[_CLIENT] = [sender.client for sender in senders]
-        self._state = np.concatenate([self._state, fresh], axis=1)
-        self._route = _stacked(self._route, flows.route)
-        self._events += [event for _, _, event in arrivals]
+        self._under_way.add(arrivals, now_s)
 
     def _share(self, now_s: float) -> None:
         """New rates, and an appointment with the next transfer to end."""
@@ -157,21 +195,22 @@ class Medium:
         if self._timer is not None:
             self._timer.callbacks = []  # what was to happen then does not
             self._timer = None
-        if not self._events:
+        transfers = self._under_way
+        if not transfers.events:
             return
-        rate_bps, weight, snr, spectral_efficiency_max = self._state[_FIGURES]
-        flows = Flows(rate_bps, weight, snr, spectral_efficiency_max, self._route)
+        flows = transfers.flows
         if self._users_own:
-            self._rates_bps, self._duty = rates_and_duty(self._sharing, flows)
+            transfers.rates_bps, transfers.duty = rates_and_duty(self._sharing, flows)
         else:
-            self._rates_bps = self._sharing.rates_bps(flows)
-            self._duty = self._sharing.duty(flows, self._rates_bps)
+            transfers.rates_bps = self._sharing.rates_bps(flows)
+            transfers.duty = self._sharing.duty(flows, transfers.rates_bps)
+        state = transfers.state
         if self._draw is not None:
-            self._draw(self._state[_CLIENT].astype(np.int64), self._state[_POWER] * self._duty)
+            self._draw(state[_CLIENT].astype(np.int64), state[_POWER] * transfers.duty)
         with np.errstate(divide="ignore"):
-            wait_s: FloatArray = self._state[_LEFT] / self._rates_bps
+            wait_s: FloatArray = state[_LEFT] / transfers.rates_bps
         soonest_s = float(wait_s.min())
-        self._ending = wait_s == soonest_s
+        transfers.ending = wait_s == soonest_s
         self._next_s = now_s + soonest_s
         if math.isfinite(soonest_s):
             self._timer = self._env.timeout(soonest_s)
@@ -181,21 +220,6 @@ class Medium:
         """A transfer ends now."""
         self._timer = None
         self._change(Moment.CHANNEL)
-
-    def _remove(self, places: Sequence[int]) -> None:
-        """Take out those at `places`, ascending."""
-        kept = np.ones(len(self._events), dtype=bool)
-        kept[places] = False
-        rest = np.flatnonzero(kept)
-        self._state, self._route = self._state.take(rest, axis=1), self._route.take(rest, axis=0)
-        self._rates_bps, self._duty = self._rates_bps[rest], self._duty[rest]
-        self._ending = self._ending[rest]
-        for place in reversed(places):
-            del self._events[place]
-
-    def _carried(self, place: int, now_s: float) -> Carried:
-        power_w, bits, left, start_s, airtime_s = self._state[_POWER : _AIRTIME + 1, place].tolist()
-        return Carried(start_s, now_s, bits - max(left, 0.0), airtime_s, power_w * airtime_s)
 
 
 def rates_and_duty(sharing: Sharing, flows: Flows) -> tuple[FloatArray, FloatArray]:
