@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,11 +11,15 @@ import pytest
 from tests.architecture.layers import import_cycles, layer_violations
 from tests.architecture.source import Module, package_modules
 from tests.architecture.usage import (
+    LARGE,
+    MAX_ARGUMENTS,
+    MAX_FIELDS,
     MAX_LINES,
     learned_values_violations,
     length_violations,
     named_part_violations,
     random_violations,
+    size_violations,
     timeout_violations,
 )
 
@@ -29,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     named_part_violations,
     learned_values_violations,
     length_violations,
+    size_violations,
 )
 
 
@@ -285,3 +291,48 @@ def test_a_long_file_is_reported() -> None:
     found = length_violations([at_limit, over])
 
     assert found == [f"simfl.system.link: {MAX_LINES + 1} lines, at most {MAX_LINES}"]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            "class Many:\n"
+            f"    def __init__(self{''.join(f', a{n}' for n in range(MAX_ARGUMENTS + 1))}): pass\n",
+            f"Many has {MAX_ARGUMENTS + 1} arguments and 0 fields",
+        ),
+        (
+            "class Hidden:\n    def __init__(self, **columns): pass\n",
+            f"Hidden has {MAX_ARGUMENTS + 1} arguments and 0 fields",
+        ),
+        (
+            "@dataclass(frozen=True)\nclass Wide:\n"
+            + "".join(f"    a{n}: int\n" for n in range(MAX_ARGUMENTS + 1)),
+            f"Wide has {MAX_ARGUMENTS + 1} arguments and {MAX_ARGUMENTS + 1} fields",
+        ),
+        (
+            "class Full:\n    def go(self):\n"
+            + "".join(f"        self.a{n} = 1\n" for n in range(MAX_FIELDS + 1)),
+            f"Full has 0 arguments and {MAX_FIELDS + 1} fields",
+        ),
+    ],
+)
+def test_a_large_class_is_reported(source: str, message: str) -> None:
+    """By its constructor, hidden or not, and by what its methods assign."""
+    line = 1 + source.startswith("@")
+
+    assert size_violations([Module.parse("simfl.protocols.new", source)]) == [
+        f"simfl.protocols.new:{line}: {message}"
+    ]
+    assert size_violations([Module.parse("simfl.learning.new", source)]) == []
+
+
+def test_large_classes_that_are_let_through_are_large(modules: list[Module]) -> None:
+    """An exception that nobody needs any more goes."""
+    names = "|".join(LARGE)
+    found = [one for one in modules if re.search(rf"^class ({names})\b", one.text, re.MULTILINE)]
+    renamed = [
+        Module.parse(one.name, re.sub(rf"\b({names})\b", r"Its\1", one.text)) for one in found
+    ]
+
+    assert len(size_violations(renamed)) == len(LARGE)

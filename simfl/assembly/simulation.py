@@ -36,8 +36,10 @@ from simfl.protocols.clock import Clock
 from simfl.protocols.deciders import Deciders
 from simfl.protocols.learned_facts import Contributions, LearnedFacts
 from simfl.protocols.learned_values import LearnedValues
+from simfl.protocols.membership import Membership
 from simfl.protocols.publication import Progress, Publications
 from simfl.protocols.run import Run
+from simfl.protocols.setting import Setting
 from simfl.protocols.stopping import StopRule
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
@@ -193,7 +195,7 @@ class Simulation:
         population, streams = self.parts[("population",)], self.streams
         faults = population.faults
         return Run(
-            self.world,
+            Setting(self.world, streams, self._log(folder, check), self.options.clock or Clock()),
             self._presence(),
             (
                 Failures(faults.edge_servers, streams, "faults.edge_server"),
@@ -201,15 +203,12 @@ class Simulation:
             ),
             self._values(journal, snapshot, self._contributions(journal, find_contributions)),
             deciders,
-            self.partitioned.num_examples,
-            self.edge,
-            self.association,
-            self.streams,
-            self._log(folder, check),
+            Membership(
+                self.partitioned.num_examples, self.edge, self.world.num_edges, self.association
+            ),
             Publications(
                 StopRule(self.scenario.stop), evaluate.every, self.options.watch, evaluate.clients
             ),
-            self.options.clock or Clock(),
             checkpoint,
         )
 

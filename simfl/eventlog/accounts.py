@@ -107,6 +107,7 @@ class Accounts:
         unknown = np.full(power_idle_w.size, np.nan if counted is None else 0.0)
         self.carbon_gco2, self.electricity_cost = unknown, unknown.copy()
         self.violations: list[str] = []
+        self.laws: dict[str, bool] = {}
         self._states = [self.kinds.index(state) for state in states]
         self._transfers = [self.kinds.index(kind) for kind in transfers]
         self._moves = np.isin(np.arange(len(self.kinds)), self._transfers)
@@ -247,7 +248,9 @@ class Accounts:
             "bytes add up",
             "bytes sent = received + lost + in flight",
         )
-        return {law: not any(found.startswith(law) for found in self.violations) for law in laws}
+        broken = self.violations
+        self.laws = {law: not any(one.startswith(law) for one in broken) for law in laws}
+        return self.laws
 
     def _check_traffic(self, horizon_s: float) -> None:
         """The senders' count against what the rows say, for every device and direction."""

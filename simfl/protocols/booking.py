@@ -69,7 +69,7 @@ class Booking:
         timeline, walked = entry.timeline, entry.walked
         assert walked is not None
         self.flows(timeline, walked, now_s)
-        stages = np.flatnonzero(timeline.begun.any(axis=1)).tolist()
+        stages = np.flatnonzero(timeline.stages.begun.any(axis=1)).tolist()
         rows = [self.rows(entry, stage) for stage in stages]
         self._log.add(join_rows([*rows, *self.network(entry)]), powers(timeline, walked))
         for one in timeline.pauses:
@@ -94,7 +94,7 @@ class Booking:
             self._log.accounts.traffic.begin(
                 timeline.actors[begun],
                 begins_s[begun],
-                timeline.size_bytes[stage][begun],
+                timeline.messages.size_bytes[stage][begun],
                 now_s,
                 uplink=stage == UPLOAD,
             )
@@ -151,24 +151,27 @@ class Booking:
 
     def rows(self, entry: Entry, stage: int, places: IntArray | None = None) -> Rows:
         """The rows of a stage, of those that have begun it; no message leaves no row."""
-        timeline = entry.timeline
-        there = timeline.begun[stage]
+        timeline, stages = entry.timeline, entry.timeline.stages
+        there = stages.begun[stage]
         if stage != COMPUTE:
-            there = there & (timeline.size_bytes[stage] > 0)
+            there = there & (timeline.messages.size_bytes[stage] > 0)
         if places is not None:
             of_these = np.zeros_like(there)
             of_these[places] = True
             there = there & of_these
         which: slice | BoolArray = slice(None) if there.all() else there
         actors = timeline.actors[which]
-        begin_s, end_s = timeline.begin_s[stage][which], timeline.end_s[stage][which]
-        active_j, unmet_j = timeline.active_j[stage][which], timeline.unmet_j[stage][which]
-        stopped = (timeline.stopped_by != NOT_STOPPED) & ~timeline.over[stage]
+        begin_s, end_s = stages.begin_s[stage][which], stages.end_s[stage][which]
+        active_j, unmet_j = (
+            stages.active_j[stage][which],
+            stages.unmet_j[stage][which],
+        )
+        stopped = (timeline.ends.stopped_by != NOT_STOPPED) & ~stages.over[stage]
         duration_s, extra_j = end_s - begin_s, active_j - unmet_j
         idle_j = self._log.accounts.power_idle_w[actors] * duration_s
         more: dict[str, Any] = {"detail": [QUERY] * actors.size} if entry.query else {}
         if stopped.any():
-            more["cut_by"] = np.where(stopped, timeline.stopped_by, -1)[which]
+            more["cut_by"] = np.where(stopped, timeline.ends.stopped_by, -1)[which]
         own = _work if stage == COMPUTE else _message
         return make_rows(
             actors.size,
@@ -180,7 +183,7 @@ class Booking:
             energy_j=np.maximum(idle_j + extra_j, 0.0),
             extra_j=extra_j,
             active_j=active_j,
-            **_where("tail_j", timeline.tail_j[stage][which]),
+            **_where("tail_j", stages.tail_j[stage][which]),
             **_where("unmet_j", unmet_j),
             **own(timeline, stage, which),
             **more,
@@ -190,11 +193,11 @@ class Booking:
     def network(self, entry: Entry, until_s: float = np.inf) -> list[Rows]:
         """What the network between the ends spent on all messages; one row or none."""
         timeline = entry.timeline
-        energy_j = float(timeline.network_j.sum())
+        energy_j = float(timeline.stages.network_j.sum())
         if not energy_j:
             return []
-        begin_s = float(np.nanmin(timeline.begin_s))
-        end_s = min(float(np.nanmax(timeline.end_s)), until_s)
+        begin_s = float(np.nanmin(timeline.stages.begin_s))
+        end_s = min(float(np.nanmax(timeline.stages.end_s)), until_s)
         row = make_rows(
             1,
             kind=KIND_INDEX["network"],
@@ -246,14 +249,15 @@ class Booking:
         """Rows of what is under way in a timeline that ends now, as everything does."""
         timeline, rows = entry.timeline, self.network(entry)
         for stage in range(len(STAGES)):
-            crossing = timeline.begun[stage] & ~timeline.over[stage]
-            crossing &= timeline.stopped_by == END_OF_RUN
+            crossing = timeline.stages.begun[stage] & ~timeline.stages.over[stage]
+            crossing &= timeline.ends.stopped_by == END_OF_RUN
             places = np.flatnonzero(crossing)
             if places.size:
                 rows.append(self.rows(entry, stage, places))
                 self._log.accounts.traffic.under_way(
                     timeline.actors[places],
-                    timeline.attempts[stage, places] * timeline.size_bytes[stage, places],
+                    timeline.stages.attempts[stage, places]
+                    * timeline.messages.size_bytes[stage, places],
                     uplink=stage == UPLOAD,
                 )
         return rows
@@ -299,9 +303,12 @@ def _message(timeline: Timeline, stage: int, which: slice | BoolArray) -> dict[s
 
     Of one under way when the run ends nobody knows.
     """
-    attempts, size = timeline.attempts[stage][which], timeline.size_bytes[stage][which]
+    attempts, size = (
+        timeline.stages.attempts[stage][which],
+        timeline.messages.size_bytes[stage][which],
+    )
     arrived = timeline.arrived_bytes[stage][which]
-    known = (timeline.stopped_by != END_OF_RUN)[which] | timeline.over[stage][which]
+    known = (timeline.ends.stopped_by != END_OF_RUN)[which] | timeline.stages.over[stage][which]
     return {
         "attempts": attempts,
         "bytes": arrived,
@@ -311,7 +318,7 @@ def _message(timeline: Timeline, stage: int, which: slice | BoolArray) -> dict[s
 
 def _work(timeline: Timeline, _: int, which: slice | BoolArray) -> dict[str, Any]:
     """Of a computation: its clock, and what was done of it."""
-    work, done = timeline.work, timeline.done[which]
+    work, done = timeline.work, timeline.ends.done[which]
     assert work is not None
     return {
         "frequency_hz": work.frequency_hz[which],

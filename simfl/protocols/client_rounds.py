@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import simpy
 
-from simfl.common.amounts import one_or_each
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
-from simfl.common.contract import at_work
-from simfl.decisions.base import Allocation
-from simfl.eventlog.log import EventLog
-from simfl.protocols.clock import Clock
+from simfl.eventlog.rows import Rows
+from simfl.protocols.allocating import Allocating
 from simfl.protocols.deadline_policy import UNLIMITED, DeadlinePolicy
+from simfl.protocols.deciders import Deciders
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatched import Dispatched
 from simfl.protocols.dispatcher import Dispatcher, Orders, Workload
 from simfl.protocols.late import Late
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
+from simfl.protocols.queries import Queries
 from simfl.protocols.servers import Crashed
+from simfl.protocols.setting import Setting
 from simfl.protocols.state_ref import StateRef
-from simfl.streams import Streams
 from simfl.system.server_id import ServerId
-from simfl.system.world import World
+
+
+@dataclass(eq=False)
+class _History:
+    """Per client: rounds begun so far, and the version that it received last (-1: none)."""
+
+    rounds: IntArray
+    version: IntArray
 
 
 class ClientRounds:
@@ -34,29 +40,31 @@ class ClientRounds:
 
     def __init__(
         self,
-        world: World,
+        setting: Setting,
         dispatcher: Dispatcher,
+        queries: Queries,
         values: LearnedValues,
-        allocation: Allocation,
+        deciders: Deciders,
         observations: Observations,
         num_examples: IntArray,
-        streams: Streams,
-        log: EventLog,
-        clock: Clock,
     ) -> None:
-        self._world = world
+        clients = setting.world.num_clients
+        self._world = setting.world
+        self._clock = setting.clock
         self._dispatcher = dispatcher
+        self._queries = queries
         self._values = values
-        self._allocation = allocation
+        self._allocating = Allocating(deciders.allocation, observations, setting)
+        self._needs_losses = deciders.selection.needs_losses
         self._observations = observations
         self._num_examples = num_examples
-        self._streams = streams
-        self._clock = clock
-        self._count: IntArray = np.zeros(world.num_clients, dtype=np.int64)
-        self._held: IntArray = np.full(world.num_clients, -1, dtype=np.int64)
-        self._allocations: dict[ServerId, int] = {}
+        self._history = _History(np.zeros(clients, dtype=np.int64), np.full(clients, -1))
         self._under_way: dict[int, Dispatched] = {}
-        self._late = Late(observations, log)
+        self._late = Late(observations, setting.log)
+
+    def radio_idle_s(self, clients: IntArray) -> FloatArray:
+        """Seconds since each client's last message, now or when it will be free; inf: asleep."""
+        return self._dispatcher.radio_idle_s(clients)
 
     def together(
         self,
@@ -64,22 +72,43 @@ class ClientRounds:
         ref: StateRef,
         round_number: int,
         server: ServerId,
-        held_bytes: IntArray,
-        policy: DeadlinePolicy = UNLIMITED,
+        policy: DeadlinePolicy | None,
     ) -> Generator[simpy.Event, Any, Delivered]:
-        """Dispatch clients now; ends when `policy` does, at the latest with their last upload.
+        """Dispatch clients now; ends when `policy` does (None: with their last upload).
 
-        What is delivered are the updates that are there by then: none, if all messages were lost.
-        `held_bytes` of what each is sent it has already. Raises ValueError for a client that is
-        still under way, and `Crashed` when the edge server fails meanwhile.
+        What is delivered are the updates that are there by then. With `policy` they are a round,
+        whose updates are aggregated together: nothing is there if it is less than the algorithm
+        aggregates, because too few arrived or were selected. Without, that is so only where enough
+        were dispatched. Raises ValueError for a client that is still under way, and `Crashed` when
+        the edge server fails meanwhile.
         """
-        now_s = self._clock.now_s
+        delivered = yield from self._there(clients, ref, round_number, server, policy or UNLIMITED)
+        least = self._values.min_updates
+        if delivered.clients.size < least and (policy is not None or least <= clients.size):
+            delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
+        if self._needs_losses:
+            fresh = delivered.clients[delivered.versions == ref.version]
+            loss = self._values.losses(ref, fresh, self._clock.now_s)
+            self._observations.losses(fresh, loss)
+        return delivered
+
+    def _there(
+        self,
+        clients: IntArray,
+        ref: StateRef,
+        round_number: int,
+        server: ServerId,
+        policy: DeadlinePolicy,
+    ) -> Generator[simpy.Event, Any, Delivered]:
+        """What is there when `policy` ends: none, if all messages were lost."""
+        now_s, history = self._clock.now_s, self._history
         self._late.observe(now_s)
-        rounds, held = self._count[clients], self._held[clients]
-        self._count[clients] += 1
+        rounds, held = history.rounds[clients], history.version[clients]
+        history.rounds[clients] += 1
         futures = self._values.submit(clients, rounds, ref, held)
         prices = self._values.prices(clients, futures, ref, held)
         examples = self._values.examples(self._num_examples[clients], ref.version) * prices.work
+        held_bytes = self._queries.brought(clients, ref, server)
         orders = Orders(
             self._world,
             clients,
@@ -89,7 +118,7 @@ class ClientRounds:
                 self._values.forward_flops,
                 np.maximum(prices.down_bytes - held_bytes, 0),
                 prices.up_bytes,
-                self._frequency_hz(clients, prices.work, round_number, server),
+                self._allocating.frequency_hz(clients, prices.work, round_number, server),
             ),
             ref.version,
             round_number,
@@ -101,7 +130,7 @@ class ClientRounds:
             self._values.computed(clients[places], ended, times_s)
 
         def received(places: IntArray) -> None:
-            self._held[clients[places]] = ref.version
+            history.version[clients[places]] = ref.version
 
         cohort = self._dispatcher.dispatch(orders, received, computed)
         self._under_way[id(cohort)] = cohort
@@ -129,29 +158,14 @@ class ClientRounds:
         arrived = delivered if there.all() else delivered.take(there)
         return Delivered.join([arrived, *carried]) if carried else arrived
 
-    def close(self, now_s: float) -> None:
-        """The run ends: count rounds that end by now."""
+    def close(self, now_s: float) -> list[Rows]:
+        """The run ends: count rounds that end by now; rows of what is under way."""
         self._late.observe(now_s)
         for cohort in self._under_way.values():
             self._observations.finished(cohort.reports(cohort.arrives_s <= now_s))
         self._under_way.clear()
+        return self._dispatcher.close(now_s)
 
     def forget(self, server: ServerId) -> None:
         """A server has lost the updates that it was to carry over."""
         self._late.forget(server)
-
-    def _frequency_hz(
-        self, clients: IntArray, work: FloatArray, round_number: int, server: ServerId
-    ) -> FloatArray:
-        view = self._observations.clients(clients, self._clock.now_s, round_number, server)
-        view = view.instead("cycles", partial(np.multiply, view.cycles, work))
-        count = self._allocations.get(server, 0)
-        self._allocations[server] = count + 1
-        # Counted per server, so that simultaneous edge servers draw the same in any order.
-        rng = self._streams.generator("allocation", server.stream, count)
-        with at_work(self._allocation, "decide"):
-            given = self._allocation.decide(view, rng)
-        wanted_hz = one_or_each(given, clients.shape, self._allocation, "decide")
-        frequency_hz = self._world.round_frequency(clients, wanted_hz)
-        self._observations.allocated(server, clients, frequency_hz)
-        return frequency_hz

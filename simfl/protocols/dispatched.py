@@ -64,7 +64,7 @@ class Dispatched:
         """
         while True:
             closes_s = policy.closes_s(
-                self.begun_s, self.arrives_s, self._ends_s, least, self._timeline.away_s
+                self.begun_s, self.arrives_s, self._ends_s, least, self._timeline.ends.away_s
             )
             if closes_s <= self._clock.now_s:
                 return self._clock.now_s

@@ -159,7 +159,7 @@ class Dispatcher:
         self._check_ends(clients, plan)
         self._log.advance(now_s)
         timeline = Timeline.of_round(clients, plan, self._servers.fails_s(orders.server))
-        timeline.earlier_message_s[:] = now_s - radio_idle_s
+        timeline.ends.earlier_message_s[:] = now_s - radio_idle_s
         stops_s, causes = self._presence.interruptions.stops_s(clients, now_s)
         limits = Limits(
             stops_s, causes, self._presence.interruptions, self._presence.charge, timeline.heard_s
@@ -195,7 +195,9 @@ class Dispatcher:
                 orders.about,
             )
         ended_s = walked.stopped_s
-        self._rest(clients, ended_s, ended_s - timeline.last_message_s, timeline.present_until_s)
+        self._rest(
+            clients, ended_s, ended_s - timeline.last_message_s, timeline.ends.present_until_s
+        )
         received(np.flatnonzero(timeline.received))
         computed(np.arange(clients.size), timeline.computed_s)
         return self._dispatched(orders, timeline, ended_s)
@@ -230,7 +232,9 @@ class Dispatcher:
             if found.over:
                 self.booking.finished(entry)
             radio_idle_s = free_s - float(timeline.last_message_s[place])
-            self._free(int(clients[place]), radio_idle_s, float(timeline.present_until_s[place]))
+            self._free(
+                int(clients[place]), radio_idle_s, float(timeline.ends.present_until_s[place])
+            )
             found.tell(place)
 
         about, load = (clients, orders.numbers), orders.load

@@ -100,7 +100,9 @@ def _dispatch_s(
     world = quiet.world
     radio_idle_s = np.full(world.num_clients, idle_s)
     rounds_s = float(
-        quiet.latency_s(cohort[None], world.frequency_max_hz, radio_idle_s, server, edge_rounds)[0]
+        quiet.latency_s(
+            cohort[None], world.frequency_max_hz, radio_idle_s, edge_rounds, 0.0, server
+        )[0]
     )
     backhaul_s = quiet.around_s(server, idle_s, rounds_s) if server.is_edge else 0.0
     return backhaul_s + rounds_s, backhaul_s

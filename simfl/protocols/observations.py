@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -40,18 +40,52 @@ class ClientReports:
         )
 
 
-_OWN = (
-    "num_examples",
-    "edge",
-    "participations",
-    "last_seen_s",
-    "last_duration_s",
-    "last_energy_j",
-    "past_seconds",
-    "past_energy_j",
-    "last_loss",
-)
-"""Columns of a view that are kept as they are."""
+@dataclass(frozen=True, eq=False)
+class _OfClients:
+    """What is known of each client, as views show it: one entry each; NaN: not seen yet."""
+
+    num_examples: IntArray
+    edge: IntArray
+    participations: IntArray
+    past_seconds: FloatArray
+    past_energy_j: FloatArray
+    last_seen_s: FloatArray
+    last_duration_s: FloatArray
+    last_energy_j: FloatArray
+    last_loss: FloatArray
+
+    @classmethod
+    def unseen(cls, num_examples: IntArray, edge: IntArray) -> _OfClients:
+        """Before anybody has taken part."""
+        none = np.zeros(edge.size, dtype=np.int64)
+        return cls(
+            num_examples, edge, none, *np.zeros((2, edge.size)), *np.full((4, edge.size), np.nan)
+        )
+
+    def finished(self, reports: ClientReports) -> None:
+        """Their rounds are over."""
+        clients = reports.clients
+        self.participations[clients] += 1
+        self.past_seconds[clients] += reports.duration_s
+        self.past_energy_j[clients] += reports.energy_j
+        self.last_seen_s[clients] = reports.uploaded_s
+        self.last_duration_s[clients] = reports.duration_s
+        self.last_energy_j[clients] = reports.energy_j
+
+
+@dataclass(frozen=True, eq=False)
+class _OfEdges:
+    """What is known of each edge server, one entry each: its share of all training examples, ...
+
+    ... how often and in which round it was last dispatched (-1: never), and how long that took
+    (NaN: never). The latency has one entry more, per `ServerId.number`: the last is the cloud's,
+    of protocols without edge servers.
+    """
+
+    data_share: FloatArray
+    dispatches: IntArray
+    last_dispatch_round: IntArray
+    last_latency_s: FloatArray
 
 
 class Observations:
@@ -67,37 +101,32 @@ class Observations:
     ) -> None:
         clients, edges = world.num_clients, world.num_edges
         self._world = world
-        self._num_examples = num_examples
-        self._edge = edge
         self._presence = presence
         self._device_class = np.array([device.device_class for device in world.devices])
-        self._participations = np.zeros(clients, dtype=np.int64)
-        self._past_seconds, self._past_energy_j = np.zeros(clients), np.zeros(clients)
-        self._last_seen_s = np.full(clients, np.nan)
-        self._last_duration_s = np.full(clients, np.nan)
-        self._last_energy_j = np.full(clients, np.nan)
-        self._last_loss = np.full(clients, np.nan)
+        self.needs_world = estimator.needs_world
+        self._clients = _OfClients.unseen(num_examples, edge)
         self._changes = 0
         self._expected = unknown(clients, edges)
         self._oracle: WorldExpectations | None = None
         self._rounds = Latencies(estimator, clients)
         totals = np.bincount(edge, weights=num_examples, minlength=edges)
-        self._data_share: FloatArray = totals / totals.sum()
-        self._dispatches = np.zeros(edges, dtype=np.int64)
-        self._last_dispatch_round = np.full(edges, -1, dtype=np.int64)
-        # One entry per `ServerId.number`: the last is the cloud's, of protocols without edges.
-        self._last_latency_s = np.full(edges + 1, np.nan)
+        self._edges = _OfEdges(
+            totals / totals.sum(),
+            np.zeros(edges, dtype=np.int64),
+            np.full(edges, -1, dtype=np.int64),
+            np.full(edges + 1, np.nan),
+        )
         self._latencies = Latencies(estimator, edges + 1)
 
     @property
     def participations(self) -> IntArray:
         """Finished rounds per client."""
-        return self._participations
+        return self._clients.participations
 
     @property
     def data_share(self) -> FloatArray:
         """Each edge server's share of all training examples."""
-        return self._data_share
+        return self._edges.data_share
 
     def expect(self, expected: Expectations) -> None:
         """Take in what can be expected before anything is observed."""
@@ -119,30 +148,25 @@ class Observations:
         self._changes += 1
         clients, duration_s = reports.clients, reports.duration_s
         self._rounds.observe(clients, duration_s, self._registered_s(clients))
-        self._participations[clients] += 1
-        self._past_seconds[clients] += duration_s
-        self._past_energy_j[clients] += reports.energy_j
-        self._last_seen_s[clients] = reports.uploaded_s
-        self._last_duration_s[clients] = duration_s
-        self._last_energy_j[clients] = reports.energy_j
+        self._clients.finished(reports)
 
     def losses(self, clients: IntArray, loss: FloatArray) -> None:
         """Clients reported the mean loss on their data of the model that they received."""
         self._changes += 1
-        self._last_loss[clients] = loss
+        self._clients.last_loss[clients] = loss
 
     def dispatched(self, edge: int, round_number: int) -> None:
         """The cloud has dispatched an edge server."""
         self._changes += 1
-        self._dispatches[edge] += 1
-        self._last_dispatch_round[edge] = round_number
+        self._edges.dispatches[edge] += 1
+        self._edges.last_dispatch_round[edge] = round_number
 
     def arrived(self, server: ServerId, latency_s: float) -> None:
         """The model of a server is there, so long after its dispatch."""
         which = np.array([server.number])
         self._changes += 1
         self._latencies.observe(which, np.array([latency_s]), self._latency_prior_s(which))
-        self._last_latency_s[server.number] = latency_s
+        self._edges.last_latency_s[server.number] = latency_s
 
     def clients(
         self, clients: IntArray, time_s: float, round_number: int, server: ServerId
@@ -167,8 +191,8 @@ class Observations:
             "kappa": lambda: world.power_law[0][clients],
             "power_static_w": lambda: world.power_law[1][clients],
         }
-        for name in _OWN:
-            columns[name] = partial(self._own, name, clients)
+        for field in fields(_OfClients):
+            columns[field.name] = partial(self._own, field.name, clients)
         known = self._changes
         return ClientView.deferred(
             time_s,
@@ -178,7 +202,7 @@ class Observations:
         )
 
     def _own(self, name: str, clients: IntArray) -> NDArray[Any]:
-        column: NDArray[Any] = getattr(self, f"_{name}")[clients]
+        column: NDArray[Any] = getattr(self._clients, name)[clients]
         return column
 
     def _column(self, known: int, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
@@ -195,20 +219,21 @@ class Observations:
         """The view of all edge servers."""
         which = np.arange(idle.size)
         estimate_s = self._latencies.estimate_s(which, self._latency_prior_s(which))
+        known = self._edges
         return EdgeView(
             time_s=time_s,
             round=round_number,
             idle=idle,
-            data_share=self._data_share.copy(),
-            dispatches=self._dispatches.copy(),
-            last_dispatch_round=self._last_dispatch_round.copy(),
-            last_latency_s=self._last_latency_s[:-1].copy(),
-            estimated_latency_s=np.where(self._data_share > 0, estimate_s, np.nan),
+            data_share=known.data_share.copy(),
+            dispatches=known.dispatches.copy(),
+            last_dispatch_round=known.last_dispatch_round.copy(),
+            last_latency_s=known.last_latency_s[:-1].copy(),
+            estimated_latency_s=np.where(known.data_share > 0, estimate_s, np.nan),
         )
 
     def posterior(self) -> dict[str, FloatArray]:
         """What the estimator believes of the edge servers' latencies beyond its estimate."""
-        which = np.arange(self._data_share.size)
+        which = np.arange(self._edges.data_share.size)
         return self._latencies.posterior(which, self._latency_prior_s(which))
 
     def _turn_prior_s(self, clients: IntArray, server: ServerId) -> FloatArray:

@@ -152,9 +152,7 @@ class WorldExpectations:
         rounds_s = self._rounds_s(members, size, radio_idle_s, pause_s, server)
         if not server.is_edge:
             return rounds_s
-        return rounds_s + self._quiet.around_s(
-            server.number, self._radios.of_server(server), rounds_s
-        )
+        return rounds_s + self._quiet.around_s(server, self._radios.of_server(server), rounds_s)
 
     def _rounds_s(
         self, members: IntArray, size: int, idle_s: FloatArray, pause_s: float, server: ServerId

@@ -32,7 +32,7 @@ class Publisher:
         checkpoint: Callable[[LearnedValues], None] | None,
     ) -> None:
         self._values = values
-        self._publications = publications
+        self.publications = publications
         self._dispatcher = dispatcher
         self._servers = servers
         self._log = log
@@ -55,14 +55,14 @@ class Publisher:
         """
         now_s, evaluation = self._clock.now_s, None
         standing = self._values.standing(ref)
-        if self._publications.due(ref.version) or (standing and standing.over):
+        if self.publications.due(ref.version) or (standing and standing.over):
             evaluation = self._evaluation(ref, round_number)
         self._dispatcher.settle()
         self._log.advance(now_s)
         if self._checkpoint is not None:
             self._checkpoint(self._values)
         accounts = self._log.accounts
-        return self._publications.add(
+        return self.publications.add(
             ref,
             evaluation,
             time_s=now_s,
@@ -83,7 +83,7 @@ class Publisher:
         evaluation = self._values.evaluation(ref, now_s)
         if evaluation is None:
             return None
-        if self._publications.at_clients:
+        if self.publications.at_clients:
             evaluation["own"] = self._values.served_at_clients(ref, now_s)
         about = {"version": ref.version, "round": round_number, "value": evaluation["accuracy"]}
         self._servers.note(CLOUD, "evaluate", {"loss": evaluation["loss"]}, **about)

@@ -189,7 +189,7 @@ class Rehearsal:
     ) -> FloatArray:
         """Seconds of each client's round, over channels that each cohort has to itself."""
         world, table, clients = self.world, plan.segments, cohorts.ravel()
-                sent = {DOWNLOAD: plan.download, UPLOAD: plan.upload}
+        sent = {DOWNLOAD: plan.download, UPLOAD: plan.upload}
         raw_bytes = {DOWNLOAD: self.price.down_bytes, UPLOAD: self.price.up_bytes}
         senders = {
             stage: world.messenger.senders(

@@ -6,7 +6,7 @@ that happens is booked as rows of the event log, to the device that spends the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,13 @@ from simfl.protocols.aggregation import Aggregation
 from simfl.protocols.broadcasts import Broadcasts
 from simfl.protocols.client_rounds import ClientRounds
 from simfl.protocols.clock import Clock
-from simfl.protocols.deadline_policy import UNLIMITED, DeadlinePolicy
+from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.deciders import Deciders
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatcher import Dispatcher
-from simfl.protocols.expectations import attainability, expectations
+from simfl.protocols.expectations import expectations
 from simfl.protocols.learned_values import LearnedValues
+from simfl.protocols.membership import Membership
 from simfl.protocols.observations import Observations
 from simfl.protocols.oracle import Radios, WorldExpectations
 from simfl.protocols.publication import Publications
@@ -37,9 +38,9 @@ from simfl.protocols.rehearsal import Rehearsal
 from simfl.protocols.scheduler import Scheduler
 from simfl.protocols.selecting import Selecting
 from simfl.protocols.servers import Servers
+from simfl.protocols.setting import Setting
 from simfl.protocols.stall_guard import StallGuard
 from simfl.protocols.state_ref import StateRef
-from simfl.streams import Streams
 from simfl.system.failures import Failures
 from simfl.system.presence import Presence
 from simfl.system.server_id import CLOUD, ServerId
@@ -53,62 +54,82 @@ class Run:
 
     def __init__(
         self,
-        world: World,
+        setting: Setting,
         presence: Presence,
         server_failures: tuple[Failures, Failures],
         values: LearnedValues,
         deciders: Deciders,
-        num_examples: IntArray,
-        edge: IntArray,
-        association: Mapping[str, Any],
-        streams: Streams,
-        log: EventLog,
+        members: Membership,
         publications: Publications,
-        clock: Clock,
         checkpoint: Callable[[LearnedValues], None] | None = None,
     ) -> None:
-        self.world = world
+        world, streams, log, clock = setting.world, setting.streams, setting.log, setting.clock
+        data = members.num_examples
+        self._setting = setting
+        self._members = members
         self.values = values
-        self.clock = clock
-        self.log = log
-        self.publications = publications
-        self.edge = edge
-        self._association = association
-        self.observations = Observations(world, num_examples, edge, deciders.estimator, presence)
-        self._num_examples = num_examples
-        self._unattainable: list[Notice] = []
-        self.all_clients: IntArray = np.arange(world.num_clients)
-        self.edges: Sequence[int] = [int(index) for index in np.unique(edge)]
-        self._members = {index: np.flatnonzero(edge == index) for index in self.edges}
-        self._deciders = deciders
-        self._streams = streams
+        self.observations = Observations(world, data, members.edge, deciders.estimator, presence)
         self._servers = Servers(world, log, clock, server_failures)
-        examples = np.bincount(edge, num_examples, minlength=world.num_edges).astype(float)
-        self.aggregation = Aggregation(values, self._servers, deciders.staleness, examples)
-        self.laws: dict[str, bool] = {}
-        self._stall_guard = StallGuard()
-        self._dispatcher = Dispatcher(world, log, clock, presence, self._servers)
-        seen, data, moves = self.observations, num_examples, self._dispatcher
-        self._client_rounds = ClientRounds(
-            world, moves, values, deciders.allocation, seen, data, streams, log, clock
+        self.aggregation = Aggregation(
+            values, self._servers, deciders.staleness, members.edge_examples
         )
-        self.forwards = Broadcasts(world, values, moves, clock)
+        self._stall_guard = StallGuard()
+        seen, dispatcher = self.observations, Dispatcher(world, log, clock, presence, self._servers)
+        queries = Queries(world, values, dispatcher, seen, data, streams, clock)
+        self._client_rounds = ClientRounds(
+            setting, dispatcher, queries, values, deciders, seen, data
+        )
+        self.forwards = Broadcasts(world, values, dispatcher, clock)
         self._scheduler = Scheduler(deciders.scheduling, self._servers, seen, streams, clock)
         self._publisher = Publisher(
-            values, publications, moves, self._servers, log, clock, checkpoint
+            values, publications, dispatcher, self._servers, log, clock, checkpoint
         )
-        self._queries = Queries(world, values, moves, seen, data, streams, clock)
         self._selecting = Selecting(
             deciders.selection,
             presence,
             self._servers,
             values,
             seen,
-            moves,
-            self._queries,
+            dispatcher,
+            queries,
             streams,
             clock,
         )
+
+    @property
+    def world(self) -> World:
+        """The machines."""
+        return self._setting.world
+
+    @property
+    def clock(self) -> Clock:
+        """Simulated time."""
+        return self._setting.clock
+
+    @property
+    def log(self) -> EventLog:
+        """What has happened."""
+        return self._setting.log
+
+    @property
+    def publications(self) -> Publications:
+        """The versions published so far."""
+        return self._publisher.publications
+
+    @property
+    def edge(self) -> IntArray:
+        """Each client's edge server."""
+        return self._members.edge
+
+    @property
+    def edges(self) -> Sequence[int]:
+        """Edge servers that have clients, ascending."""
+        return self._members.edges
+
+    @property
+    def all_clients(self) -> IntArray:
+        """Every client's number."""
+        return self._members.all_clients
 
     @property
     def env(self) -> simpy.Environment:
@@ -128,17 +149,21 @@ class Run:
     @property
     def warnings(self) -> list[Notice]:
         """What the servers have noticed so far."""
-        return [*self._unattainable, *self._selecting.warnings]
+        return [*self._scheduler.warnings, *self._selecting.warnings]
+
+    @property
+    def laws(self) -> dict[str, bool]:
+        """Which laws the accounts kept; {} while the run goes on."""
+        return self.accounts.laws
 
     @property
     def owed(self) -> tuple[FloatArray, IntArray]:
         """What share of its picks the scheduling rule owes each edge server, and those picks."""
-        owed = self._deciders.scheduling.owed_share(self.observations.data_share)
-        return owed, np.array(self._scheduler.picked, dtype=np.int64)
+        return self._scheduler.owed, np.array(self._scheduler.picked, dtype=np.int64)
 
     def members(self, edge: int) -> IntArray:
         """The clients of an edge server."""
-        return self._members[edge]
+        return self._members.of(edge)
 
     def begin(self, tier: str) -> StateRef:
         """The state of a server over all clients, before training."""
@@ -146,7 +171,7 @@ class Run:
 
     def begin_edge(self, edge: int) -> StateRef:
         """The state of an edge server over its members, before training."""
-        return self.values.begin(self._members[edge].tolist(), f"edge-{edge}")
+        return self.values.begin(self._members.of(edge).tolist(), f"edge-{edge}")
 
     def expect(
         self,
@@ -164,12 +189,12 @@ class Run:
         """
         rehearsal = Rehearsal(
             self.world,
-            self.values.examples(self._num_examples, ref.version),
+            self.values.examples(self._members.num_examples, ref.version),
             self.values.forward_flops,
             self.values.tier_price(ref),
             self.edge,
         )
-        wanted = self._deciders.selection.wanted
+        wanted = self._selecting.wanted
 
         def together(clients: int) -> int:
             return min(in_flight or wanted(clients), clients)
@@ -179,16 +204,12 @@ class Run:
         self.observations.expect(expected)
         if expected.detail is not None:
             self._servers.note(CLOUD, "expectation", expected.detail)
-        if self._deciders.estimator.needs_world:
-            radios = Radios(self._dispatcher.radio_idle_s, self._servers.radio_idle_s)
+        if self.observations.needs_world:
+            radios = Radios(self._client_rounds.radio_idle_s, self._servers.radio_idle_s)
             about = self.values, ref, edge_rounds, together, radios, in_flight
             self.observations.consult(WorldExpectations(rehearsal, *about))
-        owed = self._deciders.scheduling.owed_share(self.observations.data_share)
-        if concurrency is not None and owed.any():
-            detail, warning = attainability(owed, expected.latency_s[:-1], concurrency)
-            self._unattainable += warning
-            unattainable = float(len(detail["unattainable"]))
-            self._servers.note(CLOUD, "feasibility", detail, value=unattainable)
+        if concurrency is not None:
+            self._scheduler.check_attainable(expected.latency_s[:-1], concurrency)
 
     def select(
         self,
@@ -229,18 +250,7 @@ class Run:
         Without, that is so only where enough were dispatched.
         """
         server = ServerId.of(edge)
-        held_bytes = self._queries.brought(clients, ref, server)
-        delivered = yield from self._client_rounds.together(
-            clients, ref, round_number, server, held_bytes, patience or UNLIMITED
-        )
-        least = self.values.min_updates
-        if delivered.clients.size < least and (patience is not None or least <= clients.size):
-            delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
-        if self._deciders.selection.needs_losses:
-            fresh = delivered.clients[delivered.versions == ref.version]
-            loss = self.values.losses(ref, fresh, self.clock.now_s)
-            self.observations.losses(fresh, loss)
-        return delivered
+        return self._client_rounds.together(clients, ref, round_number, server, patience)
 
     def arrived(self, delivered: Delivered) -> bool:
         """Whether anything arrived; raises `Stalled` if nothing ever does."""
@@ -296,14 +306,13 @@ class Run:
     def note_start(self, edge: IntArray | None, departure: str | None) -> None:
         """Log the association, and how the run departs from its algorithm's paper."""
         if edge is not None:
-            self._servers.note(CLOUD, "associate", self._association)
+            self._servers.note(CLOUD, "associate", self._members.association)
         if departure is not None:
             self._servers.note(CLOUD, "departure", {"reason": departure})
 
     def close(self) -> None:
         """End the run now: book what every device waited, write the log, check the laws."""
         now_s = self.clock.now_s
-        self._client_rounds.close(now_s)
-        under_way = [*self._dispatcher.close(now_s), *self._servers.close()]
+        under_way = [*self._client_rounds.close(now_s), *self._servers.close()]
         self.log.finish(now_s, under_way)
-        self.laws = self.accounts.close(now_s)
+        self.accounts.close(now_s)

@@ -7,12 +7,14 @@ import json
 import numpy as np
 
 from simfl.common.amounts import number
-from simfl.common.arrays import BoolArray
+from simfl.common.arrays import BoolArray, FloatArray
 from simfl.common.contract import PartMisbehaves, at_work, name_of
+from simfl.common.notices import Notice
 from simfl.common.plain import to_json
 from simfl.decisions.base import Scheduling
 from simfl.protocols.clock import Clock
 from simfl.protocols.details import known
+from simfl.protocols.expectations import attainability
 from simfl.protocols.observations import Observations
 from simfl.protocols.servers import Servers
 from simfl.streams import Streams
@@ -36,8 +38,26 @@ class Scheduler:
         self._streams = streams
         self._clock = clock
         self.picked: list[int] = []
+        self.warnings: list[Notice] = []
         with at_work(scheduling, "initial"):
             self._memory = scheduling.initial()
+
+    @property
+    def owed(self) -> FloatArray:
+        """What share of its picks the rule owes each edge server."""
+        return self._scheduling.owed_share(self._observations.data_share)
+
+    def check_attainable(self, latency_s: FloatArray, concurrency: int) -> None:
+        """Log whether each edge server can get what it is owed, warn if not.
+
+        `latency_s` is what each one's dispatch is expected to take; `concurrency` are in flight.
+        """
+        owed = self.owed
+        if owed.any():
+            detail, warnings = attainability(owed, latency_s, concurrency)
+            self.warnings += warnings
+            unattainable = float(len(detail["unattainable"]))
+            self._servers.note(CLOUD, "feasibility", detail, value=unattainable)
 
     def next(self, idle: BoolArray, round_number: int) -> int:
         """Which of the `idle` edge servers is dispatched now, and a row that says why.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,37 @@ MOST_LISTED = 50
 """Clients that the log lists of a choice of which one is dispatched."""
 
 
+@dataclass
+class _OfServer:
+    """What is kept of each server: how often it has chosen, and the rule's memory of that.
+
+    `in_vain` says how often in a row nobody was there when somebody was to come, `looked_s` when
+    that was last.
+    """
+
+    count: int = 0
+    decided: bool = False
+    memory: Any = None
+    in_vain: int = 0
+    looked_s: float = -np.inf
+
+
+@dataclass
+class _Starved:
+    """How many rounds found fewer clients than they were to have, and when the first did."""
+
+    rounds: int = 0
+    starved: int = 0
+    first_s: float | None = None
+
+    def count(self, starved: bool, now_s: float) -> None:
+        """One round more."""
+        self.rounds += 1
+        if starved and not self.starved:
+            self.first_s = now_s
+        self.starved += starved
+
+
 class Selecting:
     """Drives the selection rule, one memory and one count of choices per server."""
 
@@ -55,23 +88,23 @@ class Selecting:
         self._queries = queries
         self._streams = streams
         self._clock = clock
-        self._memory: dict[ServerId, Any] = {}
-        self._count: dict[ServerId, int] = {}
-        # Per server: how often in a row nobody was there when somebody was to come, and when last.
-        self._in_vain: dict[ServerId, tuple[int, float]] = {}
+        self._servers_own: defaultdict[ServerId, _OfServer] = defaultdict(_OfServer)
         self._given_up = 0
-        self._rounds = 0
-        self._starved = 0
-        self._first_starved_s: float | None = None
+        self._starved = _Starved()
 
     @property
     def warnings(self) -> list[Notice]:
         """Of rounds to which fewer clients could come than they were to have."""
-        if not self._starved:
+        found = self._starved
+        if not found.starved:
             return []
-        message = f"{self._starved} of {self._rounds} rounds found fewer clients than they were to"
+        message = f"{found.starved} of {found.rounds} rounds found fewer clients than they were to"
         message += " have: too few were present"
-        return [notice("starved_rounds", message, self._starved, self._first_starved_s)]
+        return [notice("starved_rounds", message, found.starved, found.first_s)]
+
+    def wanted(self, players: int) -> int:
+        """How many clients a round is to have, of so many players."""
+        return self._selection.wanted(players)
 
     def choose(
         self,
@@ -88,17 +121,18 @@ class Selecting:
         Nobody, if none of them comes within `wait_s` (None: for ever). With `one`, one of them will
         be dispatched. Raises `Stalled` where no client of anybody's will ever come.
         """
-        selection = self._selection
+        selection, own = self._selection, self._servers_own[server]
         candidates = self._values.players(ref, clients)
         players = yield from self._available(candidates, server, wait_s)
         if not one:
-            self._count_round(players.size < selection.enough(candidates.size))
+            starved = players.size < selection.enough(candidates.size)
+            self._starved.count(starved, self._clock.now_s)
         if not players.size:
             return players, {"eligible": 0, "selected": []}
         with at_work(selection, "initial"):
-            memory = self._memory[server] if server in self._memory else selection.initial()
-        count = self._count.get(server, 0)
-        self._count[server] = count + 1
+            memory = own.memory if own.decided else selection.initial()
+        count = own.count
+        own.count += 1
         asked = {}
         if isinstance(selection, QueryingSelection):
             memory, answered = yield from self._queries.ask(
@@ -108,7 +142,8 @@ class Selecting:
         rng = self._streams.generator("selection", server.stream, count)
         view = self._observations.clients(players, self._clock.now_s, round_number, server)
         with at_work(selection, "decide"):
-            self._memory[server], decision = selection.decide(memory, view, rng)
+            own.memory, decision = selection.decide(memory, view, rng)
+        own.decided = True
         chosen = numbers_among(players, view.clients, decision, selection)
         listed = chosen[:MOST_LISTED] if one else chosen
         detail = {"eligible": int(players.size), "selected": listed.tolist(), **asked}
@@ -116,23 +151,18 @@ class Selecting:
             detail["left_out"] = int(chosen.size - listed.size)
         return chosen, detail
 
-    def _count_round(self, starved: bool) -> None:
-        self._rounds += 1
-        if starved and not self._starved:
-            self._first_starved_s = self._clock.now_s
-        self._starved += starved
-
     def _available(
         self, players: IntArray, server: ServerId, wait_s: float | None
     ) -> Generator[simpy.Event, Any, IntArray]:
         """Those of `players` that are there, as soon as there are any; none after `wait_s`."""
+        own = self._servers_own[server]
         gives_up_s = np.inf if wait_s is None else self._clock.now_s + wait_s
         while True:
             now_s = self._clock.now_s
             free_s = self._dispatcher.free_s(players)  # later: stragglers of closed rounds
             there = self._presence.there(players, now_s) & (free_s <= now_s)
             if there.any():
-                self._in_vain.pop(server, None)
+                own.in_vain, own.looked_s = 0, -np.inf
                 self._given_up = 0
                 return players[there]
             if now_s >= gives_up_s:
@@ -162,12 +192,11 @@ class Selecting:
 
     def _looked(self, server: ServerId, waits: str) -> None:
         """Somebody was to come by now; raises `Stalled` if nobody ever is there."""
-        now_s = self._clock.now_s
-        count, last_s = self._in_vain.get(server, (0, -np.inf))
-        if last_s == now_s:  # several processes of one server look at the same moment
+        now_s, own = self._clock.now_s, self._servers_own[server]
+        if own.looked_s == now_s:  # several processes of one server look at the same moment
             return
-        self._in_vain[server] = count + 1, now_s
-        if count + 1 > MOST_FAILURES:
+        own.in_vain, own.looked_s = own.in_vain + 1, now_s
+        if own.in_vain > MOST_FAILURES:
             raise Stalled(
                 f"stalled at {now_s:g} s: {waits}, and none was there {MOST_FAILURES} times in a"
                 " row when one was to come; what are the population's availability"

@@ -166,18 +166,18 @@ class Servers:
             yield over
             self._booking.finished(entry)
             self._rest(who, timeline)
-            if not timeline.over[stage, 0]:
+            if not timeline.stages.over[stage, 0]:
                 self.check(server)
         else:
             walked = walk(sent.segments, who, np.array([now_s]), limits)
             timeline.take(walked)
             self._booking.ahead(Entry(timeline, columns, walked=walked), now_s)
             self._rest(who, timeline)
-            if timeline.over[stage, 0]:
+            if timeline.stages.over[stage, 0]:
                 yield self._clock.until(float(walked.stopped_s[0]))
             else:
                 yield from self._until_cut(server, float(walked.stopped_s[0]))
-        return bool(timeline.over[stage, 0] and not sent.failed[0])
+        return bool(timeline.stages.over[stage, 0] and not sent.failed[0])
 
     def _rest(self, who: IntArray, timeline: Timeline) -> None:
         """An edge server has sent or received, or will have."""

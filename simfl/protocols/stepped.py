@@ -177,7 +177,7 @@ class Stepped:
         limits, client = self._limits, int(self._numbers[place])
         if limits.interruptions is not None:
             leaves_s = limits.interruptions.leaves_s(client, self._clock.now_s)
-            self._timeline.present_until_s[place] = min(leaves_s, float(limits.stops_s[place]))
+            self._timeline.ends.present_until_s[place] = min(leaves_s, float(limits.stops_s[place]))
         self._listeners.done(place)
 
     def _stage(self, place: int, stage: int, rows: list[int]) -> Waiting:
@@ -224,7 +224,7 @@ class Stepped:
     def _flow_through(self, place: int, stage: int, rows: list[int], whole: bool) -> Waiting:
         """One attempt; whether it comes to its end."""
         timeline, client = self._timeline, int(self._numbers[place])
-        size = int(timeline.size_bytes[stage, place])
+        size = int(timeline.messages.size_bytes[stage, place])
         uplink, now_s = stage == UPLOAD, self._clock.now_s
         timeline.flow_begins(stage, place, now_s)
         self._booking.flow_begins(int(timeline.actors[place]), now_s, size, uplink=uplink)

@@ -6,7 +6,7 @@ piece by piece while they go on over shared channels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from simfl.system.round_plan import RoundPlan
 from simfl.system.segments import COMPUTE, DOWNLOAD, STAGES, UPLOAD, Kind, Segments, added
 
 NOT_STOPPED = -1
+FLOWS = (Kind.FLOW, Kind.RESUMED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,50 +33,79 @@ class Computation:
     static_j: FloatArray
 
 
-class Timeline:
-    """Stages of `actors`' rounds; arrays have shape (stages, actors), in the order of `STAGES`.
+class Messages:
+    """The messages of each stage, as they are sent; arrays have shape (stages, actors).
+
+    Of one attempt `flow_s` are the seconds in which bits flow, `once_network_j` the joules of the
+    network; `since_last_attempt_s` is how long before its end a message that `fails` has last been
+    sent. Stages without a message, and actors without one, have `size_bytes` 0.
+    """
+
+    def __init__(self, sent: Mapping[int, Transmission], actors: int) -> None:
+        shape = len(STAGES), actors
+        self.sent = sent
+        self.size_bytes: IntArray = np.zeros(shape, dtype=np.int64)
+        self.fails: BoolArray = np.zeros(shape, dtype=bool)
+        self.since_last_attempt_s, self.flow_s, self.once_network_j = np.zeros((3, *shape))
+        for stage, one in sent.items():
+            self.size_bytes[stage], self.fails[stage] = one.wire_bytes, one.failed
+            self.since_last_attempt_s[stage] = one.since_last_attempt_s
+            self.flow_s[stage], self.once_network_j[stage] = one.flow_s, one.network_j
+
+
+class Stages:
+    """What became of each stage; arrays have shape (stages, actors), in the order of `STAGES`.
 
     A stage has `begun` or not, and is `over` or not; it lasts from `begin_s` to `end_s` as far as
     is known. `active_j` are joules beyond idle power, `tail_j` the part of the radio's tail,
     `unmet_j` what empty batteries did not give of them, `network_j` what the network between the
-    ends spent; `attempts` counts the flows begun. `done` is the share of the computation done.
-    Per actor: it was `stopped_by` a cause at `stops_s`, and is there until `present_until_s`; it
-    went away for the first time at `away_s` (inf: never). Its last message before these ended at
-    `earlier_message_s`.
+    ends spent; `attempts` counts the flows begun.
+    """
+
+    def __init__(self, actors: int) -> None:
+        shape = len(STAGES), actors
+        self.begun, self.over = np.zeros((2, *shape), dtype=bool)
+        self.begin_s, self.end_s = np.full((2, *shape), np.nan)
+        self.active_j, self.tail_j, self.unmet_j, self.network_j = np.zeros((4, *shape))
+        self.attempts: IntArray = np.zeros(shape, dtype=np.int64)
+
+
+class Ends:
+    """How it ended for each actor: one entry each.
+
+    It was `stopped_by` a cause at `stops_s` (inf: it was not), and is present until
+    `present_until_s`; it went away for the first time at `away_s` (inf: never). `done` is the share
+    of its computation done, `earlier_message_s` when its last message before these ended.
+    """
+
+    def __init__(self, actors: int) -> None:
+        self.done: FloatArray = np.zeros(actors)
+        self.stops_s: FloatArray = np.full(actors, np.inf)
+        self.stopped_by: IntArray = np.full(actors, NOT_STOPPED)
+        self.present_until_s: FloatArray = np.full(actors, np.inf)
+        self.away_s: FloatArray = np.full(actors, np.inf)
+        self.earlier_message_s: FloatArray = np.full(actors, -np.inf)
+
+
+class Timeline:
+    """What became of `actors` that began together: their `messages` and `work` were planned.
+
+    Whoever they send to, or hear from, is there until `heard_s` (inf: for good).
     """
 
     def __init__(
         self,
         actors: IntArray,
-        messages: dict[int, Transmission],
+        messages: Mapping[int, Transmission],
         work: Computation | None = None,
         heard_s: float = np.inf,
     ) -> None:
-        shape = len(STAGES), actors.size
-        self._messages = messages
         self.actors = actors
+        self.messages = Messages(messages, actors.size)
         self.work = work
         self.heard_s = heard_s
-        self.size_bytes: IntArray = np.zeros(shape, dtype=np.int64)
-        self.fails: BoolArray = np.zeros(shape, dtype=bool)
-        self.since_last_attempt_s, self._flow_s, self._once_network_j = np.zeros((3, *shape))
-        for stage, sent in messages.items():
-            self.size_bytes[stage], self.fails[stage] = sent.wire_bytes, sent.failed
-            self.since_last_attempt_s[stage], self._flow_s[stage] = (
-                sent.since_last_attempt_s,
-                sent.flow_s,
-            )
-            self._once_network_j[stage] = sent.network_j
-        self.begun, self.over = np.zeros((2, *shape), dtype=bool)
-        self.begin_s, self.end_s = np.full((2, *shape), np.nan)
-        self.active_j, self.tail_j, self.unmet_j, self.network_j = np.zeros((4, *shape))
-        self.attempts: IntArray = np.zeros(shape, dtype=np.int64)
-        self.done: FloatArray = np.zeros(actors.size)
-        self.stops_s: FloatArray = np.full(actors.size, np.inf)
-        self.stopped_by: IntArray = np.full(actors.size, NOT_STOPPED)
-        self.present_until_s: FloatArray = np.full(actors.size, np.inf)
-        self.away_s: FloatArray = np.full(actors.size, np.inf)
-        self.earlier_message_s: FloatArray = np.full(actors.size, -np.inf)
+        self.stages = Stages(actors.size)
+        self.ends = Ends(actors.size)
         self.pauses: list[Interruption] = []
 
     @classmethod
@@ -89,48 +119,48 @@ class Timeline:
     @property
     def received(self) -> BoolArray:
         """Who has got its download, or had none to get."""
-        received: BoolArray = self._arrived(DOWNLOAD) | (self.size_bytes[DOWNLOAD] == 0)
+        received: BoolArray = self._arrived(DOWNLOAD) | (self.messages.size_bytes[DOWNLOAD] == 0)
         return received
 
     @property
     def arrives_s(self) -> FloatArray:
         """When each upload arrives; inf: never, or not yet."""
-        none = self.size_bytes[UPLOAD] == 0
-        end_s = np.where(none, self.end_s[COMPUTE], self.end_s[UPLOAD])
-        there = np.where(none, self.over[COMPUTE], self._arrived(UPLOAD)) & (end_s <= self.heard_s)
-        return np.where(there, end_s, np.inf)
+        none, stages = self.messages.size_bytes[UPLOAD] == 0, self.stages
+        end_s = np.where(none, stages.end_s[COMPUTE], stages.end_s[UPLOAD])
+        there = np.where(none, stages.over[COMPUTE], self._arrived(UPLOAD))
+        return np.where(there & (end_s <= self.heard_s), end_s, np.inf)
 
     @property
     def arrived_bytes(self) -> IntArray:
         """Of each stage's message."""
         there = np.array([self._arrived(stage) for stage in range(len(STAGES))])
-        arrived: IntArray = self.size_bytes * there
+        arrived: IntArray = self.messages.size_bytes * there
         return arrived
 
     @property
     def last_message_s(self) -> FloatArray:
         """When each actor's last attempt at a message was over; -inf: none, or its radio is off."""
-        ended_s = np.where(
-            self.over & (self.attempts > 0), self.end_s - self.since_last_attempt_s, -np.inf
-        )
-        last_s = np.maximum(ended_s.max(axis=0), self.earlier_message_s)
-        return np.where(self.stopped_by == NOT_STOPPED, last_s, -np.inf)
+        ended = self.stages.over & (self.stages.attempts > 0)
+        sent_s = self.stages.end_s - self.messages.since_last_attempt_s
+        ended_s = np.where(ended, sent_s, -np.inf)
+        last_s = np.maximum(ended_s.max(axis=0), self.ends.earlier_message_s)
+        return np.where(self.ends.stopped_by == NOT_STOPPED, last_s, -np.inf)
 
     @property
     def computed_s(self) -> FloatArray:
         """When each computation comes to its end; inf: never, or not yet."""
-        return np.where(self.over[COMPUTE], self.end_s[COMPUTE], np.inf)
+        return np.where(self.stages.over[COMPUTE], self.stages.end_s[COMPUTE], np.inf)
 
     @property
     def ended_s(self) -> FloatArray:
         """When each actor's last stage ended, or was broken off."""
-        ended_s: FloatArray = np.where(self.begun, self.end_s, -np.inf).max(axis=0)
+        ended_s: FloatArray = np.where(self.stages.begun, self.stages.end_s, -np.inf).max(axis=0)
         return ended_s
 
     @property
     def spent_j(self) -> FloatArray:
         """Joules beyond idle power of all stages, as far as batteries gave them."""
-        spent: FloatArray = (self.active_j - self.unmet_j).sum(axis=0)
+        spent: FloatArray = (self.stages.active_j - self.stages.unmet_j).sum(axis=0)
         return spent
 
     def goes_on(self, stage: int, place: int) -> bool:
@@ -139,19 +169,21 @@ class Timeline:
 
     def stop(self, place: int, now_s: float, cause: int) -> None:
         """An actor is stopped now."""
-        self.stops_s[place], self.stopped_by[place] = now_s, cause
+        self.ends.stops_s[place], self.ends.stopped_by[place] = now_s, cause
 
     def flow_begins(self, stage: int, place: int, now_s: float) -> None:
         """An attempt at a message begins to flow."""
-        if not self.begun[stage, place]:
-            self.begun[stage, place], self.begin_s[stage, place] = True, now_s
-        self.attempts[stage, place] += 1
+        stages = self.stages
+        if not stages.begun[stage, place]:
+            stages.begun[stage, place], stages.begin_s[stage, place] = True, now_s
+        stages.attempts[stage, place] += 1
 
     def flow_undone(self, stage: int, place: int) -> None:
         """The run ends at the moment when an attempt would begin."""
-        self.attempts[stage, place] -= 1
-        if self.begin_s[stage, place] == self.end_s[stage, place]:
-            self.begun[stage, place] = False
+        stages = self.stages
+        stages.attempts[stage, place] -= 1
+        if stages.begin_s[stage, place] == stages.end_s[stage, place]:
+            stages.begun[stage, place] = False
 
     def flow_ends(
         self,
@@ -166,15 +198,16 @@ class Timeline:
 
         `over` says that its stage is.
         """
+        stages = self.stages
         active_j, network_j, unmet_j = joules
-        self.end_s[stage, place], self.over[stage, place] = now_s, over
-        self.active_j[stage, place] += active_j
-        self.network_j[stage, place] += network_j
-        self.unmet_j[stage, place] += unmet_j
+        stages.end_s[stage, place], stages.over[stage, place] = now_s, over
+        stages.active_j[stage, place] += active_j
+        stages.network_j[stage, place] += network_j
+        stages.unmet_j[stage, place] += unmet_j
 
     def attempt_network_j(self, stage: int, place: int) -> float:
         """Joules of the network for one attempt at a message."""
-        return float(self._once_network_j[stage, place])
+        return float(self.messages.once_network_j[stage, place])
 
     def take(
         self, walked: Walked, places: IntArray | slice = slice(None), last: int = UPLOAD
@@ -185,30 +218,33 @@ class Timeline:
             span = table.span(stage)
             self._take_stage(stage, walked, span, share, places, whole=stage <= last)
             if network_j is not None:
-                self.network_j[stage, places] += added(network_j[span])
+                self.stages.network_j[stage, places] += added(network_j[span])
         stopped = walked.ends_s[-1] > walked.stops_s
-        self.stops_s[places] = np.where(stopped, walked.stops_s, np.inf)
-        self.stopped_by[places] = np.where(stopped, walked.causes, NOT_STOPPED)
-        self.present_until_s[places] = walked.present_until_s
+        self.ends.stops_s[places] = np.where(stopped, walked.stops_s, np.inf)
+        self.ends.stopped_by[places] = np.where(stopped, walked.causes, NOT_STOPPED)
+        self.ends.present_until_s[places] = walked.present_until_s
 
     def paused(self, pauses: Sequence[Interruption]) -> None:
         """Clients have been away meanwhile."""
         for one in pauses:
             place = np.flatnonzero(self.actors == one.client)
-            self.away_s[place] = np.minimum(self.away_s[place], one.time_s)
+            self.ends.away_s[place] = np.minimum(self.ends.away_s[place], one.time_s)
         self.pauses += pauses
 
     def fresh(self) -> Timeline:
         """The same before anything of it happened."""
-        return Timeline(self.actors, self._messages, self.work, self.heard_s)
+        return Timeline(self.actors, self.messages.sent, self.work, self.heard_s)
 
     def network_j_of(self, walked: Walked) -> FloatArray | None:
         """Joules of the network in each segment of all actors; None: it takes none."""
-        if not self._once_network_j.any():
+        if not self.messages.once_network_j.any():
             return None
         table, share = walked.segments, walked.share
         flows = np.isin(table.kind, FLOWS)[:, None] & table.happens
-        once_j, flow_s = self._once_network_j[table.stage], self._flow_s[table.stage]
+        once_j, flow_s = (
+            self.messages.once_network_j[table.stage],
+            self.messages.flow_s[table.stage],
+        )
         seconds = table.seconds if share is None else table.seconds * share
         passed = np.divide(seconds, flow_s, out=np.zeros_like(seconds), where=flows & (flow_s > 0))
         return once_j * passed
@@ -223,7 +259,7 @@ class Timeline:
         *,
         whole: bool,
     ) -> None:
-        table = walked.segments
+        table, stages = walked.segments, self.stages
         has = table.happens[span].any(axis=0)
         begins_s, ends_s = walked.begins_s[span.start], walked.ends_s[span.stop - 1]
         over = has & (ends_s <= walked.stops_s)
@@ -233,23 +269,23 @@ class Timeline:
         if share is not None:
             joules, tail_j = joules * share[span], tail_j * share[span]
             began = began & (walked.begins_s[span] < walked.stops_s)
-        fresh = begun & ~self.begun[stage, places]
-        self.begin_s[stage, places] = np.where(fresh, begins_s, self.begin_s[stage, places])
-        self.begun[stage, places] |= begun
+        fresh = begun & ~stages.begun[stage, places]
+        stages.begin_s[stage, places] = np.where(fresh, begins_s, stages.begin_s[stage, places])
+        stages.begun[stage, places] |= begun
         ended_s = np.minimum(ends_s, walked.stops_s)
-        self.end_s[stage, places] = np.where(begun, ended_s, self.end_s[stage, places])
-        self.over[stage, places] = over & whole
-        self.active_j[stage, places] += added(joules)
+        stages.end_s[stage, places] = np.where(begun, ended_s, stages.end_s[stage, places])
+        stages.over[stage, places] = over & whole
+        stages.active_j[stage, places] += added(joules)
         if tail_j.any():
-            self.tail_j[stage, places] += added(tail_j)
-        self.attempts[stage, places] += began.sum(axis=0)
+            stages.tail_j[stage, places] += added(tail_j)
+        stages.attempts[stage, places] += began.sum(axis=0)
         if walked.unmet_j is not None:
             unmet_j = walked.unmet_j[span]
-            self.unmet_j[stage, places] += added(
+            stages.unmet_j[stage, places] += added(
                 unmet_j if share is None else unmet_j * share[span]
             )
         if stage == COMPUTE and self.work is not None:
-            self.done[places] = self._done(table, span, share, over, places)
+            self.ends.done[places] = self._done(table, span, share, over, places)
 
     def _done(
         self,
@@ -271,12 +307,9 @@ class Timeline:
 
     def _arrived(self, stage: int) -> BoolArray:
         arrived: BoolArray = (
-            self.over[stage]
-            & ~self.fails[stage]
-            & (self.size_bytes[stage] > 0)
-            & (self.end_s[stage] <= self.heard_s)
+            self.stages.over[stage]
+            & ~self.messages.fails[stage]
+            & (self.messages.size_bytes[stage] > 0)
+            & (self.stages.end_s[stage] <= self.heard_s)
         )
         return arrived
-
-
-FLOWS = (Kind.FLOW, Kind.RESUMED)

@@ -9,6 +9,17 @@ from collections.abc import Iterable, Iterator
 from tests.architecture.source import Module, imports_of, last_name, report
 
 MAX_LINES = 600
+MAX_ARGUMENTS, MAX_FIELDS = 10, 12
+"""Of the constructor of a class, and of the class, where the engine is."""
+
+LARGE = {
+    "Cpu": "its fields are the keys of a device's YAML",
+    "Link": "its fields are the keys of a link's YAML",
+    "Population": "its fields are the keys of `population:`",
+    "Paper": "its fields are the keys of `population:`",
+    "World": "users' populations replace single columns by name (docs/plugins.md)",
+}
+"""Classes that may have more, and why."""
 
 
 def timeout_violations(modules: Iterable[Module]) -> list[str]:
@@ -160,3 +171,54 @@ def length_violations(modules: Iterable[Module]) -> list[str]:
         for module in modules
         if (lines := len(module.text.splitlines())) > MAX_LINES
     ]
+
+
+def size_violations(modules: Iterable[Module]) -> list[str]:
+    """Classes of protocols and system with too many constructor arguments, or fields."""
+    found = []
+    for module in modules:
+        if module.room not in {"protocols", "system"}:
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and node.name not in LARGE:
+                arguments, fields = _arguments(node), len(_fields(node))
+                if arguments > MAX_ARGUMENTS or fields > MAX_FIELDS:
+                    message = f"{node.name} has {arguments} arguments and {fields} fields"
+                    found.append(report(module, node.lineno, message))
+    return found
+
+
+def _declared(node: ast.ClassDef) -> set[str]:
+    """The fields of a dataclass."""
+    if not any("dataclass" in ast.unparse(one) for one in node.decorator_list):
+        return set()
+    return {
+        one.target.id
+        for one in node.body
+        if isinstance(one, ast.AnnAssign)
+        and isinstance(one.target, ast.Name)
+        and "ClassVar" not in ast.unparse(one.annotation)
+    }
+
+
+def _arguments(node: ast.ClassDef) -> int:
+    """What its constructor takes beside self; `*` and `**` count as too many."""
+    for one in node.body:
+        if isinstance(one, ast.FunctionDef) and one.name == "__init__":
+            given = one.args
+            if given.vararg or given.kwarg:
+                return MAX_ARGUMENTS + 1
+            return len([*given.posonlyargs, *given.args, *given.kwonlyargs]) - 1
+    return len(_declared(node))
+
+
+def _fields(node: ast.ClassDef) -> set[str]:
+    """What is declared, and all that its methods assign to `self`."""
+    return _declared(node) | {
+        one.attr
+        for one in ast.walk(node)
+        if isinstance(one, ast.Attribute)
+        and isinstance(one.ctx, ast.Store)
+        and isinstance(one.value, ast.Name)
+        and one.value.id == "self"
+    }

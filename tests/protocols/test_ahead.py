@@ -96,7 +96,7 @@ class Outcome:
 
     @property
     def stops_s(self) -> FloatArray:
-        return self.timeline.stops_s
+        return self.timeline.ends.stops_s
 
     @property
     def computed(self) -> BoolArray:
@@ -105,13 +105,13 @@ class Outcome:
     @property
     def lasts_s(self) -> FloatArray:
         """Seconds of each stage, absences included; 0 where it has not begun."""
-        lasts_s = self.timeline.end_s - self.timeline.begin_s
-        return np.where(self.timeline.begun, lasts_s, 0.0)
+        lasts_s = self.timeline.stages.end_s - self.timeline.stages.begin_s
+        return np.where(self.timeline.stages.begun, lasts_s, 0.0)
 
     @property
     def lost_bytes(self) -> IntArray:
         timeline = self.timeline
-        return timeline.attempts * timeline.size_bytes - timeline.arrived_bytes
+        return timeline.stages.attempts * timeline.messages.size_bytes - timeline.arrived_bytes
 
 
 def rounds(
@@ -148,15 +148,15 @@ def test_a_round_that_nothing_happens_to() -> None:
     outcome = turn(presence())
 
     timeline = outcome.timeline
-    assert timeline.begun.all() and timeline.over.all()
+    assert timeline.stages.begun.all() and timeline.stages.over.all()
     assert outcome.lasts_s[:, 0].tolist() == [2.0, 10.0, 4.0]
-    assert timeline.active_j[:, 0].tolist() == [4.0, 30.0, 8.0]
-    assert timeline.attempts[:, 0].tolist() == [1, 0, 2]
+    assert timeline.stages.active_j[:, 0].tolist() == [4.0, 30.0, 8.0]
+    assert timeline.stages.attempts[:, 0].tolist() == [1, 0, 2]
     assert timeline.arrived_bytes[:, 0].tolist() == [100, 0, 50]
     assert outcome.lost_bytes[:, 0].tolist() == [0, 0, 50]
-    assert timeline.network_j[:, 0].tolist() == [0.0, 0.0, 2.0]
-    assert (timeline.received[0], timeline.done[0], timeline.arrives_s[0]) == (True, 1.0, 16.0)
-    assert timeline.stopped_by[0] == NOT_STOPPED
+    assert timeline.stages.network_j[:, 0].tolist() == [0.0, 0.0, 2.0]
+    assert (timeline.received[0], timeline.ends.done[0], timeline.arrives_s[0]) == (True, 1.0, 16.0)
+    assert timeline.ends.stopped_by[0] == NOT_STOPPED
     assert (timeline.last_message_s[0], outcome.interruptions) == (16.0, [])
 
 
@@ -176,13 +176,15 @@ def test_an_aborted_computation_costs_its_share_and_sends_nothing() -> None:
 
     cut, [found] = outcome.timeline, outcome.interruptions
     assert (outcome.stops_s[0], outcome.computed[0]) == (7.0, False)
-    assert (outcome.lasts_s[COMPUTE, 0], cut.active_j[COMPUTE, 0]) == (5.0, 15.0)
-    assert (cut.done[0], cut.stopped_by[0]) == (0.5, UNAVAILABLE)
-    assert not cut.begun[UPLOAD, 0]
-    assert (cut.active_j[UPLOAD, 0], cut.attempts[UPLOAD, 0], cut.arrived_bytes[UPLOAD, 0]) == (
-        (0,) * 3
-    )
-    assert (outcome.lost_bytes[UPLOAD, 0], cut.network_j[UPLOAD, 0]) == (0, 0)
+    assert (outcome.lasts_s[COMPUTE, 0], cut.stages.active_j[COMPUTE, 0]) == (5.0, 15.0)
+    assert (cut.ends.done[0], cut.ends.stopped_by[0]) == (0.5, UNAVAILABLE)
+    assert not cut.stages.begun[UPLOAD, 0]
+    assert (
+        cut.stages.active_j[UPLOAD, 0],
+        cut.stages.attempts[UPLOAD, 0],
+        cut.arrived_bytes[UPLOAD, 0],
+    ) == ((0,) * 3)
+    assert (outcome.lost_bytes[UPLOAD, 0], cut.stages.network_j[UPLOAD, 0]) == (0, 0)
     assert cut.arrives_s[0] == np.inf
     assert (outcome.lasts_s[DOWNLOAD, 0], cut.received[0]) == (2.0, True)
     assert (found.cause, found.time_s, found.stage) == ("unavailable", 7.0, "compute")
@@ -201,10 +203,10 @@ def test_a_message_that_is_cut_off_is_lost() -> None:
 
     assert late.computed[0]
     for outcome, lasts_s, active_j, network_j in ((late, 1.5, 4.0, 1.0), (middle, 0.5, 2.0, 0.5)):
-        assert outcome.timeline.attempts[UPLOAD, 0] == 1
+        assert outcome.timeline.stages.attempts[UPLOAD, 0] == 1
         assert (outcome.lost_bytes[UPLOAD, 0], outcome.lasts_s[UPLOAD, 0]) == (50, lasts_s)
-        assert outcome.timeline.active_j[UPLOAD, 0] == active_j
-        assert outcome.timeline.network_j[UPLOAD, 0] == network_j
+        assert outcome.timeline.stages.active_j[UPLOAD, 0] == active_j
+        assert outcome.timeline.stages.network_j[UPLOAD, 0] == network_j
         assert outcome.timeline.arrives_s[0] == np.inf
     assert (early.lasts_s[DOWNLOAD, 0], early.lost_bytes[DOWNLOAD, 0]) == (1.0, 100)
     assert (early.timeline.received[0], early.computed[0]) == (False, False)
@@ -219,10 +221,10 @@ def test_an_attempt_counts_when_its_bits_have_begun_to_flow(time_s: float, attem
     outcome = turn(presence((0.0, time_s), leaving="abort"))
 
     timeline = outcome.timeline
-    assert timeline.attempts[UPLOAD, 0] == attempts
-    assert timeline.begun[UPLOAD, 0] == (attempts > 0)
+    assert timeline.stages.attempts[UPLOAD, 0] == attempts
+    assert timeline.stages.begun[UPLOAD, 0] == (attempts > 0)
     assert outcome.computed[0]
-    assert timeline.over[UPLOAD, 0] == (time_s == 16.0)
+    assert timeline.stages.over[UPLOAD, 0] == (time_s == 16.0)
     if time_s == 16.0:
         assert (outcome.interruptions, outcome.stops_s[0]) == ([], np.inf)
     else:
@@ -241,9 +243,13 @@ def test_a_paused_round_works_only_while_the_client_is_there() -> None:
 
     paused = outcome.timeline
     assert outcome.lasts_s[:, 0].tolist() == [2.0, 16.0, 10.5]
-    np.testing.assert_allclose(paused.active_j[:, 0], [4.0, 30.0, 8.0])
-    assert paused.network_j[UPLOAD, 0] == pytest.approx(2.0)
-    assert (paused.attempts[UPLOAD, 0], paused.arrives_s[0], paused.done[0]) == (2, 28.5, 1.0)
+    np.testing.assert_allclose(paused.stages.active_j[:, 0], [4.0, 30.0, 8.0])
+    assert paused.stages.network_j[UPLOAD, 0] == pytest.approx(2.0)
+    assert (paused.stages.attempts[UPLOAD, 0], paused.arrives_s[0], paused.ends.done[0]) == (
+        2,
+        28.5,
+        1.0,
+    )
     found = [(one.time_s, one.lasts_s, one.stage, one.goes_on) for one in outcome.interruptions]
     assert found == [
         (7.0, 2.0, "compute", True),
@@ -251,7 +257,7 @@ def test_a_paused_round_works_only_while_the_client_is_there() -> None:
         (18.5, 1.5, "upload", True),
         (21.0, 5.0, "upload", True),
     ]
-    assert (outcome.stops_s[0], outcome.computed[0], paused.away_s[0]) == (np.inf, True, 7.0)
+    assert (outcome.stops_s[0], outcome.computed[0], paused.ends.away_s[0]) == (np.inf, True, 7.0)
 
 
 def test_absences_are_segments_that_take_nothing() -> None:
@@ -278,7 +284,10 @@ def test_a_pause_without_end_ends_the_round() -> None:
 
     [found] = outcome.interruptions
     assert (outcome.stops_s[0], outcome.lasts_s[COMPUTE, 0]) == (7.0, 5.0)
-    assert (outcome.timeline.active_j[COMPUTE, 0], outcome.timeline.done[0]) == (15.0, 0.5)
+    assert (outcome.timeline.stages.active_j[COMPUTE, 0], outcome.timeline.ends.done[0]) == (
+        15.0,
+        0.5,
+    )
     assert (found.lasts_s, found.goes_on) == (np.inf, False)
 
 
@@ -292,8 +301,8 @@ def test_a_crash_ends_the_round_paused_or_not() -> None:
 
     assert outcome.stops_s.tolist() == [8.0, np.inf]
     assert outcome.lasts_s[COMPUTE].tolist() == [6.0, 12.0]
-    assert outcome.timeline.active_j[COMPUTE].tolist() == [15.0, 30.0]
-    assert outcome.timeline.stopped_by.tolist() == [CRASH, NOT_STOPPED]
+    assert outcome.timeline.stages.active_j[COMPUTE].tolist() == [15.0, 30.0]
+    assert outcome.timeline.ends.stopped_by.tolist() == [CRASH, NOT_STOPPED]
     assert [(one.client, one.cause, one.lasts_s) for one in outcome.interruptions] == [
         (0, "unavailable", 2.0),
         (1, "unavailable", 2.0),
@@ -328,7 +337,7 @@ def test_what_would_have_followed_a_download_to_a_failed_server_is_not_paused() 
 
     assert [(pause.stage, pause.time_s) for pause in whole.interruptions] == [("compute", 5.0)]
     assert lost.interruptions == []
-    assert lost.timeline.present_until_s[0] == 5.0
+    assert lost.timeline.ends.present_until_s[0] == 5.0
     assert not lost.timeline.received[0] and lost.lost_bytes[DOWNLOAD, 0] == 100
 
 
@@ -344,8 +353,8 @@ def test_a_battery_that_runs_empty_ends_the_round() -> None:
     [found] = outcome.interruptions
     assert outcome.stops_s[0] == 5.0
     assert outcome.lasts_s[COMPUTE, 0] == pytest.approx(3.0)
-    assert outcome.timeline.active_j[COMPUTE, 0] == pytest.approx(9.0)
-    assert outcome.timeline.stopped_by[0] == EMPTY
+    assert outcome.timeline.stages.active_j[COMPUTE, 0] == pytest.approx(9.0)
+    assert outcome.timeline.ends.stopped_by[0] == EMPTY
     assert (found.cause, found.stage, found.goes_on) == ("battery_empty", "compute", False)
     assert not one.there(ONE, 20.0)[0]
     # Off from 5 s until two seconds of 5 W have made 10 J; then it draws 1 W of them.
@@ -372,8 +381,8 @@ def test_a_client_that_is_away_draws_idle_power_only() -> None:
     pause, empty = outcome.interruptions
     assert (pause.time_s, pause.goes_on) == (4.0, True)
     assert (empty.cause, empty.time_s) == ("battery_empty", pytest.approx(6.5))
-    assert outcome.timeline.active_j[COMPUTE, 0] == pytest.approx(7.5)
-    assert outcome.timeline.done[0] == pytest.approx(0.25)
+    assert outcome.timeline.stages.active_j[COMPUTE, 0] == pytest.approx(7.5)
+    assert outcome.timeline.ends.done[0] == pytest.approx(0.25)
 
 
 def test_a_battery_empties_with_what_is_on_air() -> None:
@@ -386,7 +395,7 @@ def test_a_battery_empties_with_what_is_on_air() -> None:
     outcome = turn(presence(batteries=batteries))
 
     assert outcome.stops_s[0] == pytest.approx(15.9)
-    assert outcome.timeline.active_j[UPLOAD, 0] == pytest.approx(4.0 + 3.6)
+    assert outcome.timeline.stages.active_j[UPLOAD, 0] == pytest.approx(4.0 + 3.6)
     assert outcome.lost_bytes[UPLOAD, 0] == 100
 
 
@@ -409,8 +418,8 @@ def test_a_round_that_a_device_that_is_off_is_given_ends_at_once() -> None:
 
     [found] = outcome.interruptions
     assert (found.cause, found.stage, found.time_s) == ("battery_empty", "download", 0.0)
-    assert outcome.timeline.active_j[DOWNLOAD, 0] == 0.0
-    assert not outcome.timeline.begun.any()
+    assert outcome.timeline.stages.active_j[DOWNLOAD, 0] == 0.0
+    assert not outcome.timeline.stages.begun.any()
 
 
 def test_a_round_that_is_cut_for_another_reason_spares_the_battery() -> None:
@@ -437,7 +446,7 @@ def test_after_a_failed_download_nothing_is_drawn_or_cut() -> None:
 
     assert outcome.interruptions == []
     assert not outcome.computed[0]
-    assert not outcome.timeline.begun[COMPUTE:].any()
+    assert not outcome.timeline.stages.begun[COMPUTE:].any()
     assert batteries.charge_j[0] == pytest.approx(33.5)
     assert batteries.time_s[0] == 2.5
 
@@ -456,7 +465,7 @@ def test_what_a_round_took_does_not_depend_on_company() -> None:
 
     for name in ("active_j", "network_j", "attempts", "end_s", "begin_s"):
         np.testing.assert_array_equal(
-            getattr(alone, name)[:, 0], getattr(together, name)[:, 2], err_msg=name
+            getattr(alone.stages, name)[:, 0], getattr(together.stages, name)[:, 2], err_msg=name
         )
 
 
@@ -469,8 +478,11 @@ def test_beside_rounds_an_empty_battery_ends_no_message() -> None:
     timeline = Timeline(ONE, {DOWNLOAD: sent})
     timeline.take(walk(sent.segments, ONE, np.zeros(1), Limits.none(1, one.charge)))
 
-    assert timeline.received[0] and timeline.over[DOWNLOAD, 0]
-    assert (timeline.active_j[DOWNLOAD, 0], timeline.unmet_j[DOWNLOAD, 0]) == (4.0, 1.5)
+    assert timeline.received[0] and timeline.stages.over[DOWNLOAD, 0]
+    assert (timeline.stages.active_j[DOWNLOAD, 0], timeline.stages.unmet_j[DOWNLOAD, 0]) == (
+        4.0,
+        1.5,
+    )
     assert timeline.spent_j[0] == 2.5
 
 

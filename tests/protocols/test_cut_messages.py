@@ -97,16 +97,16 @@ def test_an_attempt_counts_when_it_has_begun_and_joules_are_watts_times_seconds(
     timeline = way(message(), stop_s)
 
     attempts, joules = TRUTH[stop_s]
-    assert timeline.attempts[UPLOAD, 0] == attempts
-    assert timeline.active_j[UPLOAD, 0] == pytest.approx(joules, rel=1e-12)
-    assert timeline.end_s[UPLOAD, 0] == stop_s
-    assert not timeline.over[UPLOAD, 0]
+    assert timeline.stages.attempts[UPLOAD, 0] == attempts
+    assert timeline.stages.active_j[UPLOAD, 0] == pytest.approx(joules, rel=1e-12)
+    assert timeline.stages.end_s[UPLOAD, 0] == stop_s
+    assert not timeline.stages.over[UPLOAD, 0]
 
 
 @pytest.mark.parametrize("stop_s", [0.04, 1.1, 1.15, 7.4, 15.0])
 def test_both_ways_agree(stop_s):
     """In mid-flow, where a flow is about to begin, and where one has just ended."""
-    one, two = ahead(message(), stop_s), stepped(message(), stop_s)
+    one, two = (way(message(), stop_s).stages for way in (ahead, stepped))
 
     for name in ("attempts", "begin_s", "end_s", "over", "begun"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
@@ -129,5 +129,5 @@ def test_a_radio_in_its_tail_is_paid_for_until_the_cut(way):
 
     timeline = way(message(radio), 0.5)
 
-    assert timeline.tail_j[UPLOAD, 0] == pytest.approx(0.8)
-    assert timeline.active_j[UPLOAD, 0] == pytest.approx(1.8)
+    assert timeline.stages.tail_j[UPLOAD, 0] == pytest.approx(0.8)
+    assert timeline.stages.active_j[UPLOAD, 0] == pytest.approx(1.8)
