@@ -20,11 +20,12 @@ from simfl.system.segments import DOWNLOAD, Kind, Segments
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What may break off or hold up what clients do, one entry each.
+    """What may end or delay what clients do.
 
-    They are stopped at `stops_s` (inf: never), by `causes`; `interruptions` holds them up (None:
-    nothing does), and their batteries (`charge`, None: mains power) may run empty, which stops them
-    too, unless it `goes_on_empty`. Whoever they send to, or hear from, is there until `heard_s`.
+    `stops_s` (clients,): absence or crash stops each then (inf: never), `causes` (clients,) says
+    which, as an index into `CAUSES`. `interruptions`: pauses that delay them (None: none).
+    `charge`: their batteries (None: mains power); an empty one stops its client, unless
+    `goes_on_empty`. `heard_s`: the server they exchange messages with fails then (inf: never).
     """
 
     stops_s: FloatArray
@@ -36,23 +37,23 @@ class Limits:
 
     @classmethod
     def none(cls, clients: int, charge: Charge | None = None) -> Limits:
-        """Nothing does; a battery gives what it has."""
+        """No limits: an empty battery gives nothing, and ends nothing."""
         never = np.full(clients, np.inf), np.zeros(clients, dtype=np.int64)
         return cls(*never, charge=charge, goes_on_empty=True)
 
     def of(self, place: int) -> Limits:
-        """Those of one client."""
+        """The limits of the client at a place."""
         return replace(self, stops_s=self.stops_s[[place]], causes=self.causes[[place]])
 
 
 @dataclass(frozen=True, eq=False)
 class Walked:
-    """Segments as they happened, absences among them.
+    """What became of a table of segments.
 
-    `begins_s` and `ends_s` have shape (segments, clients) and say when each would, were nobody
-    stopped; clients are stopped at `stops_s` (inf: they come to the end), by `causes`. They are
-    present until `present_until_s`. `unmet_j` is what empty batteries did not give of
-    `segments.joules`.
+    `segments` has pauses as rows of their own. `begins_s`, `ends_s` (segments, clients): times if
+    nobody were stopped; `stops_s` (clients,): when each was (inf: it came to the end), by `causes`.
+    `present_until_s` (clients,): next absence. `unmet_j` (segments, clients): what empty batteries
+    did not give of `segments.joules`; None: nothing was missing.
     """
 
     segments: Segments
@@ -66,11 +67,11 @@ class Walked:
 
     @cached_property
     def share(self) -> FloatArray | None:
-        """How much of each segment was done; None: all of all."""
+        """The share of each segment that was done, in [0, 1]; None: everything was."""
         return self.share_by(self.stops_s)
 
     def share_by(self, time_s: FloatArray | float) -> FloatArray | None:
-        """How much of each was done by a time, one for all or one per client; None: all of all."""
+        """The share of each done by a time (one for all, or per client); None: everything was."""
         if (self.ends_s[-1] <= time_s).all():
             return None
         lasts_s = self.ends_s - self.begins_s
@@ -98,9 +99,10 @@ class Walked:
 
 
 def walk(segments: Segments, clients: IntArray, begin_s: FloatArray, limits: Limits) -> Walked:
-    """What becomes of segments that begin at `begin_s`, one time per client.
+    """Walk a table of segments, of which each client's column begins at its `begin_s`.
 
-    Batteries are discharged by them. All begin at the same moment where absences are looked at.
+    Takes the joules out of the batteries of `limits.charge`. Where `limits.interruptions` pauses
+    clients all must begin at the same time.
     """
     # One after another, as a process that waits for each would add them up.
     times_s = np.cumsum(np.concatenate([begin_s[None], segments.seconds]), axis=0)
@@ -144,7 +146,7 @@ def walk(segments: Segments, clients: IntArray, begin_s: FloatArray, limits: Lim
 
 
 def _unheard(segments: Segments, times_s: FloatArray, heard_s: float) -> BoolArray:
-    """Whose downloads end after their server has failed, with something to follow."""
+    """Clients whose download ends after their server failed, and who were to do more after it."""
     none = np.zeros(times_s.shape[1], dtype=bool)
     span = segments.span(DOWNLOAD)
     if heard_s == np.inf or span.stop == span.start or span.stop == len(segments):

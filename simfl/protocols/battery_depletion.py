@@ -15,9 +15,10 @@ from simfl.system.moments import Moment
 
 @dataclass
 class _Load:
-    """A client draws `active_w` beyond idle power; when its battery is empty, and to look again.
+    """A client draws `active_w` watts beyond idle power.
 
-    `empty` happens then.
+    At that power its battery is empty at `empty_s`, when the event `empty` happens. The forecast
+    holds until `look_s`: then it is made anew.
     """
 
     empty: simpy.Event
@@ -27,10 +28,11 @@ class _Load:
 
 
 class BatteryDepletion:
-    """What clients draw, from change to change, and an alarm for the next battery to be empty.
+    """Tells clients that send over shared channels when their batteries are empty.
 
-    Between two changes a load is constant, so that the moment is known, as of then; rivals on the
-    channel, and the supplies, may change it.
+    A client's power changes whenever its share of the channel does. Between two changes it is
+    constant, and the time when its battery is empty can be computed; one alarm is set for the
+    earliest of all clients.
     """
 
     def __init__(self, clock: Clock, charge: Charge) -> None:
@@ -41,7 +43,7 @@ class BatteryDepletion:
         self._alarm: simpy.Event | None = None
 
     def begin(self, client: int) -> simpy.Event | None:
-        """A flow begins; the event is when its battery is empty. None: it has none."""
+        """A client begins a flow; the event is its battery's being empty (None: mains power)."""
         if not self._charge.on_battery(np.array([client]))[0]:
             return None
         load = self._loads[client] = _Load(self._clock.env.event())
@@ -49,25 +51,25 @@ class BatteryDepletion:
         return load.empty
 
     def end(self, client: int, *, empty: bool) -> None:
-        """It is over; `empty` says that the battery is."""
+        """A client's flow is over; `empty`: because its battery is empty."""
         if self._loads.pop(client, None) is not None:
             release = self._charge.run_empty if empty else self._charge.release
             release(np.array([client]), self._clock.now_s)
             self._arm()
 
     def draw(self, client: int, active_w: float) -> None:
-        """From now on it draws so much beyond idle power."""
+        """From now on a client draws so many watts beyond idle power."""
         if client in self._loads:
             self._drawn(np.array([client]), np.array([active_w]))
 
     def draw_on_medium(self, clients: IntArray, active_w: FloatArray) -> None:
-        """What radios take from now on of transfers under way; some have no battery."""
+        """From now on radios draw so many watts each; clients on mains power may be among them."""
         other = self._charge.draws_otherwise(clients, active_w)
         if other.any():
             self._drawn(clients[other], active_w[other])
 
     def unmet_j(self, client: int) -> float:
-        """What its battery has not given since its flow began."""
+        """Joules that a client's battery has not given since its flow began."""
         if client not in self._loads:
             return 0.0
         return self._charge.missed_j(client, self._clock.now_s)
@@ -96,7 +98,7 @@ class BatteryDepletion:
             self._alarm.callbacks.append(lambda _: self._ring())
 
     def _ring(self) -> None:
-        """Some batteries are empty, or to be looked at again."""
+        """The alarm: some batteries are empty now, or their forecasts have to be made anew."""
         time_s, self._armed_s, self._alarm = self._armed_s, np.inf, None
         for client in sorted(one for one, its in self._loads.items() if its.look_s <= time_s):
             load = self._loads[client]

@@ -31,10 +31,10 @@ FEW = 1000
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A timeline in the log: `about` are columns of all its rows, such as edge, version and round.
+    """A timeline to be written to the log.
 
-    `walked` is what lies behind it where it is known to its end. `query` says that this is no
-    training.
+    `about`: columns that all its rows share (edge, version, round). `query`: no training, a
+    question to clients. `walked`: the segments behind it, where it is known to its end.
     """
 
     timeline: Timeline
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class _Stepped:
-    """A timeline under way: places whose stages have ended and are not written, by stage."""
+    """A stepped timeline under way; `ended[stage]`: places whose rows are still to be written."""
 
     entry: Entry
     spent_j: Callable[[], float]
@@ -65,7 +65,7 @@ class Booking:
         log.accounts.spending(self._spent_j)
 
     def ahead(self, entry: Entry, now_s: float) -> None:
-        """A timeline that is known to its end: all its rows."""
+        """Write all rows of a timeline that is known to its end."""
         timeline, walked = entry.timeline, entry.walked
         assert walked is not None
         self.flows(timeline, walked, now_s)
@@ -77,7 +77,7 @@ class Booking:
         self._keep(entry, now_s)
 
     def _keep(self, entry: Entry, now_s: float) -> None:
-        """Until it is over, or a little longer: at its end the run may cut it."""
+        """Remember an entry until it is over: if the run ends before, its rows have to be cut."""
         self._known.append(entry)
         self._kept += entry.timeline.actors.size
         if self._kept > self._most_kept:
@@ -86,7 +86,7 @@ class Booking:
             self._most_kept = FEW + 2 * self._kept
 
     def flows(self, timeline: Timeline, walked: Walked, now_s: float) -> None:
-        """Flows of bits begin: every attempt is counted, at its moment."""
+        """Count the bytes of every attempt, at the time when its flow of bits begins."""
         table = walked.segments
         for row in np.flatnonzero(table.kind == Kind.FLOW).tolist():
             stage, begins_s = int(table.stage[row]), walked.begins_s[row]
@@ -100,27 +100,27 @@ class Booking:
             )
 
     def expect(self, timeline: Timeline, walked: Walked) -> None:
-        """Joules of segments that have been walked and whose rows come later."""
+        """Tell the accounts of joules whose rows are written later."""
         self._log.accounts.expect_power(*powers(timeline, walked))
 
     def open(
         self, entry: Entry, spent_j: Callable[[], float], cut: Callable[[float], None]
     ) -> None:
-        """A timeline that is filled in step by step.
+        """Begin a timeline that is filled in step by step.
 
-        `spent_j` tells at any time what it has spent that nobody has been told of, `cut(now)` ends
-        everything that is under way.
+        `spent_j()` gives the joules spent so far that the accounts do not know of yet, `cut(now_s)`
+        stops everybody who is under way.
         """
         self._stepped[id(entry)] = _Stepped(entry, spent_j, cut, [[] for _ in STAGES])
 
     def over(self, entry: Entry, stage: int, place: int) -> None:
-        """A stage of it has ended, for one of its actors."""
+        """An actor of a stepped timeline has ended a stage: its row comes with the next batch."""
         self._stepped[id(entry)].ended[stage].append(place)
 
     def finished(self, entry: Entry) -> None:
-        """All of it has ended."""
+        """A stepped timeline is over: write what is left of it."""
         stepped = self._stepped.pop(id(entry))
-        self._write([*self._ended(stepped), *self.network(entry)], told=True)
+        self._write([*self._ended(stepped), *self.network(entry)], counted=True)
 
     def flow_begins(self, actor: int, now_s: float, size_bytes: int, *, uplink: bool) -> None:
         """Bits of a message begin to flow now: an attempt, which is counted."""
@@ -128,14 +128,14 @@ class Booking:
         self._log.accounts.traffic.begin(*columns, now_s, uplink=uplink)
 
     def flowed(self, begin_s: float, end_s: float, joules: float) -> None:
-        """What a flow has spent, the network's joules among it, whose row comes later."""
+        """Tell the accounts of a flow's joules, the network's included; its row comes later."""
         power = np.array([begin_s]), np.array([end_s]), np.array([joules])
         self._log.accounts.expect_power(*power)
 
     def flush(self) -> None:
         """Write the rows of all stages that have ended."""
         for stepped in self._stepped.values():
-            self._write(self._ended(stepped), told=True)
+            self._write(self._ended(stepped), counted=True)
 
     def pauses(self, several: Sequence[Interruption], entry: Entry) -> None:
         """Clients are away for a while."""
@@ -219,8 +219,8 @@ class Booking:
         rows: list[Rows] = []
         for stepped in self._stepped.values():
             stepped.cut(now_s)
-            self._write(self._ended(stepped), told=True)
-            self._write(self.cut(stepped.entry), told=True)
+            self._write(self._ended(stepped), counted=True)
+            self._write(self.cut(stepped.entry), counted=True)
         for entry in self._known:
             if _ends_s(entry) > now_s:
                 rows += self.cut(cut_at(entry, now_s))
@@ -236,17 +236,17 @@ class Booking:
                 places.clear()
         return rows
 
-    def _write(self, several: Sequence[Rows], *, told: bool) -> None:
-        """Add rows; `told`: the accounts know of their joules already."""
+    def _write(self, several: Sequence[Rows], *, counted: bool) -> None:
+        """Add rows; `counted`: the accounts know of their joules already."""
         if several:
             nothing = np.zeros(0)
-            self._log.add(join_rows(several), (nothing, nothing, nothing) if told else None)
+            self._log.add(join_rows(several), (nothing, nothing, nothing) if counted else None)
 
     def _spent_j(self) -> float:
         return sum(stepped.spent_j() for stepped in self._stepped.values())
 
     def cut(self, entry: Entry) -> list[Rows]:
-        """Rows of what is under way in a timeline that ends now, as everything does."""
+        """Rows of the stages that the end of the run cuts."""
         timeline, rows = entry.timeline, self.network(entry)
         for stage in range(len(STAGES)):
             crossing = timeline.stages.begun[stage] & ~timeline.stages.over[stage]
@@ -264,7 +264,7 @@ class Booking:
 
 
 def cut_at(entry: Entry, now_s: float) -> Entry:
-    """What had become of it by now."""
+    """The same entry as it stands when the run ends now."""
     assert entry.walked is not None
     timeline = entry.timeline.fresh()
     timeline.take(stopped_at(entry.walked, now_s))
@@ -272,7 +272,7 @@ def cut_at(entry: Entry, now_s: float) -> Entry:
 
 
 def stopped_at(walked: Walked, now_s: float) -> Walked:
-    """The same if the run ends now."""
+    """The same segments, stopped now where they have not come to an end."""
     running = walked.stopped_s > now_s
     return replace(
         walked,
@@ -282,7 +282,7 @@ def stopped_at(walked: Walked, now_s: float) -> Walked:
 
 
 def powers(timeline: Timeline, walked: Walked) -> Powers:
-    """Begins, ends and joules beyond idle power of stretches of equal power."""
+    """What the accounts count joules by: begin (s), end (s) and joules beyond idle, per segment."""
     share = walked.share
     joules = walked.segments.joules
     if walked.unmet_j is not None:

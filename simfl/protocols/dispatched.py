@@ -22,9 +22,10 @@ Late = Callable[[BoolArray], None]
 
 
 class Dispatched:
-    """Clients whose rounds began together, of one `server`.
+    """Clients of one `server` whose rounds began together; who of them is waited for.
 
-    `ends_s` says when each will have reported or given up; inf: nobody knows yet.
+    `ends_s` (clients,): when each will have reported or given up; inf: not known yet, as over
+    shared channels.
     """
 
     def __init__(
@@ -58,9 +59,10 @@ class Dispatched:
         return self._timeline.arrives_s if self._known is None else self._known
 
     def closed(self, policy: DeadlinePolicy, least: int) -> Generator[simpy.Event, Any, float]:
-        """Waits as long as `policy` does, but for `least` updates if so many come; until when.
+        """Wait until `policy` closes the round; the time of that.
 
-        Raises `Crashed` when the edge server fails meanwhile.
+        It stays open for `least` updates if so many still come. Raises `Crashed` when the edge
+        server fails meanwhile.
         """
         while True:
             closes_s = policy.closes_s(
@@ -76,14 +78,14 @@ class Dispatched:
             yield from self._until(float(self._ends_s.max()))
 
     def reports(self, which: BoolArray) -> ClientReports:
-        """What servers observe of those of a mask, whose uploads arrive."""
+        """What the server learns of the clients of a mask, whose uploads arrive."""
         arrives_s = self.arrives_s[which]
         took_s = arrives_s - self.begun_s
         energy_j = self._idle_w[which] * took_s + self._timeline.spent_j[which]
         return ClientReports(self._timeline.actors[which], arrives_s, took_s, energy_j)
 
     def follow(self, closed_s: float, tell: Late) -> None:
-        """The round has closed: tell of those that arrive later, as soon as that is known."""
+        """The round has closed; `tell(mask)` is called for clients whose uploads arrive later."""
         if not self.over:
             self._tell = tell
         late = (self.arrives_s > closed_s) & np.isfinite(self.arrives_s)

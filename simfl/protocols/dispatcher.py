@@ -106,7 +106,10 @@ class OutOfRoundMessage:
 
 
 class Dispatcher:
-    """Books what clients do and what they wait."""
+    """Sends clients off, and knows until when each is busy; rounds and waits become rows.
+
+    `shared` says that clients share channels: their rounds are stepped, not walked ahead.
+    """
 
     def __init__(
         self, world: World, log: EventLog, clock: Clock, presence: Presence, servers: Servers
@@ -137,16 +140,20 @@ class Dispatcher:
 
     @property
     def freed(self) -> simpy.Event:
-        """Happens when a client becomes free of which nobody knew when that would be."""
+        """An event: the next end of a client's round or message over a shared channel.
+
+        Such ends are not known ahead (`free_s` says inf until then): who waits for a free client
+        waits for this, too. A client with a message waiting for it takes that first.
+        """
         return self._freed
 
     def dispatch(self, orders: Orders, received: Received, computed: Computed) -> Dispatched:
         """Clients begin their rounds now.
 
-        `received(places)` learns who gets its message, `computed(places, times_s)` when
-        computations end (inf: they never do), before they do. Raises ValueError for a client still
-        under way, or one that there is not, and `Stalled` for a round that would not end before
-        simulated time does.
+        `received(places)` is called for clients (places in `orders.clients`) whose download
+        arrives, `computed(places, times_s)` with the ends of computations (inf: broken off), both
+        before the clock gets there. Raises ValueError for a client still under way, or one that
+        does not exist, and `Stalled` for a round longer than simulated time can be.
         """
         now_s, clients = self._clock.now_s, orders.clients
         if clients.size and (clients.min() < 0 or clients.max() >= self._world.num_clients):
@@ -176,7 +183,7 @@ class Dispatcher:
         received: Received,
         computed: Computed,
     ) -> Dispatched:
-        """All of it ahead."""
+        """Rounds over links of their own: every end is known now."""
         now_s, clients = self._clock.now_s, orders.clients
         walked = walk(plan.segments, clients, np.full(clients.size, now_s), limits)
         timeline.take(walked)
@@ -211,7 +218,7 @@ class Dispatcher:
         received: Received,
         computed: Computed,
     ) -> Dispatched:
-        """One process per client."""
+        """Rounds over shared channels: one process per client, ends become known as they happen."""
         clients, world = orders.clients, orders.world
         self._log.add(self._resting.until_now(clients))
         self._resting.busy(clients, np.inf)
@@ -251,9 +258,9 @@ class Dispatcher:
     def receive(
         self, clients: IntArray, message: Transmission, version: int, round_number: int
     ) -> None:
-        """Enter a message to each client beside its rounds, as soon as it is free.
+        """Send each client a message beside its rounds, over a link of its own, once it is free.
 
-        A battery that is empty gives nothing, and ends no message.
+        An empty battery gives nothing for it, but does not break it off.
         """
         now_s = self._clock.now_s
         waited = self._resting.until_now(clients)
@@ -271,10 +278,10 @@ class Dispatcher:
     def take(
         self, client: int, raw_bytes: int, number: Callable[[], int], about: dict[str, int]
     ) -> simpy.Event:
-        """Send a message beside its rounds over a shared channel, as soon as the client is free.
+        """Send a client a message beside its rounds, over a shared channel, once it is free.
 
-        Each time with the draws of a `number` of its own; the event is its arrival. The server does
-        not give up: what is lost is sent again.
+        The event happens when it arrives. What is lost is sent again; `number()` gives the address
+        of each sending's random draws.
         """
         message = OutOfRoundMessage(raw_bytes, number, about, self._clock.env.event())
         self._out_of_round.setdefault(client, deque()).append(message)
@@ -289,7 +296,7 @@ class Dispatcher:
         return under_way
 
     def settle(self) -> None:
-        """Book, until now, what has ended, tails, and the waiting of clients that have been off."""
+        """Write the rows of what has ended by now: stages, tails, waits with an empty battery."""
         now_s = self._clock.now_s
         self.booking.flush()
         self._resting.settle(now_s)
@@ -298,7 +305,7 @@ class Dispatcher:
             self._log.add(self._resting.until_now(off))
 
     def _free(self, client: int, radio_idle_s: float, present_until_s: float = np.inf) -> None:
-        """A client has done what nobody knew the end of, and does the next thing or rests."""
+        """A stepped round or message has ended now: the client takes its next message, or rests."""
         self._rest(np.array([client]), np.array([self._clock.now_s]), radio_idle_s, present_until_s)
         if client in self._out_of_round:
             self._next_message(client)
@@ -369,7 +376,7 @@ class Dispatcher:
         sending: Sending,
         listeners: Listeners,
     ) -> None:
-        """Clients go from segment to segment, each by itself, from now on."""
+        """Start one process per client, which goes through its column of `segments`."""
         Stepped(
             segments,
             clients,

@@ -33,11 +33,11 @@ Waiting = Generator[simpy.Event, Any, Any]
 
 @dataclass(frozen=True)
 class Listeners:
-    """Who learns of what happens, by places among the clients.
+    """Who is called when something happens to a client; `place` is its place in the cohort.
 
-    `over(place, stage)` when a stage is; `begun(place, stage, ends_s)` when a computation begins,
-    which ends then (inf: never); `done(place)` when everything is over; `pauses` of absences,
-    before they begin.
+    `over(place, stage)`: a stage has ended. `begun(place, stage, ends_s)`: something of its own
+    begins, such as a computation, that will end at `ends_s` (inf: it is broken off).
+    `done(place)`: its last stage has ended. `pauses(several)`: absences that lie ahead.
     """
 
     over: Callable[[int, int], None]
@@ -47,13 +47,13 @@ class Listeners:
 
     @classmethod
     def when_done(cls, event: simpy.Event) -> Listeners:
-        """Of one client: `event` happens when everything is over."""
+        """For one client: let `event` happen when its last stage has ended."""
         return cls(_nobody, _nobody, lambda _: _happen(event), _nobody)
 
 
 @dataclass(frozen=True, eq=False)
 class Sending:
-    """How clients' messages cross shared channels: senders by stage, and where they are."""
+    """Who sends over shared channels: `senders[stage]` and `places` have one entry per client."""
 
     senders: Mapping[int, Sequence[Sender]]
     places: Sequence[Place]
@@ -68,7 +68,7 @@ def _happen(event: simpy.Event) -> None:
 
 
 class _Flow:
-    """Bits on a channel, in as many pieces as absences make of them."""
+    """One attempt at a message over a channel; absences cut it into several transfers."""
 
     def __init__(self, medium: Medium, sender: Sender, size_bytes: int, begun_s: float) -> None:
         self.begun_s = begun_s
@@ -80,13 +80,13 @@ class _Flow:
         self.active_j = 0.0
 
     def join(self) -> simpy.Event:
-        """Go on with what is left; the event is its end."""
+        """Send what is left, from now on; the event happens when all of it is through."""
         left_bytes = max(self._size_bits - self.bits, 0.0) / 8.0
         self._transfer = self._medium.transfer(self._sender, left_bytes)
         return self._transfer
 
     def leave(self) -> bool:
-        """Whether it has come to its end; if not, it leaves the channel."""
+        """Stop sending; whether all bits are through."""
         transfer, self._transfer = self._transfer, None
         assert transfer is not None
         over = transfer.triggered
@@ -108,9 +108,10 @@ class _Flow:
 
 
 class Stepped:
-    """Segments of some clients (or servers), one process each, from now on.
+    """Takes clients (or servers) through their columns of `segments`, one process each.
 
-    `numbers` are what limits and batteries know them by; the timeline's actors are the log's.
+    `numbers` (clients,): client or server numbers, as `limits` and batteries know them; the
+    timeline's actors are numbers of the log. Results go to `entry.timeline`.
     """
 
     def __init__(
@@ -195,7 +196,7 @@ class Stepped:
         return True
 
     def _walk(self, place: int, stage: int, rows: list[int], whole: bool) -> Waiting:
-        """What is the client's own, all at once; whether it comes to its end."""
+        """Walk segments without flows, all at once; whether they come to their end."""
         who, now_s = self._numbers[[place]], self._clock.now_s
         own = self._segments.rows(np.array(rows)).take(np.array([place]))
         walked = walk(own, who, np.array([now_s]), self._limits.of(place))
@@ -313,7 +314,7 @@ class Stepped:
         self._befallen(place, stage, cause)
 
     def _befallen(self, place: int, stage: int, cause: int) -> None:
-        """It has been stopped now: its row, and what befell it."""
+        """A client has been stopped now: write the row of its stage, and of what stopped it."""
         self._booking.over(self.entry, stage, place)
         if self._limits.interruptions is not None:
             client, now_s = int(self._numbers[place]), self._clock.now_s

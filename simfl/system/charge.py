@@ -48,7 +48,7 @@ class Charge:
         return self._batteries.can_take_part(clients)
 
     def ready_s(self, clients: IntArray, now_s: float) -> FloatArray:
-        """Before when none of them can take part; inf: never."""
+        """When each is charged enough at the earliest (it may be later); inf: never."""
         ready_s = np.full(clients.size, now_s)
         low = ~self._batteries.can_take_part(clients)
         unknown = clients[low & (self._ready_s[clients] <= now_s)]
@@ -57,15 +57,15 @@ class Charge:
         return ready_s
 
     def settle(self, clients: IntArray, now_s: float) -> IntArray:
-        """Let those that are free rest until now; who of them has been off meanwhile."""
+        """Bring free clients' batteries up to now; those that were empty for some of that time."""
         self._rest(clients, np.full(clients.size, now_s))
         return clients[(self._unmet_j[:, clients] > 0).any(axis=0)]
 
     def spend(self, clients: IntArray, times_s: FloatArray, joules: FloatArray) -> FloatArray:
-        """Draw what messages take that an empty battery does not end; what was not given of that.
+        """Draw `joules` (segments, clients) beyond idle power, whether or not they are there.
 
-        `times_s`, shape (segments + 1, clients), are the ends and `joules` those of each segment
-        beyond idle power; they come back as far as empty batteries did not give them.
+        `times_s` (segments + 1, clients) are the bounds of the segments. The joules, in the same
+        shape, that empty batteries did not give.
         """
         self._rest(clients, times_s[0])
         return np.array(
@@ -76,7 +76,7 @@ class Charge:
         ).reshape(joules.shape)
 
     def unmet_j(self, clients: IntArray, until_s: FloatArray, in_tail: BoolArray) -> FloatArray:
-        """Joules that empty batteries did not give to clients that rested until then; told once.
+        """Joules that empty batteries did not give to clients resting until then; counted once.
 
         `in_tail`: to their radios' tails, or else while they waited.
         """
@@ -89,7 +89,7 @@ class Charge:
     def tails_end_s(
         self, clients: IntArray, from_s: FloatArray, until_s: FloatArray, tail_w: FloatArray
     ) -> FloatArray:
-        """Until when batteries keep radios awake that would be so from `from_s` to `until_s`.
+        """When radios in their tails from `from_s` to at most `until_s` fall asleep, or go off.
 
         A tail draws `tail_w` beyond idle power. A client that is off has none.
         """

@@ -83,9 +83,9 @@ class Interruptions:
         return self._leaving == "pause"
 
     def stops_s(self, clients: IntArray, now_s: float) -> tuple[FloatArray, IntArray]:
-        """When what begins now is broken off if it lasts so long (inf: never), by which of CAUSES.
+        """When absence or crash breaks off what clients begin now (inf: never), and which does.
 
-        As far as the seed says; batteries are another matter.
+        Both (clients,); the second is an index into `CAUSES`. Empty batteries are not in it.
         """
         # A model may round at its boundary: everything lasts for the last bit at least.
         soon_s = np.nextafter(now_s, np.inf)
@@ -96,7 +96,7 @@ class Interruptions:
         return stops_s.min(axis=0), stops_s.argmin(axis=0)
 
     def with_pauses(self, clients: IntArray, segments: Segments, times_s: FloatArray) -> Paused:
-        """What becomes of segments that begin at `times_s` when nothing holds them up."""
+        """The same segments with pauses; `times_s` (segments + 1, clients) are theirs without."""
         never, pauses = np.full(clients.size, np.inf), list[Interruption]()
         if not self.pausing or not len(segments):
             return Paused(segments, times_s, never, never, pauses)
@@ -116,7 +116,7 @@ class Interruptions:
         return Paused(*_split(segments, times_s, courses), never, present_until_s, pauses)
 
     def leaves_s(self, client: int, at_s: float) -> float:
-        """When a client that is there at `at_s` is held up next; inf: never."""
+        """When the work of a client that is there at `at_s` pauses next; inf: never."""
         return self.gone_s(client, at_s) if self.pausing else np.inf
 
     def gone_s(self, client: int, at_s: float) -> float:
