@@ -159,7 +159,7 @@ def test_a_turn_that_outlasts_simulated_time_is_not_begun():
         "access_bps": [1e-8, 1e-8],
     }
 
-    with pytest.raises(Stalled, match=r"a turn of client 0 would take .* s to download"):
+    with pytest.raises(Stalled, match=r"a round of client 0 would take .* s to download"):
         simulated(small(**TIMING, population=population))
 
 
