@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -285,19 +285,27 @@ def _parts(base: type[Part]) -> dict[str, type[Part]]:
 
     Found by looking, so that a new kind of processor or link is one new file.
     """
+    return {
+        vars(cls).get("name") or _snake_case(cls.__name__): cls
+        for cls in _own_classes()
+        if issubclass(cls, base)
+    }
+
+
+@cache
+def _own_classes() -> Sequence[type]:
+    """The concrete classes that this room's modules define."""
     modules = [
         importlib.import_module(f"simfl.system.{module.name}")
         for module in pkgutil.iter_modules(simfl.system.__path__)
         if not module.ispkg
     ]
-    return {
-        vars(cls).get("name") or _snake_case(cls.__name__): cls
+    return [
+        cls
         for module in modules
         for _, cls in inspect.getmembers(module, inspect.isclass)
-        if issubclass(cls, base)
-        and not inspect.isabstract(cls)
-        and cls.__module__ == module.__name__
-    }
+        if cls.__module__ == module.__name__ and not inspect.isabstract(cls)
+    ]
 
 
 def _snake_case(name: str) -> str:
