@@ -28,9 +28,9 @@ class Delivered:
         """How many versions each update is behind `version`."""
         return version - self.versions
 
-    def take(self, which: BoolArray) -> Delivered:
-        """The updates of a mask."""
-        places = np.flatnonzero(which).tolist() if self.futures else []
+    def take(self, which: BoolArray | IntArray) -> Delivered:
+        """The updates of a mask, or at these places in this order."""
+        places = np.arange(self.clients.size)[which].tolist() if self.futures else []
         futures = [self.futures[place] for place in places]
         return Delivered(self.clients[which], self.versions[which], self.up_bytes[which], futures)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from simfl.common.arrays import FloatArray
 from simfl.eventlog.kinds import KIND_INDEX
 from simfl.eventlog.log import EventLog
@@ -20,7 +22,7 @@ class Late:
         self._observations = observations
         self._log = log
         self._reports: list[ClientReports] = []
-        self._carried: dict[ServerId, list[tuple[FloatArray, Delivered]]] = {}
+        self._carried: dict[ServerId, list[tuple[float, FloatArray, Delivered]]] = {}
 
     def expect(
         self,
@@ -34,7 +36,8 @@ class Late:
         """These clients of a server are on their way though the round closed."""
         self._reports.append(reports)
         if policy.late == "carry_over":
-            self._carried.setdefault(server, []).append((reports.uploaded_s, delivered))
+            one = closed_s, reports.uploaded_s, delivered
+            self._carried.setdefault(server, []).append(one)
         count = delivered.clients.size
         self._log.add(
             make_rows(
@@ -67,13 +70,20 @@ class Late:
         self._carried.pop(server, None)
 
     def carried(self, server: ServerId, now_s: float) -> list[Delivered]:
-        """Updates for a server that have arrived since it last asked."""
-        arrived, waiting = [], []
-        for uploaded_s, delivered in self._carried.get(server, []):
+        """Updates for a server that have arrived since it last asked.
+
+        By round, then client, whoever came first, and whoever was known to come.
+        """
+        arrived, closed, waiting = [], [], []
+        for closed_s, uploaded_s, delivered in self._carried.get(server, []):
             there = uploaded_s <= now_s
             if there.any():
                 arrived.append(delivered.take(there))
+                closed.append(np.full(arrived[-1].clients.size, closed_s))
             if not there.all():
-                waiting.append((uploaded_s[~there], delivered.take(~there)))
+                waiting.append((closed_s, uploaded_s[~there], delivered.take(~there)))
         self._carried[server] = waiting
-        return arrived
+        if not arrived:
+            return []
+        together = Delivered.join(arrived)
+        return [together.take(np.lexsort((together.clients, np.concatenate(closed))))]

@@ -273,3 +273,15 @@ def test_the_comparison_sees_a_last_byte(tmp_path):
         other.events[column] += change
         with pytest.raises(AssertionError):
             compare(run, other)
+
+
+@pytest.mark.parametrize("protocol", ["synchronous", "hierarchical"])
+def test_late_updates_in_whichever_order_they_come(tmp_path, protocol):
+    """Stragglers of several rounds that are carried over into one: by round and client."""
+    patience = {"deadline_s": 0.01, "over_selection": 2.0, "late": "carry_over"}
+    run = {"name": protocol, "patience": patience}
+    selection = {"selection": {"name": "random", "count": 4}}
+    slow = {"straggler_mean": 3.0, "clients": 10, "edges": 1}
+    events = same(tmp_path, run, slow, algorithm=TIMING, decisions=selection, stop={"versions": 40})
+
+    assert events["detail"].astype(str).str.contains("staleness_each").any()
