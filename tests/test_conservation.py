@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 
 import simfl
-from simfl.eventlog.kinds import KIND_INDEX, STATES
+from simfl.eventlog.kinds import KIND_INDEX
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import Rows, join_rows, take_rows
 from simfl.runs.execution import RunFailed
+from tests.books import check_bytes, check_clients, check_energy, check_states, check_versions
 from tests.small import SEMI_ASYNCHRONOUS, small
 
 SCENARIOS = {
@@ -35,25 +36,13 @@ def finished(request, tmp_path_factory):
 
 def test_energy_by_state_sums_to_the_total(finished):
     """Joules of all rows are the run's joules, and each client's rows are the client's."""
-    events, manifest = finished.events, finished.manifest
-
-    assert events["energy_j"].sum() == pytest.approx(manifest["energy_j"], rel=1e-9)
-    assert sum(manifest["energy_by_state_j"].values()) == pytest.approx(manifest["energy_j"])
-    by_client = events.dropna(subset="client").groupby("client")["energy_j"].sum()
-    np.testing.assert_allclose(
-        by_client, finished.clients.set_index("client")["energy_j"], rtol=1e-9
-    )
+    check_energy(finished)
+    check_clients(finished)
 
 
 def test_states_partition_each_devices_time(finished):
     """A device is in one state at a time: its rows follow each other without gap or overlap."""
-    rows = finished.events[finished.events["kind"].isin(STATES)]
-
-    for actor, unsorted in rows.groupby("actor"):
-        own = unsorted.sort_values(["start_s", "time_s"])
-        assert own["start_s"].iloc[0] == 0.0, actor
-        np.testing.assert_allclose(own["start_s"].iloc[1:], own["time_s"].iloc[:-1], atol=1e-12)
-        assert own["time_s"].iloc[-1] == finished.manifest["horizon_s"], actor
+    check_states(finished)
 
 
 def test_bytes_are_counted_once_per_hop(finished):
@@ -72,9 +61,8 @@ def test_what_was_sent_arrived_or_is_in_flight(finished):
     messages = events[events["kind"].isin(["download", "upload"])]
     cut = messages["cut_by"] == "end"
 
-    assert traffic["bytes_received"] == messages["bytes"].sum()
+    check_bytes(finished)
     assert traffic["bytes_lost"] == 0
-    assert traffic["bytes_sent"] == traffic["bytes_received"] + traffic["bytes_in_flight"]
     assert (traffic["bytes_in_flight"] > 0) == (messages.loc[cut, "attempts"] > 0).any()
 
 
@@ -121,20 +109,7 @@ def test_the_rounds_table_can_be_recomputed_from_the_events(finished):
 
     A message or a computation under way has taken a part of its joules by then, whatever part.
     """
-    events, rounds = finished.events, finished.rounds
-
-    for row in rounds.itertuples():
-        length = (events["time_s"] - events["start_s"]).replace(0.0, np.inf)
-        share = ((row.time_s - events["start_s"]) / length).clip(0.0, 1.0)
-        under_way = events[(share > 0) & (share < 1)]
-        network_j = under_way.loc[under_way["kind"] == "network", "energy_j"].sum()
-        uneven_j = under_way["active_j"].sum() + network_j
-        even_j = (share * events["energy_j"]).sum()
-        assert row.energy_j == pytest.approx(even_j, rel=1e-9, abs=uneven_j + 1e-9)
-        arrived = events[
-            events["kind"].isin(["download", "upload"]) & (events["time_s"] <= row.time_s)
-        ]
-        assert row.bytes == arrived["bytes"].sum()
+    check_versions(finished)
 
 
 def test_the_manifest_reports_that_all_laws_hold(finished):

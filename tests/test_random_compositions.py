@@ -6,20 +6,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import simfl
 from simfl.assembly import registry
-from simfl.eventlog.kinds import STATES
 from simfl.protocols.clock import Stalled
 from simfl.protocols.publication import Diverged
-from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
+from tests.books import check_books
 from tests.protocols.test_fault_mixes import POPULATIONS, PROTOCOLS
 from tests.small import SMALL, small
 
@@ -107,29 +104,6 @@ def ended(drawn: dict[str, Any], folder: Path) -> str:
     except Diverged:
         return "diverged"
     return "completed"
-
-
-def check_books(run: LoadedRun) -> None:
-    """The manifest's totals are those of the event log, computed here from its rows alone."""
-    events, manifest = pd.read_parquet(run.path / "events.parquet"), run.manifest
-    messages = events[events["kind"].isin(["download", "upload"])]
-    assert manifest["violations"] == []
-    assert events["energy_j"].sum() == pytest.approx(manifest["energy_j"], rel=1e-9)
-    assert messages["bytes"].sum() == manifest["bytes"]
-    assert (events["energy_j"] >= 0).all() and (events["duration_s"] >= 0).all()
-    assert (events["start_s"] <= events["time_s"]).all()
-    assert np.array_equal(events["seq"], np.arange(len(events)))
-    assert events["time_s"].is_monotonic_increasing
-    check_states(events, manifest["horizon_s"])
-
-
-def check_states(events: pd.DataFrame, horizon_s: float) -> None:
-    """Each device is in one state at a time, from the beginning of the run to its end."""
-    states = events[events["kind"].isin(STATES)].sort_values(["start_s", "time_s"])
-    for actor, own in states.groupby("actor"):
-        assert own["start_s"].iloc[0] == 0.0, actor
-        np.testing.assert_allclose(own["start_s"].iloc[1:], own["time_s"].iloc[:-1], atol=1e-12)
-        assert own["time_s"].iloc[-1] == horizon_s, actor
 
 
 @given(drawn=COMPOSITIONS)
