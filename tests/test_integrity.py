@@ -160,10 +160,10 @@ def change_facts(folder: Path) -> None:
     facts.write_bytes(b"\n".join(changed) + b"\n")
 
 
-def add_line(folder: Path) -> None:
-    """A line of facts that is no text."""
+def add_line(folder: Path, line: bytes) -> None:
+    """A line of facts that no run writes."""
     (facts,) = folder.glob("facts-*.jsonl")
-    facts.write_bytes(facts.read_bytes() + b"\xff\n")
+    facts.write_bytes(facts.read_bytes() + line + b"\n")
 
 
 STORE_DAMAGES: dict[str, Callable[[Path], None]] = {
@@ -171,7 +171,9 @@ STORE_DAMAGES: dict[str, Callable[[Path], None]] = {
     "types": change_types,
     "names": rotate,
     "facts": change_facts,
-    "a line": add_line,
+    "a line of no text": partial(add_line, line=b"\xff"),
+    "a line of another shape": partial(add_line, line=b'{"key": 1}'),
+    "a line without end": partial(add_line, line=b"[" * 100_000),
 }
 
 

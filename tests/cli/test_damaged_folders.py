@@ -64,9 +64,18 @@ def broken_detail(folder: Path) -> None:
     change_events(folder, change)
 
 
+def drop_column(folder: Path, table: str, column: str) -> None:
+    """A table without a column, in the folder of a version that kept no digests of its files."""
+    rows = pq.read_table(folder / f"{table}.parquet").drop_columns(column)
+    pq.write_table(rows, folder / f"{table}.parquet")
+    set_key(folder, "files", None)
+
+
 DAMAGES: dict[str, Callable[[Path], Any]] = {
     "unknown device": unknown_device,
     "detail that is no JSON": broken_detail,
+    "log without kinds": lambda folder: drop_column(folder, "events", "kind"),
+    "rounds without times": lambda folder: drop_column(folder, "rounds", "time_s"),
     "scenario of another shape": lambda folder: (folder / "scenario.yaml").write_text("data: 3\n"),
     "scenario of text": lambda folder: (folder / "scenario.yaml").write_text("- a\n"),
     "counts of text": lambda folder: set_key(folder, "counts", "many"),
@@ -77,6 +86,8 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 SEEN_BY = {
     "unknown device": ("report", "trace"),
     "detail that is no JSON": ("report", "trace"),
+    "log without kinds": ("report", "trace"),
+    "rounds without times": ("report", "compare"),
     "scenario of another shape": ("report", "trace"),
     "scenario of text": ("report", "trace", "compare"),
     "counts of text": ("report", "compare"),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -109,17 +112,28 @@ def test_a_store_that_cannot_be(run: LoadedRun, uri: str) -> None:
     assert result.stderr.startswith(f"simfl: {uri}: ") and result.stderr.count("\n") == 1
 
 
-def test_a_folder_that_is_no_run_is_not_exported(tmp_path: Path) -> None:
+NO_RUNS: dict[str, Callable[[Path], Any]] = {
+    "nothing": shutil.rmtree,
+    "no manifest": lambda folder: (folder / "manifest.json").unlink(),
+    "a manifest without keys": lambda folder: (folder / "manifest.json").write_text("{}"),
+    "no rounds": lambda folder: (folder / "rounds.parquet").unlink(),
+    "rounds that are none": lambda folder: (folder / "rounds.parquet").write_bytes(b"PAR1"),
+    "no scenario": lambda folder: (folder / "scenario.yaml").write_text("- a\n"),
+}
+
+
+@pytest.mark.parametrize("damage", NO_RUNS)
+def test_a_folder_that_is_no_run_is_not_exported(
+    run: LoadedRun, tmp_path: Path, damage: str
+) -> None:
     """Its name in one line; nothing is sent."""
     pytest.importorskip("mlflow")
-    (tmp_path / "run").mkdir()
+    NO_RUNS[damage](run.path)
 
-    result = CliRunner().invoke(
-        app, ["export", str(tmp_path / "run"), "--mlflow", "http://[::1]:9"]
-    )
+    result = CliRunner().invoke(app, ["export", str(run.path), "--mlflow", "http://[::1]:9"])
 
-    assert result.exit_code == 2
-    assert result.stderr == f"simfl: {tmp_path / 'run'}: no run folder (it has no manifest.json)\n"
+    assert result.exit_code == 2, (result.output, result.exception)
+    assert result.stderr.startswith(f"simfl: {run.path}") and result.stderr.count("\n") == 1
 
 
 def test_a_scenario_as_parameters() -> None:
