@@ -325,6 +325,24 @@ BAD: list[Bad] = [
         "found 5, accepted: at most 4, as many as there are clients",
     ),
     Bad(
+        "waiting for more than the population",
+        {"protocol": {"name": "synchronous", "wait_for": {"clients": 5}}},
+        "protocol.wait_for.clients",
+        "found 5, accepted: at most 4, as many as there are clients",
+    ),
+    Bad(
+        "waiting for more than edge servers' clients",
+        {"protocol": {"name": "hierarchical", "wait_for": {"clients": 3}}},
+        "protocol.wait_for.clients",
+        "found 3, accepted: at most 2, as many clients as any edge server has",
+    ),
+    Bad(
+        "waiting without rounds",
+        {"protocol": {"name": "asynchronous", "wait_for": {"clients": 2}}},
+        "protocol.wait_for",
+        "unknown key",
+    ),
+    Bad(
         "count above edge servers' clients",
         {"decisions.selection.count": 3},
         "decisions.selection.count",

@@ -74,6 +74,11 @@ def unread(scenario: Scenario) -> dict[str, str]:
             "nobody is late",
         ),
         (
+            {"protocol": {"name": "synchronous", "wait_for": {"limit_s": 9}}},
+            "protocol.wait_for.limit_s",
+            "the first to come",
+        ),
+        (
             {"algorithm": {"name": "fedavg", "local": {"keep_optimizer": True}}},
             "algorithm.local.keep_optimizer",
             "no state to keep",

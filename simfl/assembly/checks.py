@@ -18,6 +18,7 @@ from simfl.learning.network import Network
 from simfl.learning.parameters import all_finite
 from simfl.measures.base import ModelMeasure
 from simfl.protocols.base import Protocol
+from simfl.protocols.wait_for import WaitFor
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.suggestion import nearest
 from simfl.scenario.yaml_source.error import ScenarioError, show
@@ -145,18 +146,22 @@ def check_selection(scenario: Scenario, selection: Selection, protocol: Protocol
 def check_count(
     scenario: Scenario, selection: Selection, protocol: Protocol, edge: IntArray
 ) -> None:
-    """Raises `ScenarioError` for a selection of more clients than any server has.
+    """Raises `ScenarioError` where more clients are selected or waited for than any server has.
 
     `edge` is each client's edge server.
     """
-    if not isinstance(selection, CountedSelection) or selection.count is None:
-        return
     most, whose = edge.size, "as many as there are clients"
     if protocol.hierarchical:
         most, whose = int(np.bincount(edge).max()), "as many clients as any edge server has"
-    if selection.count > most:
-        where = scenario.where("decisions", "selection", "count")
-        raise where.error(str(selection.count), f"at most {most}, {whose}")
+    counts: dict[Keys, int | None] = {}
+    if isinstance(selection, CountedSelection):
+        counts["decisions", "selection", "count"] = selection.count
+    wait_for = getattr(protocol, "wait_for", None)
+    if isinstance(wait_for, WaitFor):
+        counts["protocol", "wait_for", "clients"] = wait_for.clients
+    for keys, count in counts.items():
+        if count is not None and count > most:
+            raise scenario.where(*keys).error(str(count), f"at most {most}, {whose}")
 
 
 def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:

@@ -16,8 +16,8 @@ ADVICE = {
         " with and without"
     ),
     "starved_rounds": (
-        "fewer clients are present than rounds want: more clients, a smaller count, or an"
-        " availability under which more of them come"
+        "fewer clients are present than rounds want: the protocol's wait_for, more clients, a"
+        " smaller count, or an availability under which more of them come"
     ),
     "loss_above_start": (
         "training makes the model worse: a smaller algorithm.local.learning_rate or fewer epochs,"

@@ -33,7 +33,8 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "select": (
         "clients are selected for a round",
         "number selected",
-        "selected, left_out (more, not listed, of which one is dispatched), eligible, asked",
+        "selected, left_out (more, not listed, of which one is dispatched), eligible (present and"
+        " free), asked, waited_s (under wait_for)",
     ),
     "schedule": (
         "the cloud picks an edge server to dispatch",

@@ -8,6 +8,7 @@ from typing import ClassVar
 from simfl.protocols.clock import Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
+from simfl.protocols.wait_for import WaitFor
 
 
 class Protocol(ABC):
@@ -27,10 +28,13 @@ class Protocol(ABC):
     @property
     def idle_keys(self) -> dict[str, str]:
         """Own keys (dotted) that nothing reads beside the others, each with the reason."""
-        patience = getattr(self, "patience", None)
-        if not isinstance(patience, DeadlinePolicy) or patience.leaves_behind:
-            return {}
-        return {"patience.late": "without deadline_s and over_selection nobody is late"}
+        idle = {}
+        patience, wait_for = getattr(self, "patience", None), getattr(self, "wait_for", None)
+        if isinstance(patience, DeadlinePolicy) and not patience.leaves_behind:
+            idle["patience.late"] = "without deadline_s and over_selection nobody is late"
+        if isinstance(wait_for, WaitFor) and wait_for.clients == 1:
+            idle["wait_for.limit_s"] = "with clients of 1 the first to come is waited for anyway"
+        return idle
 
     @property
     def carries_over(self) -> bool:

@@ -19,6 +19,7 @@ from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
 from simfl.protocols.servers import Crashed
 from simfl.protocols.state_ref import StateRef
+from simfl.protocols.wait_for import WaitFor
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ def dispatch_edge(
     round_number: int,
     edge_rounds: int,
     policy: DeadlinePolicy,
+    wait_for: WaitFor,
 ) -> Generator[simpy.Event, Any, EdgeReport]:
     """What an edge server with the state `kept` brings back from the cloud's state."""
     began_s, participants = run.clock.now_s, np.zeros(0, dtype=np.int64)
@@ -50,7 +52,7 @@ def dispatch_edge(
         yield from run.backhaul(edge, cloud, round_number, uplink=False)
         state = run.values.adopt(kept, cloud)
         for _ in range(edge_rounds):
-            state, clients = yield from _round(run, edge, state, round_number, policy)
+            state, clients = yield from _round(run, edge, state, round_number, policy, wait_for)
             participants = np.union1d(participants, clients)
         if participants.size:
             yield from run.backhaul(edge, cloud, round_number, uplink=True)
@@ -66,11 +68,16 @@ def dispatch_edge(
 
 
 def _round(
-    run: Run, edge: int, state: StateRef, round_number: int, policy: DeadlinePolicy
+    run: Run,
+    edge: int,
+    state: StateRef,
+    round_number: int,
+    policy: DeadlinePolicy,
+    wait_for: WaitFor,
 ) -> Generator[simpy.Event, Any, tuple[StateRef, IntArray]]:
     """One round of an edge server; its next state, and whose updates are in it."""
     members, wait_s = run.members(edge), policy.deadline_s
-    chosen = yield from run.select(state, members, round_number, edge, wait_s)
+    chosen = yield from run.select(state, members, round_number, edge, wait_s, wait_for)
     if not chosen.size:
         return state, chosen
     delivered = yield from run.turns(chosen, state, round_number, edge, policy)

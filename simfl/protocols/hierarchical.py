@@ -22,6 +22,7 @@ from simfl.protocols.clock import Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.edge_dispatch import EdgeReport, dispatch_edge
 from simfl.protocols.run import Run
+from simfl.protocols.wait_for import WaitFor
 from simfl.system.server_id import ServerId
 
 
@@ -36,6 +37,9 @@ class Hierarchical(Protocol):
 
     patience: Annotated[DeadlinePolicy, "how long an edge server waits for its clients"] = field(
         default_factory=DeadlinePolicy
+    )
+    wait_for: Annotated[WaitFor, "whom an edge server waits for before it selects"] = field(
+        default_factory=WaitFor
     )
 
     @property
@@ -54,7 +58,14 @@ class Hierarchical(Protocol):
         def edge_server(edge: int) -> Generator[simpy.Event, Any, None]:
             run.observations.dispatched(edge, round_number)
             reports[edge] = yield from dispatch_edge(
-                run, edge, cloud, kept[edge], round_number, self.edge_rounds, self.patience
+                run,
+                edge,
+                cloud,
+                kept[edge],
+                round_number,
+                self.edge_rounds,
+                self.patience,
+                self.wait_for,
             )
             run.observations.arrived(ServerId(edge), reports[edge].latency_s)
 

@@ -41,6 +41,7 @@ from simfl.protocols.servers import Servers
 from simfl.protocols.setting import Setting
 from simfl.protocols.stall_guard import StallGuard
 from simfl.protocols.state_ref import StateRef
+from simfl.protocols.wait_for import ANYBODY, WaitFor
 from simfl.system.failures import Failures
 from simfl.system.presence import Presence
 from simfl.system.server_id import CLOUD, ServerId
@@ -218,18 +219,20 @@ class Run:
         round_number: int,
         edge: int | None = None,
         wait_s: float | None = None,
+        wait_for: WaitFor = ANYBODY,
         *,
         one: bool = False,
     ) -> Generator[simpy.Event, Any, IntArray]:
-        """Which of `clients` take part in this round; waits until one of them is available.
+        """Which of `clients` take part in this round; waits until enough of them are available.
 
-        After `wait_s` it gives up: nobody takes part. A selection that asks clients first waits for
-        their answers; who answered is still there. `one` says that the caller dispatches but one of
-        the chosen. Raises `Stalled` where it gave up and no client of anybody's will ever come.
+        If nobody is there after `wait_s` it gives up: nobody takes part. A selection that asks
+        clients first waits for their answers; who answered is still there. `one` says that the
+        caller dispatches but one of the chosen. Raises `Stalled` where it gave up and no client of
+        anybody's will ever come.
         """
         server = ServerId.of(edge)
         chosen, detail = yield from self._selecting.choose(
-            ref, clients, round_number, server, wait_s, one=one
+            ref, clients, round_number, server, wait_s, wait_for, one=one
         )
         about = {"version": ref.version, "round": round_number, "value": float(chosen.size)}
         self._servers.note(server, "select", detail, **about)

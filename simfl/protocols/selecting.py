@@ -22,12 +22,17 @@ from simfl.protocols.observations import Observations
 from simfl.protocols.queries import Queries
 from simfl.protocols.servers import MOST_FAILURES, Servers
 from simfl.protocols.state_ref import StateRef
+from simfl.protocols.wait_for import ANYBODY, WaitFor
 from simfl.streams import Streams
 from simfl.system.presence import Presence
 from simfl.system.server_id import ServerId
 
 MOST_GIVEN_UP = 30_000
 """Rounds in a row to which nobody comes: a night of ten edge servers that wait for 15 s each."""
+
+MOST_LOOKS = 30_000
+"""How often a server looks for its clients before one selection: of 60 phones that come ten times a
+day each, for seven weeks."""
 
 MOST_LISTED = 50
 """Clients that the log lists of a choice of which one is dispatched."""
@@ -113,6 +118,7 @@ class Selecting:
         round_number: int,
         server: ServerId,
         wait_s: float | None,
+        wait_for: WaitFor = ANYBODY,
         *,
         one: bool,
     ) -> Generator[simpy.Event, Any, tuple[IntArray, dict[str, Any]]]:
@@ -121,14 +127,16 @@ class Selecting:
         Nobody, if none of them comes within `wait_s` (None: for ever). With `one`, one of them will
         be dispatched. Raises `Stalled` where no client of anybody's will ever come.
         """
+        began_s = self._clock.now_s
         selection, own = self._selection, self._servers_own[server]
         candidates = self._values.players(ref, clients)
-        players = yield from self._available(candidates, server, wait_s)
+        players = yield from self._available(candidates, server, wait_s, wait_for)
+        waited = {} if wait_for.clients == 1 else {"waited_s": self._clock.now_s - began_s}
         if not one:
-            starved = players.size < selection.enough(candidates.size)
-            self._starved.count(starved, self._clock.now_s)
+            enough = max(selection.enough(candidates.size), wait_for.wanted(candidates.size))
+            self._starved.count(players.size < enough, self._clock.now_s)
         if not players.size:
-            return players, {"eligible": 0, "selected": []}
+            return players, {"eligible": 0, "selected": [], **waited}
         with at_work(selection, "initial"):
             memory = own.memory if own.decided else selection.initial()
         count = own.count
@@ -146,26 +154,32 @@ class Selecting:
         own.decided = True
         chosen = numbers_among(players, view.clients, decision, selection)
         listed = chosen[:MOST_LISTED] if one else chosen
-        detail = {"eligible": int(players.size), "selected": listed.tolist(), **asked}
+        detail = {"eligible": int(players.size), "selected": listed.tolist(), **asked, **waited}
         if listed.size < chosen.size:
             detail["left_out"] = int(chosen.size - listed.size)
         return chosen, detail
 
     def _available(
-        self, players: IntArray, server: ServerId, wait_s: float | None
+        self, players: IntArray, server: ServerId, wait_s: float | None, wait_for: WaitFor
     ) -> Generator[simpy.Event, Any, IntArray]:
-        """Those of `players` that are there, as soon as there are any; none after `wait_s`."""
-        own = self._servers_own[server]
-        gives_up_s = np.inf if wait_s is None else self._clock.now_s + wait_s
+        """Those of `players` that are there, as soon as there are enough.
+
+        After the limit of `wait_for` anybody is enough; if nobody is there after `wait_s`, nobody.
+        """
+        own, began_s, looks = self._servers_own[server], self._clock.now_s, 0
+        gives_up_s = np.inf if wait_s is None else began_s + wait_s
+        limit_s = np.inf if wait_for.limit_s is None else began_s + wait_for.limit_s
         while True:
             now_s = self._clock.now_s
+            wanted = wait_for.wanted(players.size) if now_s < limit_s else 1
             free_s = self._dispatcher.free_s(players)  # later: stragglers of closed rounds
             there = self._presence.there(players, now_s) & (free_s <= now_s)
-            if there.any():
+            found = int(np.count_nonzero(there))
+            if found >= wanted:
                 own.in_vain, own.looked_s = 0, -np.inf
                 self._given_up = 0
                 return players[there]
-            if now_s >= gives_up_s:
+            if now_s >= gives_up_s and not found:
                 if not self._presence.anybody(now_s):
                     raise Stalled(f"stalled at {now_s:g} s: no client will ever be available")
                 self._given_up += 1
@@ -177,22 +191,38 @@ class Selecting:
                         f" ({self._presence.told_by})?"
                     )
                 return players[:0]
-            later_s = np.maximum(self._presence.next_s(players, now_s), free_s)
+            absent = players[~there]
+            later_s = np.maximum(self._presence.next_s(absent, now_s), free_s[~there])
+            # Before as many as are missing can have come, there are never enough: others may go.
+            last = wanted - found - 1
+            enough_s = np.partition(later_s, last)[last] if absent.size else np.inf
             # A model may round at its boundary: time moves on by at least the last bit.
-            next_s = max(float(later_s.min(initial=np.inf)), float(np.nextafter(now_s, np.inf)))
-            with self._clock.waiting(
-                str(server), f"one of {players.size} clients to become available"
-            ):
-                alarm_s = min(next_s, gives_up_s, self._servers.fails_s(server))
+            next_s = max(float(enough_s), float(np.nextafter(now_s, np.inf)))
+            waits = f"{'one' if wanted == 1 else wanted} of {players.size} clients"
+            with self._clock.waiting(str(server), f"{waits} to become available"):
+                ends_s = [one for one in (gives_up_s, limit_s) if one > now_s]
+                alarm_s = min(next_s, *ends_s, self._servers.fails_s(server))
                 alarm = [self._clock.until(alarm_s)] if alarm_s < np.inf else []
                 yield self._clock.env.any_of([self._dispatcher.freed, *alarm])
             self._servers.check(server)
             if next_s <= self._clock.now_s:
-                self._looked(server, f"{server} waits for one of {players.size} clients")
+                expected = absent[later_s <= next_s]
+                self._looked(server, f"{server} waits for {waits}", expected)
+                looks += 1
+                if looks > MOST_LOOKS:
+                    raise Stalled(
+                        f"stalled at {self._clock.now_s:g} s: {server} waits for {waits}, and so"
+                        f" many were not there at once since {began_s:g} s; what are the"
+                        " protocol's wait_for and the population's availability"
+                        f" ({self._presence.told_by}), faults and batteries?"
+                    )
 
-    def _looked(self, server: ServerId, waits: str) -> None:
-        """Somebody was to come by now; raises `Stalled` if nobody ever is there."""
+    def _looked(self, server: ServerId, waits: str, expected: IntArray) -> None:
+        """Those expected were to come by now; raises `Stalled` if none of them ever is there."""
         now_s, own = self._clock.now_s, self._servers_own[server]
+        if self._presence.there(expected, now_s).any():
+            own.in_vain, own.looked_s = 0, -np.inf
+            return
         if own.looked_s == now_s:  # several processes of one server look at the same moment
             return
         own.in_vain, own.looked_s = own.in_vain + 1, now_s

@@ -24,6 +24,7 @@ from simfl.protocols.clock import Mailbox, Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.edge_dispatch import EdgeReport, dispatch_edge
 from simfl.protocols.run import Run
+from simfl.protocols.wait_for import WaitFor
 from simfl.system.server_id import ServerId
 
 
@@ -40,6 +41,9 @@ class SemiAsynchronous(Protocol):
     patience: Annotated[DeadlinePolicy, "how long an edge server waits for its clients"] = field(
         default_factory=DeadlinePolicy
     )
+    wait_for: Annotated[WaitFor, "whom an edge server waits for before it selects"] = field(
+        default_factory=WaitFor
+    )
 
     def process(self, run: Run) -> Process:
         """The cloud: merge what arrives, publish, dispatch the next."""
@@ -51,7 +55,14 @@ class SemiAsynchronous(Protocol):
 
         def edge_server(edge: int, round_number: int) -> Generator[simpy.Event, Any, None]:
             report = yield from dispatch_edge(
-                run, edge, cloud, kept[edge], round_number, self.edge_rounds, self.patience
+                run,
+                edge,
+                cloud,
+                kept[edge],
+                round_number,
+                self.edge_rounds,
+                self.patience,
+                self.wait_for,
             )
             inbox.put(edge, report)
 

@@ -12,6 +12,7 @@ from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
+from simfl.protocols.wait_for import WaitFor
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,9 @@ class Synchronous(Protocol):
 
     patience: Annotated[DeadlinePolicy, "how long the server waits for a round's clients"] = field(
         default_factory=DeadlinePolicy
+    )
+    wait_for: Annotated[WaitFor, "whom the server waits for before it selects"] = field(
+        default_factory=WaitFor
     )
 
     @property
@@ -35,7 +39,9 @@ class Synchronous(Protocol):
         run.expect(ref)
         yield from run.forwards.send(ref, run.all_clients[:0], round_number)
         while True:
-            chosen = yield from run.select(ref, run.all_clients, round_number)
+            chosen = yield from run.select(
+                ref, run.all_clients, round_number, wait_for=self.wait_for
+            )
             delivered = yield from run.turns(chosen, ref, round_number, patience=self.patience)
             if run.arrived(delivered):
                 staleness = delivered.staleness(ref.version)
