@@ -22,6 +22,9 @@ from simfl.learning.minibatch import Minibatch, plain_loss
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, weighted_sum
 
+Unmodelled = Literal["uplink", "downlink", "error_feedback"]
+"""What of codecs an algorithm's messages may leave no place for (`Algorithm.uncoded`)."""
+
 Trait = Literal["hierarchical", "overlapping", "takes_stale_updates"]
 """What a protocol says of itself (`Protocol` in protocols/base.py) and an algorithm may refuse."""
 
@@ -81,7 +84,9 @@ class Algorithm:
     with the reason (no protocol is named, so that one's own is held to the same); `paper_protocol`
     its paper's own (a run under another one is noted in the log); `min_updates` the fewest updates
     that `aggregate` takes; `learned_price` whether a brief's price depends on its state;
-    `personal` whether clients are served different models;
+    `personal` whether clients are served different models; `uncoded` in which directions codecs
+    size messages only, because what crosses the link is no brief's start, or no payload, but
+    something made of it, and whether residuals have no place, each with the reason;
     `stands` whether `standing` is asked for at every version; `learns` whether there is anything
     to train at all; `needs_validation` whether the server must hold a validation set.
     """
@@ -93,6 +98,7 @@ class Algorithm:
     paper_protocol: ClassVar[str] = "synchronous"
     min_updates: ClassVar[int] = 1
     learned_price: ClassVar[bool] = False
+    uncoded: ClassVar[Mapping[Unmodelled, str]] = {}
     personal: ClassVar[bool] = False
     stands: ClassVar[bool] = False
     learns: ClassVar[bool] = True

@@ -32,7 +32,7 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from simfl.algorithms.base import ServerState
+from simfl.algorithms.base import ServerState, Unmodelled
 from simfl.algorithms.gradient_rewards import (
     GradientRewards,
     Reward,
@@ -64,6 +64,10 @@ class Cffl(GradientRewards):
     name: ClassVar[str] = "cffl"
     paper: ClassVar[str] = "arXiv 2008.12161"
     needs_validation: ClassVar[bool] = True
+    uncoded: ClassVar[Mapping[Unmodelled, str]] = {
+        **GradientRewards.uncoded,
+        "uplink": "clients send the largest values of their changes, and keep all of them",
+    }
 
     upload_share: Annotated[float, "> 0", "<= 1", "theta_u, share of values uploaded"] = 0.1
     clip: Annotated[float, "> 0", "largest change of a value in a round"] = 0.01

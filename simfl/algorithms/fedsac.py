@@ -44,7 +44,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simfl.algorithms.base import Algorithm, ClientFacts, ServerState
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Unmodelled
 from simfl.algorithms.positions import UnitPositions, message_bytes
 from simfl.learning.ablation import full_passes
 from simfl.learning.evaluate import Evaluator
@@ -75,6 +75,9 @@ class FedSac(Algorithm):
 
     name: ClassVar[str] = "fedsac"
     paper: ClassVar[str] = "arXiv 2405.18291"
+    uncoded: ClassVar[Mapping[Unmodelled, str]] = {
+        "error_feedback": "submodels change, so that a residual may be of units no longer held"
+    }
     learned_price: ClassVar[bool] = True
     personal: ClassVar[bool] = True
     needs_validation: ClassVar[bool] = True

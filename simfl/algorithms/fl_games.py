@@ -39,7 +39,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Trait, Work
+from simfl.algorithms.base import (
+    Algorithm,
+    ClientFacts,
+    ServerState,
+    Standing,
+    Trait,
+    Unmodelled,
+    Work,
+)
 from simfl.algorithms.ensemble import Ensemble, Member
 from simfl.algorithms.equilibrium import Equilibrium
 from simfl.common.arrays import IntArray
@@ -65,6 +73,9 @@ class FLGames(Algorithm):
         "hierarchical": FLAT,
         "overlapping": FLAT,
         "takes_stale_updates": FLAT,
+    }
+    uncoded: ClassVar[Mapping[Unmodelled, str]] = {
+        "downlink": "what players get are messages passed on, each coded on its way up"
     }
     learned_price: ClassVar[bool] = True
     stands: ClassVar[bool] = True

@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Trait
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Trait, Unmodelled
 from simfl.algorithms.positions import message_bytes
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, Memory, Price, Update
@@ -64,6 +64,9 @@ class GradientRewards(Algorithm, ABC):
     refusals: ClassVar[Mapping[Trait, str]] = {
         "takes_stale_updates": "it weighs the updates of a round against one another, so that a"
         " stale one's share would be undone"
+    }
+    uncoded: ClassVar[Mapping[Unmodelled, str]] = {
+        "downlink": "clients keep models of their own, and download rewards"
     }
 
     reward_by: Literal["contribution", "reputation"] = "contribution"

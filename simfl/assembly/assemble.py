@@ -33,6 +33,7 @@ from simfl.assembly.checks import (
     check_workers,
     torch_device,
 )
+from simfl.assembly.coding import coding_of
 from simfl.assembly.data_partitioning import PartitionedData, partition_data
 from simfl.assembly.simulation import TRAINERS, Options, Simulation, digest
 from simfl.assembly.standalone_baseline import (
@@ -165,7 +166,14 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         edge=edge,
         association=association,
         platform=platform,
-        root=root_key(outline.resolved, algorithm, parts[("model",)], data_digest, platform),
+        root=root_key(
+            outline.resolved,
+            algorithm,
+            parts[("model",)],
+            data_digest,
+            platform,
+            coding_of(parts),
+        ),
         unread_keys=dotted(unread),
     )
     if not contributions_needed(scenario, algorithm, simulation.measures):

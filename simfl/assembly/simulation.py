@@ -13,6 +13,7 @@ from torch import Tensor
 
 from simfl.algorithms.asked import Asked, AskedLoss
 from simfl.algorithms.base import Algorithm, ClientFacts
+from simfl.assembly.coding import coding_of
 from simfl.assembly.data_partitioning import PartitionedData, shares_of_test_set
 from simfl.assembly.registry import part_name
 from simfl.common.amounts import figures
@@ -22,6 +23,7 @@ from simfl.eventlog.accounts import Accounts
 from simfl.eventlog.kinds import KINDS, STATES, Actors
 from simfl.eventlog.log import EventLog
 from simfl.learning.batched import BatchedTrainer
+from simfl.learning.codecs.messages import Coding
 from simfl.learning.evaluate import Evaluator, client_set
 from simfl.learning.federation import Federation
 from simfl.learning.minibatch import plain_loss
@@ -133,6 +135,11 @@ class Simulation:
     def digest(self) -> str:
         """Equal for equal simulations (`digest`)."""
         return digest(self.resolved, self.world)
+
+    @property
+    def coding(self) -> Coding:
+        """What its codecs do to values."""
+        return coding_of(self.parts)
 
     @property
     def measures(self) -> list[Measure]:
@@ -298,7 +305,9 @@ class Simulation:
             self.root,
             asked,
             trainer,
-            LearnedFacts(journal, asked, evaluator, trainer, self.streams, contributions),
+            LearnedFacts(
+                journal, asked, evaluator, trainer, self.streams, contributions, self.coding
+            ),
             clients,
             self.streams,
             snapshot,

@@ -58,6 +58,8 @@ def standalone_scenario(scenario: Scenario, algorithm: Algorithm) -> Scenario:
     content["population"]["availability"] = {"name": "always"}
     for trouble in TROUBLES:
         content["population"].pop(trouble, None)
+    for codec in ("uplink_codec", "downlink_codec"):  # nothing is sent
+        content["population"].pop(codec, None)
     content["algorithm"] = {
         "name": "standalone",
         "non_finite": scenario.algorithm.non_finite,

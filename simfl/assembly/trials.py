@@ -14,6 +14,8 @@ import numpy as np
 from simfl.algorithms.asked import Asked
 from simfl.common.contract import is_users_own
 from simfl.decisions.latencies import Latencies
+from simfl.learning.codecs.base import ValueCodec
+from simfl.learning.codecs.messages import decoded
 from simfl.learning.network import Network
 from simfl.protocols.aggregation import shares_of
 from simfl.scenario.scenario import Keys, Scenario
@@ -65,6 +67,8 @@ def _ask(keys: Keys, part: Any, world: World, network: Network) -> None:
             _ask_estimator(Latencies(part, 2))
         case ("population", "uplink_codec" | "downlink_codec"):
             encoded_bytes(part, [0, network.size_bytes])
+            if isinstance(part, ValueCodec):
+                decoded(part, network.template, network.size_bytes, seed=0)
         case ("population", "access_sharing"):
             _share(part, (1, BACKHAUL))
         case ("population", "backhaul_sharing"):

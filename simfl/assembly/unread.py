@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from simfl.algorithms.base import Algorithm
+from simfl.assembly.coding import DIRECTIONS
 from simfl.assembly.registry import part_name
 from simfl.common.contract import at_work, is_users_own
 from simfl.protocols.base import Protocol
 from simfl.scenario.scenario import Keys, Scenario
+from simfl.system.codecs.base import ABOUT_VALUES
 from simfl.system.populations.base import Population
 from simfl.system.world import World
 
@@ -80,7 +82,7 @@ def unread_keys(scenario: Scenario, parts: Mapping[Keys, Any], world: World) -> 
     """
     one = Composition(scenario, parts, world)
     found: dict[Keys, str] = {}
-    for rule in (_own, _rules, _tiers, _places, _media, _troubles, _work, _learning):
+    for rule in (_own, _rules, _tiers, _places, _media, _troubles, _work, _codecs, _learning):
         for keys, reason in rule(one):
             found.setdefault(keys, reason)
     return found
@@ -224,6 +226,21 @@ def _work(one: Composition) -> Found:
     if full_speed and not one.somebody_looks_at("frequency_min_hz"):
         reason = f"with allocation {_named(allocation)} nobody computes more slowly than possible"
         yield ("population", "frequency_min_hz"), reason
+
+
+def _codecs(one: Composition) -> Found:
+    """What codecs would do to values that are not there, or not theirs."""
+    about_values = ("values", *ABOUT_VALUES)
+    yield ("population", "downlink_codec", "error_feedback"), "clients alone keep residuals"
+    for direction in DIRECTIONS:
+        section = ("population", f"{direction}_codec")
+        reason = one.algorithm.uncoded.get(direction)
+        if not one.algorithm.learns:
+            reason = f"algorithm {_named(one.algorithm)} learns nothing"
+        for key in about_values if reason is not None else ():
+            yield (*section, key), reason or ""
+    if (reason := one.algorithm.uncoded.get("error_feedback")) is not None:
+        yield ("population", "uplink_codec", "error_feedback"), reason
 
 
 def _learning(one: Composition) -> Found:

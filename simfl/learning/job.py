@@ -160,20 +160,23 @@ class Memory:
     """What a client keeps between its jobs: private tensors and the optimizer's state.
 
     `optimizer` maps "<buffer>/<parameter>" to a tensor; `optimizer_steps` counts Adam's steps.
+    `residual` is what its uploads could not say, where their codec has error feedback.
     """
 
     private: Parameters = field(default_factory=dict)
     optimizer: Parameters = field(default_factory=dict)
     optimizer_steps: int = 0
+    residual: Parameters | None = None
 
 
 @dataclass(frozen=True)
 class Update:
-    """What a client sends back, and the memory that it keeps.
+    """What arrives of a client's turn, and the memory that it keeps.
 
     `payload` holds the trained tensors and BatchNorm statistics (kind "train") or the gradient
-    (kind "gradient"); private tensors are in `memory` only. `version` is the server version the
-    job started from, `staleness` how many versions the server has moved on since.
+    (kind "gradient"), as the server has them behind a codec; private tensors are in `memory` only.
+    `brief` is the server's: its start is what was sent, whatever a codec made of it. `version` is
+    the server version the job started from, `staleness` how many versions it has moved on since.
     """
 
     client: int

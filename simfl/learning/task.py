@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from simfl.learning.batches import padded_rows, plan_order
+from simfl.learning.codecs.base import ValueCodec
+from simfl.learning.codecs.messages import uploaded
 from simfl.learning.datasets.base import Examples
 from simfl.learning.evaluate import mean_loss
 from simfl.learning.job import Brief, Memory, Recipe, Update
@@ -25,8 +27,9 @@ MASK_PREFIX = "mask/"
 class Task:
     """A job whose inputs are all at hand: what a trainer needs in order to compute its update.
 
-    `start` are the weights training starts from: the brief's, with the client's private tensors
-    in place of those of the same name.
+    `start` are the weights training starts from: those that the client has `received`, or (None)
+    the brief's own, with its private tensors in place of those of the same name. `uplink` is what a
+    codec makes of the upload; None: it arrives as it is.
     """
 
     client: int
@@ -37,6 +40,8 @@ class Task:
     start: Parameters
     examples: Examples
     common: Any
+    received: Parameters | None = None
+    uplink: ValueCodec | None = None
 
     def cohort(self) -> Hashable:
         """Tasks with equal values here can be trained as one stack of tensors."""
@@ -124,13 +129,31 @@ class Task:
                 optimizer_steps=self.steps_kept + steps,
             )
         payload = {name: tensor for name, tensor in tensors.items() if name in sent}
+        if self.uplink is not None or self.received is not None:
+            start = self.brief.start
+            changes = {
+                name: payload[name] - self.start[name]
+                for name in network.parameter_names
+                if name in payload
+            }
+            arrived, memory = self._arrived(changes, memory)
+            payload |= {name: start[name] + change for name, change in arrived.items()}
         return self._update(payload, memory, measures)
 
     def derived(self, gradient: Parameters, **measures: float) -> Update:
-        """The update of a gradient job; the client's memory stays as it is."""
+        """The update of a gradient job; the client's memory stays, but for a residual."""
         private = self.brief.recipe.private
         payload = {name: tensor for name, tensor in gradient.items() if name not in private}
-        return self._update(payload, self.memory, measures)
+        payload, memory = self._arrived(payload, self.memory)
+        return self._update(payload, memory, measures)
+
+    def _arrived(self, values: Parameters, memory: Memory) -> tuple[Parameters, Memory]:
+        """What the server has of these values, and the memory with what it has not."""
+        if self.uplink is None:
+            return values, memory
+        raw_bytes = self.brief.price.up_bytes
+        arrived, residual = uploaded(self.uplink, values, raw_bytes, self.seed, memory.residual)
+        return arrived, memory if residual is None else replace(memory, residual=residual)
 
     def _update(self, payload: Parameters, memory: Memory, measures: dict[str, float]) -> Update:
         return Update(

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from simfl.learning.codecs.base import ValueCodec
 from simfl.learning.datasets.base import Examples
 from simfl.learning.job import Brief, Memory, Update
 from simfl.learning.minibatch import Minibatch
@@ -67,7 +68,8 @@ class LocalJob:
     `make_brief` is called once, when the job is trained; `awaits` is the value that it reads,
     None where that is at hand already. `previous` is the client's job whose memory this one takes.
     `make_common` gives the tensors that all jobs of a state share (`Algorithm.common`); jobs are
-    trained together only where it gives the same object.
+    trained together only where it gives the same object. `receive` gives what the client gets of
+    its brief's start, and `uplink` is what its upload passes through; None: all arrives as it is.
     """
 
     key: str
@@ -78,6 +80,8 @@ class LocalJob:
     awaits: Awaited | None = None
     previous: Future | None = None
     make_common: Callable[[], Any] | None = None
+    receive: Callable[[Brief], Parameters] | None = None
+    uplink: ValueCodec | None = None
 
 
 class Future:
@@ -305,15 +309,19 @@ class Trainer(ABC):
         job = future.job
         brief = job.make_brief()
         memory = Memory() if job.previous is None else job.previous.memory()
+        received = None if job.receive is None else job.receive(brief)
+        start = brief.start if received is None else received
         return Task(
             client=job.client,
             seed=job.seed,
             version=job.version,
             brief=brief,
             memory=memory,
-            start={**brief.start, **memory.private} if memory.private else brief.start,
+            start={**start, **memory.private} if memory.private else start,
             examples=self.shards[job.client],
             common=None if job.make_common is None else job.make_common(),
+            received=received,
+            uplink=job.uplink,
         )
 
 

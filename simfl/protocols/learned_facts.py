@@ -23,11 +23,13 @@ import numpy as np
 from simfl.algorithms.asked import Asked
 from simfl.algorithms.base import Algorithm, ClientFacts, Standing
 from simfl.common.arrays import FloatArray
+from simfl.learning.codecs.messages import Coding
 from simfl.learning.evaluate import Evaluator, client_set, mean_scores, scores_at_clients
 from simfl.learning.job import Brief, Memory, Price, Recipe, Update
 from simfl.learning.parameters import Parameters
 from simfl.learning.trainer import Future, LocalJob, Trainer
 from simfl.protocols.arrivals import Arrived, lineage
+from simfl.protocols.crossing import Crossing
 from simfl.protocols.state_ref import StateRef
 from simfl.provenance.journal import Journal, make_key
 from simfl.streams import Streams
@@ -83,6 +85,7 @@ class LearnedFacts:
         trainer: Trainer,
         streams: Streams,
         contributions: Contributions | None = None,
+        coding: Coding | None = None,
     ) -> None:
         self.journal = journal
         self.evaluator = evaluator
@@ -90,6 +93,7 @@ class LearnedFacts:
         self._asked = asked
         self._trainer = trainer
         self._streams = streams
+        self.crossing = Crossing(asked, coding or Coding(), streams)
 
     def know(self, what: tuple[object, ...], make: Callable[[], Any]) -> Any:
         """The fact that `what` names, found out by `make` if nobody has before: the door."""
@@ -112,7 +116,8 @@ class LearnedFacts:
 
     def _loss(self, ref: StateRef, client: int, job: Future | None) -> float:
         def make() -> float:
-            (models,) = self._served(ref, {client: job}).values()
+            downloaded = self.crossing.downwards(ref)
+            models = self._asked.served(downloaded, client, _memory(job))
             return self.evaluator.loss(models, on=client_set(client))
 
         key = ("reported loss", ref.key, client, job.key if job else None)

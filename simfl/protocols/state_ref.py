@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from simfl.algorithms.asked import Asked
 from simfl.algorithms.base import ServerState
+from simfl.learning.parameters import Parameters
 
 
 class StateStore(Protocol):
@@ -29,6 +30,8 @@ class StateRef:
     `parents` are the states that it is made from, and `make` makes it once they are known; after
     that what it was made from may go (`release`), not before: a snapshot may be taken then. A
     `state` that is at hand already (from a snapshot) needs neither; nor does one in the `store`.
+    `tier` names the server. An `adopted` state was taken over from a higher tier; `base` is the
+    adopted one that a state has come of, where what is sent back is coded as a change from it.
     """
 
     def __init__(
@@ -40,8 +43,15 @@ class StateRef:
         state: ServerState | None = None,
         store: StateStore | None = None,
         release: Callable[[], None] = lambda: None,
+        *,
+        tier: str = "cloud",
+        base: StateRef | None = None,
+        adopted: bool = False,
     ) -> None:
         self.key = key
+        self.tier = tier
+        self.base = base
+        self.adopted = adopted
         self.version = version
         self._state = state
         self._store = store
@@ -50,6 +60,7 @@ class StateRef:
         self._parents: Sequence[StateRef] = parents if state is None else ()
         self._release: Callable[[], None] | None = release if state is None else None
         self._common: Any = None
+        self._received: Parameters | None = None
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -111,3 +122,9 @@ class StateRef:
         if self._common is None:
             self._common = asked.common(self.value())
         return self._common
+
+    def received(self, code: Callable[[Parameters], Parameters]) -> Parameters:
+        """Its weights as whoever downloads them has them, behind the codec: made once."""
+        if self._received is None:
+            self._received = code(self.value().weights)
+        return self._received

@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -54,6 +55,7 @@ class Values(LearnedValues):
         non_finite: NonFinite = "stop",
     ) -> None:
         self.root = root
+        self._crossing = facts.crossing
         self.asked = asked
         self.trainer = trainer
         self.facts = facts
@@ -91,7 +93,7 @@ class Values(LearnedValues):
                 known = self.contributions.added_to(known)
             return self.asked.start(known, self.evaluator, seed)
 
-        return self._ref(make_key("begin", self.root, tier, tuple(clients)), 0, make, [])
+        return self._ref(make_key("begin", self.root, tier, tuple(clients)), 0, make, [], tier=tier)
 
     @property
     def min_updates(self) -> int:
@@ -154,7 +156,8 @@ class Values(LearnedValues):
         seed: int,
         previous: Future | None,
     ) -> Future:
-        chain = previous.key if previous else None
+        chain, coding = previous.key if previous else None, self._crossing.coding
+        receive = None if coding.downlink is None else partial(self._crossing.start, ref)
         future = self.trainer.submit(
             LocalJob(
                 key=make_key("job", ref.key, client, round_count, held, chain),
@@ -165,6 +168,8 @@ class Values(LearnedValues):
                 awaits=ref,
                 previous=previous,
                 make_common=lambda: ref.common(self.asked),
+                receive=receive,
+                uplink=coding.uplink,
             )
         )
         future.recall(self._snapshot.updates, self._snapshot.memories)
@@ -184,7 +189,7 @@ class Values(LearnedValues):
                 self._latest[client] = (ended_s, future, latest[1] if latest else None)
 
     def _remembers(self, version: int) -> bool:
-        return self.asked.recipe(version).remembers
+        return self.asked.recipe(version).remembers or self._crossing.coding.remembers
 
     def last_job(self, client: int, now_s: float) -> Future | None:
         """The client's last job whose computation has ended by `now_s`, if it left a memory."""
@@ -242,7 +247,10 @@ class Values(LearnedValues):
                 one.future.release()
 
         key = make_key("aggregate", ref.key, lineage(arrived))
-        return self._ref(key, ref.version + 1, make, [ref], release)
+        base = None
+        if self._crossing.coding.uplink is not None:  # a base stays in memory with what came of it
+            base = ref if ref.adopted else ref.base
+        return self._ref(key, ref.version + 1, make, [ref], release, tier=ref.tier, base=base)
 
     def _sound(self, state: ServerState, arrived: Sequence[Arrived]) -> list[Update]:
         """The updates that the scenario lets the algorithm see."""
@@ -268,11 +276,13 @@ class Values(LearnedValues):
     def merge(self, ref: StateRef, lower: Sequence[StateRef], shares: Sequence[float]) -> StateRef:
         """A higher tier's next state, after mixing in lower ones with these shares."""
         key = make_key("merge", ref.key, tuple(one.key for one in lower), tuple(shares))
+        sent = [one.base for one in lower if one.base is not None]
         return self._ref(
             key,
             ref.version + 1,
-            lambda: self.asked.merge(ref.value(), [one.value() for one in lower], shares),
-            [ref, *lower],
+            lambda: self.asked.merge(ref.value(), list(map(self._crossing.upwards, lower)), shares),
+            [ref, *lower, *sent],
+            tier=ref.tier,
         )
 
     def adopt(self, ref: StateRef, upper: StateRef) -> StateRef:
@@ -280,8 +290,10 @@ class Values(LearnedValues):
         return self._ref(
             make_key("adopt", ref.key, upper.key),
             ref.version,
-            lambda: self.asked.adopt(ref.value(), upper.value()),
+            lambda: self.asked.adopt(ref.value(), self._crossing.downwards(upper)),
             [ref, upper],
+            tier=ref.tier,
+            adopted=True,
         )
 
     def losses(self, ref: StateRef, clients: IntArray, now_s: float) -> FloatArray:
@@ -334,9 +346,10 @@ class Values(LearnedValues):
         make: Callable[[], ServerState],
         parents: Sequence[StateRef],
         release: Callable[[], None] = lambda: None,
+        **place: Any,
     ) -> StateRef:
         held = self._snapshot.states.get(key)
-        ref = StateRef(key, version, make, parents, held, self._store, release)
+        ref = StateRef(key, version, make, parents, held, self._store, release, **place)
         self._refs.add(ref)
         return ref
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from simfl.algorithms.base import Algorithm
+from simfl.learning.codecs.messages import Coding
 from simfl.learning.kernels.numpy_product import openblas
 from simfl.learning.network import Network
 from simfl.provenance.journal import make_key
@@ -44,10 +45,15 @@ def root_key(
     model: Any,
     shards_digest: str,
     platform: Mapping[str, Any],
+    coding: Coding | None = None,
 ) -> str:
-    """The key under every learned value of a run: all that they depend on, and nothing else."""
+    """The key under every learned value of a run: all that they depend on, and nothing else.
+
+    Codecs count where they act on values; their sizes do not.
+    """
     content = resolved.portable()
     data = {key: value for key, value in content["data"].items() if key != "root"}
+    codecs = [coding.uplink, coding.downlink] if coding is not None and coding.acts else []
     return make_key(
         version("simfl"),
         resolved.seed,
@@ -58,6 +64,7 @@ def root_key(
         content["algorithm"].get("non_finite"),
         [_source_of(part) for part in (algorithm, model)],
         shards_digest,
+        *[(repr(one), None if one is None else _source_of(one)) for one in codecs],
     )
 
 

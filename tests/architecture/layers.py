@@ -79,10 +79,15 @@ ROOMS = {
         "learning decisions algorithms protocols measures assembly.registry scenario",
         "numpy torch",
     ),
+    "assembly.coding": _room("system learning algorithms assembly.registry scenario"),
     "assembly.standalone_baseline": _room("algorithms.base measures scenario"),
     "assembly.trials": _room("system learning decisions algorithms protocols scenario", "numpy"),
-    "assembly.unread": _room("system algorithms protocols assembly.registry scenario"),
-    "assembly.simulation": _room(f"{_BELOW_ASSEMBLY} assembly.data_partitioning", "torch numpy"),
+    "assembly.unread": _room(
+        "system algorithms protocols assembly.coding assembly.registry scenario"
+    ),
+    "assembly.simulation": _room(
+        f"{_BELOW_ASSEMBLY} assembly.coding assembly.data_partitioning", "torch numpy"
+    ),
     "assembly.assemble": _room(
         f"{_BELOW_ASSEMBLY} assembly provenance.lineage", "torch numpy simpy"
     ),

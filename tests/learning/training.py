@@ -164,6 +164,7 @@ def tensors_of(update: Update) -> dict[str, Tensor]:
         **{f"payload/{name}": tensor for name, tensor in update.payload.items()},
         **{f"private/{name}": tensor for name, tensor in memory.private.items()},
         **{f"optimizer/{name}": tensor for name, tensor in memory.optimizer.items()},
+        **{f"residual/{name}": tensor for name, tensor in (memory.residual or {}).items()},
     }
 
 

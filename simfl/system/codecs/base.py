@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +16,26 @@ from simfl.common.contract import at_work, is_users_own, misbehaves
 RAW_BYTES_PER_VALUE = 4
 """Messages are sized as float32 before a codec sees them."""
 
+ABOUT_VALUES = ("rounding", "error_feedback")
+"""Keys of codecs that no message's size goes by."""
+
 
 class Codec(ABC):
-    """Base of every codec; it sizes messages, the values are the learning room's matter."""
+    """Base of every codec; it sizes messages.
+
+    What it does to their values is the learning room's matter: the class of the same name in
+    `simfl.learning.codecs`, or the part's own class if that is a `ValueCodec` too. A codec without
+    one only sizes messages, and so does one with `values` false. `exact` says that every value
+    arrives as it was sent, so that there is nothing to do.
+    """
+
+    exact: ClassVar[bool] = False
+    values: bool = True
+
+    @property
+    def idle_keys(self) -> Mapping[str, str]:
+        """What is about values, where the codec does not touch them."""
+        return {} if self.values else dict.fromkeys(ABOUT_VALUES, "values is false")
 
     @abstractmethod
     def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:

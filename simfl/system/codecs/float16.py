@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from numpy.typing import ArrayLike
 
@@ -13,6 +14,11 @@ from simfl.system.codecs.base import Codec, value_count
 @dataclass(frozen=True)
 class Float16(Codec):
     """Every value as an IEEE 754 binary16: 2 bytes."""
+
+    values: Annotated[bool, "act on the values too; false sizes messages only"] = True
+    error_feedback: Annotated[
+        bool, "clients add what an upload could not say to their next one; uplink only"
+    ] = False
 
     def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:
         """Two bytes a value."""

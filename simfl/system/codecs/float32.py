@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,8 @@ from simfl.system.codecs.base import Codec
 @dataclass(frozen=True)
 class Float32(Codec):
     """Values travel as they are."""
+
+    exact: ClassVar[bool] = True
 
     def encoded_bytes(self, raw_bytes: ArrayLike) -> IntArray:
         """`raw_bytes`, unchanged."""

@@ -1,0 +1,1 @@
+"""Codecs: what the receiver of a message has of the values that were sent."""

@@ -1,0 +1,87 @@
+"""Messages through a codec: what arrives, and what the sender keeps for its next one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simfl.common.contract import at_work, is_users_own, misbehaves
+from simfl.learning.codecs.base import ValueCodec
+from simfl.learning.parameters import BYTES_PER_VALUE, Parameters
+
+
+@dataclass(frozen=True)
+class Coding:
+    """What the codecs of both directions do to values; None: they arrive as they were sent."""
+
+    uplink: ValueCodec | None = None
+    downlink: ValueCodec | None = None
+
+    @property
+    def acts(self) -> bool:
+        """Whether any value arrives as another one."""
+        return self.uplink is not None or self.downlink is not None
+
+    @property
+    def remembers(self) -> bool:
+        """Whether clients keep what their uploads could not say."""
+        return self.uplink is not None and self.uplink.error_feedback
+
+
+def decoded(codec: ValueCodec, values: Parameters, raw_bytes: int, seed: int) -> Parameters:
+    """`values` as their receiver has them; `raw_bytes` is the message's price before the codec.
+
+    Chance is a function of `seed`. Raises `PartMisbehaves` for a codec of the user's that gives
+    something else than such values.
+    """
+    if not values:
+        return {}
+    sent = min(raw_bytes // BYTES_PER_VALUE, sum(tensor.numel() for tensor in values.values()))
+    generator = torch.Generator().manual_seed(_own(seed))
+    with at_work(codec, "code"):
+        given = codec.code(values, sent, generator)
+    if is_users_own(codec):
+        _check(codec, given, values)
+    return {name: given[name] for name in values}
+
+
+def uploaded(
+    codec: ValueCodec,
+    wanted: Parameters,
+    raw_bytes: int,
+    seed: int,
+    residual: Parameters | None = None,
+) -> tuple[Parameters, Parameters | None]:
+    """What the server has of what a client wants to say, and what is left to say afterwards.
+
+    `residual` is what earlier uploads have left, by name; None without error feedback.
+    """
+    if not codec.error_feedback:
+        return decoded(codec, wanted, raw_bytes, seed), None
+    held = residual or {}
+    wanted = {name: one + held[name] if name in held else one for name, one in wanted.items()}
+    arrived = decoded(codec, wanted, raw_bytes, seed)
+    return arrived, {**held, **{name: one - arrived[name] for name, one in wanted.items()}}
+
+
+def _own(seed: int) -> int:
+    """A 63-bit seed that no other use of this one gives."""
+    digest = hashlib.blake2b(f"codec/{seed}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def _check(codec: ValueCodec, given: object, values: Mapping[str, Tensor]) -> None:
+    if not isinstance(given, Mapping):
+        raise misbehaves(codec, "code", given, "tensors by name")
+    for name, like in values.items():
+        found = given.get(name)
+        if not isinstance(found, Tensor):
+            raise misbehaves(codec, f"code: {name}", found, "every tensor that is sent")
+        if (found.shape, found.dtype, found.device) != (like.shape, like.dtype, like.device):
+            said = f"{tuple(found.shape)} {found.dtype} on {found.device}"
+            wanted = f"{tuple(like.shape)} {like.dtype} on {like.device}"
+            raise misbehaves(codec, f"code: {name}", said, wanted)
