@@ -30,6 +30,20 @@ SCENARIOS = {
         },
         stop={"versions": 12},
     ),
+    "residuals": small(
+        dtype="float32",
+        population={
+            "uplink_codec": {"name": "top_k", "share": 0.1, "error_feedback": True},
+            "downlink_codec": "int8",
+        },
+        stop={"versions": 12},
+    ),
+    "coded between tiers": small(
+        dtype="float32",
+        population={"uplink_codec": "int8", "downlink_codec": "float16"},
+        protocol=SEMI_ASYNCHRONOUS,
+        stop={"versions": 12},
+    ),
     "game": small(
         dtype="float32",
         population={"clients": 3},

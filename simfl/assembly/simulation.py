@@ -13,7 +13,7 @@ from torch import Tensor
 
 from simfl.algorithms.asked import Asked, AskedLoss
 from simfl.algorithms.base import Algorithm, ClientFacts
-from simfl.assembly.coding import coding_of
+from simfl.assembly.coding import coding_of, sized_only
 from simfl.assembly.data_partitioning import PartitionedData, shares_of_test_set
 from simfl.assembly.registry import part_name
 from simfl.common.amounts import figures
@@ -140,6 +140,11 @@ class Simulation:
     def coding(self) -> Coding:
         """What its codecs do to values."""
         return coding_of(self.parts)
+
+    @property
+    def sized_only(self) -> list[str]:
+        """Its codecs that leave the values as they are, and do not send them so."""
+        return sized_only(self.parts)
 
     @property
     def measures(self) -> list[Measure]:

@@ -13,9 +13,10 @@ from rich.table import Table
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
 from simfl.study.comparisons import paired_differences
-from simfl.study.effects import first_order_indices, main_effects, not_computed, reached_by_all
+from simfl.study.effects import explainable, first_order_indices, main_effects, not_computed
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
+from simfl.study.modelled import unmodelled_sentences
 from simfl.study.pareto import study_front, unranked
 from simfl.study.studyfile import Study, as_text, level, short_names
 from simfl.study.warned import warning_kinds
@@ -45,6 +46,8 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     means = point_means(runs, factors, metrics)
     sure = "and 95 % intervals" if runs["seed"].nunique() > 1 else "of one seed, no intervals"
     console.print(_means(means, factors, metrics, f"{study.name}: means {sure}"))
+    for sentence in unmodelled_sentences(runs, metrics):
+        console.print(sentence)
     for one in asked.compare:
         for table in _comparisons(runs, metrics, one.factor, one.baseline, factors):
             console.print(table)
@@ -56,7 +59,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         for sentence in unranked(compared, factors, asked.pareto):
             console.print(sentence)
     levelled = [name for name in factors if name not in loaded.sampled]
-    computed = [name for name in metrics if reached_by_all(runs, name)]
+    computed = [name for name in metrics if explainable(runs, name)]
     if len(levelled) > 1 and computed:
         title = f"main effects {sure}"
         console.print(_effects(runs, computed, levelled, loaded.sampled, title))

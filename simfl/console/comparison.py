@@ -10,6 +10,7 @@ from rich.table import Table
 
 from simfl.console.terminal import Terminal
 from simfl.runs.runfolder import LoadedRun
+from simfl.study.modelled import NOT_MODELLED, SIZED_ONLY, apart
 from simfl.study.rows import row
 from simfl.study.studyfile import Questions, level
 from simfl.study.words import of_run
@@ -17,11 +18,15 @@ from simfl.study.words import of_run
 NOT_COMPARED = ("name",)
 """Keys of a scenario that change nothing."""
 
+NAMES = {"warning_kinds": "warnings", SIZED_ONLY: "codecs that only size"}
+"""What columns of a row are called."""
+
 
 def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> None:
     """Two tables: keys of the scenarios that differ, and figures with differences to the first.
 
-    A target that a run missed is shown as more than what the run had spent at its end.
+    A target that a run missed is shown as more than what the run had spent at its end. Figures that
+    go by what is learned have no difference where codecs differ that only size messages.
     """
     targets = Questions(targets={"accuracy": list(accuracies)}).target_columns()
     rows = [row(run, targets) for run in runs]  # what cannot be read is found before a word is said
@@ -36,8 +41,14 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     # Which warnings there are says more than how many.
     for figure in dict.fromkeys(name for one in rows for name in one if name != "warnings"):
         first, *others = (of_run(one, figure) for one in rows)
-        name = "warnings" if figure == "warning_kinds" else figure
-        figures.add_row(name, shown(first), *(beside(first, one) for one in others))
+        name = NAMES.get(figure, figure)
+        cells = [
+            f"{shown(value)} ({NOT_MODELLED})"
+            if apart(rows[0], one, figure)
+            else beside(first, value)
+            for one, value in zip(rows[1:], others, strict=True)
+        ]
+        figures.add_row(name, shown(first), *cells)
     console.print(figures)
 
 

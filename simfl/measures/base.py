@@ -15,10 +15,12 @@ class Measure(ABC):
     """Computed from a run's tables when it has ended, and kept in its manifest.
 
     `needs_contributions` says that it reads what clients contribute and are rewarded with: the
-    columns `contribution`, `reward_loss` and `reward_accuracy` of `clients`.
+    columns `contribution`, `reward_loss` and `reward_accuracy` of `clients`. `learned` says that
+    its figures go by what is learned, and not by events alone.
     """
 
     needs_contributions: ClassVar[bool] = False
+    learned: ClassVar[bool] = True
 
     @abstractmethod
     def compute(self, run: LoadedRun) -> dict[str, float]:

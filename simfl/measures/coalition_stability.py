@@ -10,7 +10,7 @@ the run folder. With a = (p + q) / 2,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import rel_entr
@@ -133,6 +133,8 @@ def coalition_counts(label_counts: IntArray, edge: IntArray) -> FloatArray:
 @dataclass(frozen=True)
 class CoalitionStability(Measure):
     """How coalitions formed: mean JS divergence (nats), and switches that should not be."""
+
+    learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """mean_js_before and _after, switches, rising_switches, moves, improving_moves.

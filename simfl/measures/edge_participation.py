@@ -7,7 +7,7 @@ delta_m - Lambda_m(t) / t, so that it falls short of delta_m by a vanishing rest
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -48,6 +48,8 @@ def edge_participation(run: LoadedRun, participation: float | None = None) -> Pa
 @dataclass(frozen=True)
 class EdgeParticipation(Measure):
     """Shares of the dispatches per edge server, against the least shares that they are owed."""
+
+    learned: ClassVar[bool] = False
 
     participation: Annotated[
         float | None, "> 0", "<= 1", "least shares, summed (kappa); null: the rule's own"

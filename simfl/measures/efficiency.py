@@ -24,7 +24,7 @@ Departures
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.optimize import linprog
@@ -139,6 +139,8 @@ def objective(
 @dataclass(frozen=True)
 class Efficiency(Measure):
     """The objective of FedCure's Eq. 7a, and how near the schedule is to the most efficient one."""
+
+    learned: ClassVar[bool] = False
 
     alpha: Annotated[float, "> 0", "what delay counts in Z"] = 1.0
     gamma: Annotated[float, "> 0", "what the cost of speed counts in Z, per GHz^s"] = 0.25

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -62,6 +63,8 @@ def _arrivals(run: LoadedRun) -> pd.DataFrame:
 @dataclass(frozen=True)
 class EstimationError(Measure):
     """The error of the run's latency estimates, over all dispatches that were decided on."""
+
+    learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """mean_error_s, mean_absolute_error_s, and of relative errors the mean absolute one."""

@@ -8,7 +8,7 @@ mun, its squared scale bn (kn + 1) / (an kn).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy import stats
@@ -53,6 +53,8 @@ def latency_calibration(run: LoadedRun, level: float = 0.9) -> Calibration | Non
 @dataclass(frozen=True)
 class LatencyCalibration(Measure):
     """How often latencies fell into the estimator's predictive interval, and its mean error."""
+
+    learned: ClassVar[bool] = False
 
     level: Annotated[float, "> 0", "< 1", "probability of the interval"] = 0.9
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from simfl.runs.runfolder import LoadedRun
 @dataclass(frozen=True)
 class Participation(Measure):
     """Jain's index of rounds per client (1 is even, 1/n is one client alone), and the extremes."""
+
+    learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """jain_index = (sum x)^2 / (n sum x^2), turns_min, turns_max."""

@@ -8,6 +8,7 @@ is left out. The standard deviation is that of the population.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,6 +41,8 @@ def coefficient_of_variation(values: FloatArray) -> float:
 @dataclass(frozen=True)
 class RoundLatency(Measure):
     """Latency of the scheduled dispatches, and how much it varies."""
+
+    learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """latency_mean_s, latency_cov of T_pi(t), and arrival_gap_cov of the times between."""

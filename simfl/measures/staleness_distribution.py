@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -43,6 +44,8 @@ def staleness_distribution(run: LoadedRun) -> Staleness:
 @dataclass(frozen=True)
 class StalenessDistribution(Measure):
     """How many versions the server moved on between a model's download and its arrival."""
+
+    learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """mean over all updates, highest, and fresh_share of those made of the current model.

@@ -12,7 +12,7 @@ Source: FedCure (arXiv 2511.10227), Eq. 13 in its causal form, Definition 5 and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy import stats
@@ -115,6 +115,8 @@ def growth(queues: Queues) -> Growth:
 @dataclass(frozen=True)
 class VirtualQueues(Measure):
     """How much participation edge servers are owed, and whether that grows for ever."""
+
+    learned: ClassVar[bool] = False
 
     participation: Annotated[
         float | None,

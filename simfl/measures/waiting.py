@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from simfl.measures.base import Measure
 from simfl.runs.runfolder import LoadedRun
@@ -11,6 +12,8 @@ from simfl.runs.runfolder import LoadedRun
 @dataclass(frozen=True)
 class Waiting(Measure):
     """The share of clients' time and energy that is spent idle, tails of their radios included."""
+
+    learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """idle_time_share and idle_energy_share, over all clients together.

@@ -44,15 +44,22 @@ class Crossing:
         return state if self.coding.downlink is None else replace(state, weights=self.weights(ref))
 
     def upwards(self, ref: StateRef) -> ServerState:
-        """The state that a higher tier gets of a lower one: its change since it took over."""
-        state, codec = ref.value(), self.coding.uplink
-        if codec is None or ref.base is None:
+        """The state that a higher tier gets of a lower one: its change since it took over.
+
+        That is added to what had been sent, as of clients, and not to what had arrived of it.
+        """
+        state, adopted = ref.value(), ref.base
+        if adopted is None or adopted.upper is None:
             return state
-        base = ref.base.value().weights
-        changes = {name: state.weights[name] - base[name] for name in self._names(ref.version)}
-        raw_bytes = self._asked.tier_price(ref.version).up_bytes
-        arrived = decoded(codec, changes, raw_bytes, self._seed("uplink", ref))
-        weights = {name: base[name] + change for name, change in arrived.items()}
+        base, names = adopted.value().weights, self._names(ref.version)
+        changes = {name: state.weights[name] - base[name] for name in names}
+        if self.coding.uplink is not None:
+            raw_bytes = self._asked.tier_price(ref.version).up_bytes
+            changes = decoded(self.coding.uplink, changes, raw_bytes, self._seed("uplink", ref))
+        if self.coding.downlink is not None:
+            sent, received = adopted.upper.value().weights, self.weights(adopted.upper)
+            base = {name: base[name] + (sent[name] - received[name]) for name in names}
+        weights = {name: base[name] + change for name, change in changes.items()}
         return replace(state, weights={**state.weights, **weights})
 
     def _down(self, ref: StateRef, weights: Parameters, raw_bytes: int) -> Parameters:

@@ -30,8 +30,8 @@ class StateRef:
     `parents` are the states that it is made from, and `make` makes it once they are known; after
     that what it was made from may go (`release`), not before: a snapshot may be taken then. A
     `state` that is at hand already (from a snapshot) needs neither; nor does one in the `store`.
-    `tier` names the server. An `adopted` state was taken over from a higher tier; `base` is the
-    adopted one that a state has come of, where what is sent back is coded as a change from it.
+    `tier` names the server. `upper` is the higher tier's state that this one took over, and `base`
+    such a state that this one has come of since, where codecs act: what is sent is the change.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class StateRef:
         *,
         tier: str = "cloud",
         base: StateRef | None = None,
-        adopted: bool = False,
+        upper: StateRef | None = None,
     ) -> None:
         self.key = key
         self.tier = tier
         self.base = base
-        self.adopted = adopted
+        self.upper = upper
         self.version = version
         self._state = state
         self._store = store

@@ -248,8 +248,8 @@ class Values(LearnedValues):
 
         key = make_key("aggregate", ref.key, lineage(arrived))
         base = None
-        if self._crossing.coding.uplink is not None:  # a base stays in memory with what came of it
-            base = ref if ref.adopted else ref.base
+        if self._crossing.coding.acts:  # what stays in memory with all that comes of it
+            base = ref.base if ref.upper is None else ref
         return self._ref(key, ref.version + 1, make, [ref], release, tier=ref.tier, base=base)
 
     def _sound(self, state: ServerState, arrived: Sequence[Arrived]) -> list[Update]:
@@ -276,12 +276,13 @@ class Values(LearnedValues):
     def merge(self, ref: StateRef, lower: Sequence[StateRef], shares: Sequence[float]) -> StateRef:
         """A higher tier's next state, after mixing in lower ones with these shares."""
         key = make_key("merge", ref.key, tuple(one.key for one in lower), tuple(shares))
-        sent = [one.base for one in lower if one.base is not None]
+        bases = [one.base for one in lower if one.base is not None]
+        bases += [one.upper for one in bases if one.upper is not None]
         return self._ref(
             key,
             ref.version + 1,
             lambda: self.asked.merge(ref.value(), list(map(self._crossing.upwards, lower)), shares),
-            [ref, *lower, *sent],
+            [ref, *lower, *bases],
             tier=ref.tier,
         )
 
@@ -293,7 +294,7 @@ class Values(LearnedValues):
             lambda: self.asked.adopt(ref.value(), self._crossing.downwards(upper)),
             [ref, upper],
             tier=ref.tier,
-            adopted=True,
+            upper=upper if self._crossing.coding.acts else None,
         )
 
     def losses(self, ref: StateRef, clients: IntArray, now_s: float) -> FloatArray:

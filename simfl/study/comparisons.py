@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from simfl.study.modelled import NOT_MODELLED, goes_by_learning, sized_only
 from simfl.study.targets import ends, judged, known_first, target_of
 
 CONFIDENCE = 0.95
@@ -38,8 +39,11 @@ def paired_differences(
     `confidence`), relative (difference / |baseline_mean|), effect_size (Hedges' g_av of paired
     values: the mean difference over the root mean square of the two standard deviations, corrected
     for small samples; Lakens, Front. Psychol. 4:863, 2013, Eqs. 10 and 4), p_value (paired t) and
-    verdict (higher, lower, equal, undecided, "one seed", "not all reached", "no pairs"). All are
-    over `replications`; interval and p need two, the effect size three.
+    verdict (higher, lower, equal, undecided, "one seed", "not all reached", "not modelled", "no
+    pairs"). All are over `replications`; interval and p need two, the effect size three.
+
+    "not modelled": the runs of some pair differ in codecs that only size messages (`modelled.py`),
+    and the figure goes by what is learned. Everything from baseline_mean to p_value is NaN then.
 
     Of a target, a run that missed it counts as a pair all the same. Four more columns: in how many
     of the pairs it was `reached` by the level and by the baseline (`baseline_reached`), and in how
@@ -61,6 +65,10 @@ def paired_differences(
         column: runs.pivot(index=keys, columns=factor, values=column)
         for column in ("value", "end", "there")
     }
+    learned = goes_by_learning(table, metric)
+    sizes = table.assign(codecs=sized_only(table)).pivot(
+        index=keys, columns=factor, values="codecs"
+    )
     if baseline not in wide["there"]:
         raise ValueError(f"no run has {factor} = {baseline}")
     rows = []
@@ -73,7 +81,8 @@ def paired_differences(
         pairs, spent = wide["value"].loc[kept, both], wide["end"].loc[kept, both]
         seeds = pairs.index.unique("seed").size
         reached = bool(pairs.notna().to_numpy().all())
-        compared = pairs if reached else pairs.iloc[:0]
+        modelled = not learned or bool((sizes.loc[kept, both].nunique(axis=1) == 1).all())
+        compared = pairs if reached and modelled else pairs.iloc[:0]
         figures = _compared(replications(compared).to_numpy(dtype=float), confidence)
         rows.append(
             {
@@ -81,7 +90,7 @@ def paired_differences(
                 "seeds": seeds,
                 "pairs": len(pairs),
                 **figures,
-                "verdict": _verdict(figures, seeds, reached),
+                "verdict": _verdict(figures, seeds, reached) if modelled else NOT_MODELLED,
                 **({} if target_of(metric) is None else _race(pairs, spent)),
             }
         )

@@ -12,6 +12,7 @@ from scipy import stats
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.comparisons import half_width, replications
 from simfl.study.means import point_means
+from simfl.study.modelled import differ
 from simfl.study.targets import judged, target_of
 
 MOST_BINS = 32
@@ -27,11 +28,11 @@ def main_effects(
     `within` (keys that were sampled), of its difference to those runs' mean; ci is half the width
     of Student's 95 % interval over `replications`. One row per factor and level: blocks (groups of
     such runs), effect, ci. Groups in which a level or a figure is missing are left out; a factor
-    without any whole group has no rows, nor has a target that some runs missed.
+    without any whole group has no rows, nor has a figure that is not `explainable`.
     """
     table = judged(table, metric)
     rows = []
-    for factor in factors if reached_by_all(table, metric) else []:
+    for factor in factors if explainable(table, metric) else []:
         others = ["seed", *within, *(name for name in factors if name != factor)]
         blocks = table.pivot(index=others, columns=factor, values=metric).dropna()
         if blocks.shape[1] < 2 or blocks.empty:
@@ -49,14 +50,25 @@ def reached_by_all(table: pd.DataFrame, metric: str) -> bool:
     return target_of(metric) is None or bool(table[metric].notna().all())
 
 
+def explainable(table: pd.DataFrame, metric: str) -> bool:
+    """Whether effects on a figure mean anything: all have it, and what changes it is modelled."""
+    return reached_by_all(table, metric) and not differ(table, metric)
+
+
 def not_computed(table: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
     """For each of `metrics` without effects and indices, a sentence that says why."""
     return [
-        f"main effects and Sobol indices of {metric} are not computed: {table[metric].count()} of"
-        f" {len(table)} runs met the target, and these are no fair sample"
+        f"main effects and Sobol indices of {metric} are not computed: {_reason(table, metric)}"
         for metric in metrics
-        if not reached_by_all(table, metric)
+        if not explainable(table, metric)
     ]
+
+
+def _reason(table: pd.DataFrame, metric: str) -> str:
+    if reached_by_all(table, metric):
+        return "runs differ in codecs that only size messages"
+    met = f"{table[metric].count()} of {len(table)} runs met the target"
+    return f"{met}, and these are no fair sample"
 
 
 def first_order_indices(
@@ -73,10 +85,10 @@ def first_order_indices(
     index, low and high (90 % jackknife interval, cut to [0, 1]), groups, settings. What is left out
     for the interval is what chance decided: tenths of the settings where there are `sampled`
     factors, else one seed after the other. With a single seed there is no interval. A target that
-    some runs missed has no rows.
+    some runs missed has no rows, nor has any other figure that is not `explainable`.
     """
     table = judged(table, metric)
-    missed = not reached_by_all(table, metric)
+    missed = not explainable(table, metric)
     table = table.dropna(subset=metric)
     columns = ["factor", "index", "low", "high", "groups", "settings"]
     if missed or table.empty:

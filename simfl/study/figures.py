@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+from simfl.assembly import registry
 from simfl.common.arrays import FloatArray
 from simfl.study.targets import target_of
 
@@ -17,17 +19,21 @@ ANYTHING: Bounds = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class Figure:
-    """What a column holds, its unit, and the values between which it lies by its nature."""
+    """What a column holds, its unit, and the values between which it lies by its nature.
+
+    `learned`: it says how good a model is.
+    """
 
     what: str
     unit: str
     bounds: Bounds
+    learned: bool = False
 
 
 FIGURES = {
-    "accuracy": Figure("last test accuracy", "share", SHARE),
-    "best_accuracy": Figure("highest test accuracy", "share", SHARE),
-    "loss": Figure("last test loss", "1", AMOUNT),
+    "accuracy": Figure("last test accuracy", "share", SHARE, learned=True),
+    "best_accuracy": Figure("highest test accuracy", "share", SHARE, learned=True),
+    "loss": Figure("last test loss", "1", AMOUNT, learned=True),
     "versions": Figure("global versions", "count", AMOUNT),
     "time_s": Figure("simulated seconds", "s", AMOUNT),
     "energy_j": Figure("joules of all machines", "J", AMOUNT),
@@ -36,7 +42,7 @@ FIGURES = {
     "staleness": Figure("mean staleness of all merged updates, versions", "versions", AMOUNT),
     "jain_participation": Figure("Jain's index of rounds per client", "1", SHARE),
     "worst_client_accuracy": Figure(
-        "lowest accuracy of the final model on a client's own data", "share", SHARE
+        "lowest accuracy of the final model on a client's own data", "share", SHARE, learned=True
     ),
     "wall_s": Figure("seconds that computing the run took", "s", AMOUNT),
     "jobs_trained": Figure("local trainings that were computed", "count", AMOUNT),
@@ -62,6 +68,17 @@ SHARE_ENDINGS = (
 
 AMOUNT_ENDINGS = ("_s", "_j", "bytes")
 """What it ends in where it is at least 0, unless it is an `error`, which has a sign."""
+
+
+def is_learned(metric: str) -> bool:
+    """Whether a figure goes by what is learned; of a measure of the user's own it is taken to."""
+    if metric in FIGURES:
+        return FIGURES[metric].learned
+    measure, dot, _ = metric.partition(".")
+    if dot and target_of(metric) is None:
+        shipped: Any = registry.shipped("measures", measure)
+        return shipped is None or bool(shipped.learned)
+    return "accuracy" in metric or "loss" in metric
 
 
 def bounds_of(metric: str) -> Bounds:

@@ -20,6 +20,7 @@ from simfl.runs.runfolder import MANIFEST, RunFolderError, load_run
 from simfl.scenario.yaml_source.text import dump
 from simfl.study.figures import FIGURES
 from simfl.study.loaded import STUDY, TABLE
+from simfl.study.modelled import SIZED_ONLY
 from simfl.study.plan import Point
 from simfl.study.rows import ENDED, row
 from simfl.study.studyfile import Study, as_text
@@ -115,7 +116,7 @@ class StudyFolder:
             table = pd.DataFrame(rows)
         else:
             names = ("study", "point", "seed", "digest", "folder", *factors, "status", "reason")
-            table = pd.DataFrame(columns=[*names, *FIGURES, "warning_kinds", *targets])
+            table = pd.DataFrame(columns=[*names, *FIGURES, "warning_kinds", SIZED_ONLY, *targets])
         for column in factors:
             if table[column].map(type).nunique() > 1:
                 table[column] = _one_type(table[column])

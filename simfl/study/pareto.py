@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from simfl.study.means import point_means, setting_names
+from simfl.study.modelled import NOT_MODELLED, SIZED_ONLY, differ, sized_only
 from simfl.study.words import reached, reached_columns
 
 Direction = Literal["max", "min"]
@@ -18,17 +19,24 @@ Direction = Literal["max", "min"]
 def pareto_front(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd.Series[bool]:
     """Whether each row is on the front: no other row is as good in all columns, better in one.
 
-    A row in which an objective is missing (NaN) is not on the front, and dominates nobody.
+    A row in which an objective is missing (NaN) is not on the front, and dominates nobody; nor does
+    one whose objectives are not modelled (`modelled.py`), where others' are.
     """
     signs = np.array([1.0 if way == "max" else -1.0 for way in objectives.values()])
     values = table[list(objectives)].to_numpy(dtype=float) * signs
-    complete = ~np.isnan(values).any(axis=1)
+    complete = ~np.isnan(values).any(axis=1) & ~_unmodelled(table, objectives)
     front = complete.copy()
     for index in np.flatnonzero(complete):
         as_good = (values[complete] >= values[index]).all(axis=1)
         better = (values[complete] > values[index]).any(axis=1)
         front[index] = not (as_good & better).any()
     return pd.Series(front, index=table.index)
+
+
+def _unmodelled(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd.Series[bool]:
+    """Rows with codecs that only size messages, where these differ and an objective is learned."""
+    apart = any(differ(table, metric) for metric in objectives)
+    return (sized_only(table) != "") & apart
 
 
 def study_front(
@@ -49,9 +57,16 @@ def unranked(
 ) -> list[str]:
     """A sentence for every setting of `point_means` that is not ranked, with what its runs met."""
     names = setting_names(means, factors)
-    return [
+    settings = list(zip(names, means.to_dict("records"), strict=True))
+    missed = [
         f"not ranked: {name} ({about} in {reached(setting, metric)} runs)"
-        for name, setting in zip(names, means.to_dict("records"), strict=True)
+        for name, setting in settings
         for about, metric in reached_columns(list(objectives)).items()
         if math.isnan(setting[metric])
+    ]
+    apart = _unmodelled(means, objectives)
+    return missed + [
+        f"not ranked: {name} ({NOT_MODELLED}: what {setting[SIZED_ONLY]} does to what is learned)"
+        for (name, setting), out in zip(settings, apart, strict=True)
+        if out
     ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simfl.runs.runfolder import LoadedRun
+from simfl.study.modelled import SIZED_ONLY
 from simfl.study.warned import SEPARATOR, kinds_of
 
 ENDED = ("completed", "diverged")
@@ -16,7 +17,7 @@ ENDED = ("completed", "diverged")
 def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[str, Any]:
     """The figures of `figures.FIGURES`, of the targets, and of the run's measures.
 
-    And `warning_kinds`, of which `warnings` is the number.
+    And `warning_kinds`, of which `warnings` is the number, and `sized_only` (`modelled.py`).
 
     `targets`: column name -> (column of the rounds table, accuracy or loss, target). A figure of a
     measure is called `measure.figure`. A target that the run missed is NaN: it would have taken
@@ -50,6 +51,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         "jobs_reused": counts["jobs_reused"],
         "warnings": len(kinds),
         "warning_kinds": SEPARATOR.join(kinds),
+        SIZED_ONLY: SEPARATOR.join(manifest.get("sized_only", ())),
     }
     for name, (column, figure, target) in targets.items():
         row[name] = _first(run, column, figure, target)

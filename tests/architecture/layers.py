@@ -53,8 +53,8 @@ ROOMS = {
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
         "measures eventlog runs.runfolder console.printable study.loaded study.studyfile"
-        " study.means study.pareto study.comparisons study.effects study.figures study.warned"
-        " study.words",
+        " study.means study.modelled study.pareto study.comparisons study.effects study.figures"
+        " study.warned study.words",
         "numpy pandas matplotlib plotly",
     ),
     "eventlog": _room("eventlog.accounts eventlog.rows", "pyarrow pandas numpy"),

@@ -244,7 +244,7 @@ def test_a_change_counts_from_what_was_received_and_is_added_to_what_was_sent() 
 
     for name, change in directly.delta.items():
         torch.testing.assert_close(update.delta[name], change, rtol=0, atol=1e-12)
-    assert update.brief.start["4.weight"] is start["4.weight"]
+    assert torch.equal(update.brief.start["4.weight"], start["4.weight"])
 
 
 def test_a_residual_goes_from_job_to_job_in_the_clients_memory() -> None:
