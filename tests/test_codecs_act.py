@@ -56,7 +56,7 @@ def test_what_is_learned_is_not_equal(uplink: Any, downlink: Any) -> None:
 
 
 def test_a_coarse_codec_costs_accuracy_and_error_feedback_brings_some_back() -> None:
-    """The largest hundredth of each change: ten versions later far behind, less so with residuals."""
+    """The largest hundredth of each change: far behind after ten versions, less with residuals."""
     sparse = {"name": "top_k", "share": 0.01}
     accuracies = []
     for codec in ("float32", {**sparse, "error_feedback": True}, sparse):

@@ -48,6 +48,17 @@ def test_cuda_equals_cpu_in_double_precision(model):
     assert largest_difference(gpu, final_weights(simulated(scenario)[1])) < 1e-9
 
 
+@pytest.mark.parametrize("uplink", ["int8", {"name": "top_k", "share": 0.1}])
+def test_codecs_on_cuda_equal_those_on_the_cpu(uplink):
+    """Draws are the CPU's on every device, so that double precision agrees to 1e-9."""
+    codecs = {"uplink_codec": uplink, "downlink_codec": "int8"}
+    scenario = small(population=codecs, protocol=SEMI_ASYNCHRONOUS)
+
+    gpu = {name: tensor.cpu() for name, tensor in final_weights(on("cuda", scenario)).items()}
+
+    assert largest_difference(gpu, final_weights(simulated(scenario)[1])) < 1e-9
+
+
 def test_peak_memory_is_flat_over_fifty_rounds():
     """The last ten of fifty rounds need no more memory than the first ten."""
     scenario = small(dtype="float32", stop={"versions": 50}, evaluate={"every": 1})
