@@ -15,6 +15,7 @@ from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
 from simfl.console import comparison
 from simfl.learning.workers import parallel
+from simfl.runs.oddities import foreseen
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.comparisons import paired_differences
@@ -178,6 +179,21 @@ def test_what_an_algorithm_leaves_no_place_for_is_said() -> None:
         assemble(through(SIZES).with_overrides(["population.uplink_codec.rounding=nearest"]))
     with pytest.raises(ScenarioError, match="one bit tells a sign only"):
         assemble(through({**SPARSE, "value_bits": 1}))
+
+
+@pytest.mark.parametrize(
+    ("codec", "warned"),
+    [("int8", 0), (SIZES, 0), ({"name": "sparse_mask", "share": 0.5}, 1)],
+    ids=["acts", "told to", "has nothing to act with"],
+)
+def test_a_codec_that_only_sizes_without_being_told_to_is_warned_of(
+    codec: Any, warned: int
+) -> None:
+    """Of a model that is learned; the message names the key."""
+    kinds = [one for one in foreseen(assemble(through(codec))) if one.kind == "sized_only"]
+
+    assert len(kinds) == warned
+    assert all("uplink_codec SparseMask" in one.message for one in kinds)
 
 
 def test_a_submodel_stays_one() -> None:

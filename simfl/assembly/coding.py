@@ -53,19 +53,15 @@ def value_codec(codec: Codec) -> ValueCodec | None:
     return made
 
 
-def sized_only(parts: Mapping[Keys, Any]) -> list[str]:
-    """The codecs that size messages of what is learned, and leave the values as they are.
-
-    Each with its direction and settings: learned figures of two runs in which they differ say
-    nothing about the codecs.
-    """
+def sized_only(parts: Mapping[Keys, Any]) -> dict[Direction, Codec]:
+    """The codecs that size messages of what is learned, and leave the values as they are."""
     algorithm: Algorithm = parts[("algorithm",)]
     if not algorithm.learns:
-        return []
+        return {}
     coding = coding_of(parts)
-    return [
-        f"{direction} {codec}"
-        for direction in DIRECTIONS
-        for codec in [codec_of(parts, direction)]
+    codecs = {direction: codec_of(parts, direction) for direction in DIRECTIONS}
+    return {
+        direction: codec
+        for direction, codec in codecs.items()
         if not codec.exact and getattr(coding, direction) is None
-    ]
+    }

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from simfl.algorithms.asked import Asked, AskedLoss
 from simfl.algorithms.base import Algorithm, ClientFacts
-from simfl.assembly.coding import coding_of, sized_only
+from simfl.assembly.coding import Direction, coding_of, sized_only
 from simfl.assembly.data_partitioning import PartitionedData, shares_of_test_set
 from simfl.assembly.registry import part_name
 from simfl.common.amounts import figures
@@ -51,6 +51,7 @@ from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.plugins import load_file
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.streams import Streams
+from simfl.system.codecs.base import Codec
 from simfl.system.failures import Failures
 from simfl.system.presence import Presence
 from simfl.system.world import World
@@ -142,7 +143,7 @@ class Simulation:
         return coding_of(self.parts)
 
     @property
-    def sized_only(self) -> list[str]:
+    def sized_only(self) -> dict[Direction, Codec]:
         """Its codecs that leave the values as they are, and do not send them so."""
         return sized_only(self.parts)
 

@@ -15,6 +15,10 @@ ADVICE = {
         "take them out of the scenario, or choose the parts that read them: the run is the same"
         " with and without"
     ),
+    "sized_only": (
+        "its cost in accuracy is not in the figures: take a codec that acts on the values that this"
+        " algorithm sends, or say `values: false` where that is meant"
+    ),
     "starved_rounds": (
         "fewer clients are present than rounds want: the protocol's wait_for, more clients, a"
         " smaller count, or an availability under which more of them come"

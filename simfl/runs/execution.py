@@ -212,7 +212,7 @@ def _new_manifest(simulation: Simulation) -> Manifest:
         "versions": {"simfl": version("simfl"), "torch": torch.__version__},
         "numeric_platform": simulation.platform,
         "not_stacked_because": simulation.network.not_stacked_because,
-        "sized_only": simulation.sized_only,
+        "sized_only": [f"{way} {codec}" for way, codec in simulation.sized_only.items()],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         **NOTHING_YET,
     }

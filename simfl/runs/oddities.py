@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from simfl.assembly.simulation import Simulation
+from simfl.common.contract import name_of
 from simfl.common.notices import Notice, notice
 from simfl.protocols.run import Run
 from simfl.system.provenance import unverified_figures
@@ -28,7 +29,7 @@ LEAST_GROWTH = 0.1
 
 def foreseen(simulation: Simulation) -> list[Notice]:
     """What can be said of a run before it begins."""
-    return [*_unverified(simulation), *_unread(simulation)]
+    return [*_unverified(simulation), *_unread(simulation), *_sized_only(simulation)]
 
 
 def found(simulation: Simulation, one: Run) -> list[Notice]:
@@ -63,6 +64,16 @@ def _unread(simulation: Simulation) -> list[Notice]:
     (first, reason), others = keys[0], len(keys) - 1
     more = f"; so it is with {others} more (`simfl validate` names them)" if others else ""
     return [notice("unread_keys", f"nothing reads {first}: {reason}{more}", len(keys))]
+
+
+def _sized_only(simulation: Simulation) -> list[Notice]:
+    """Codecs that leave the values exact, and were not told to."""
+    codecs = {way: codec for way, codec in simulation.sized_only.items() if codec.values}
+    if not codecs:
+        return []
+    ways = " and ".join(f"{way}_codec {name_of(codec)}" for way, codec in codecs.items())
+    message = f"{ways} sizes messages only: what is learned is as without"
+    return [notice("sized_only", message, len(codecs))]
 
 
 def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:
