@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from simfl.common.arrays import IntArray
 from simfl.eventlog.accounts import Accounts, Powers
 from simfl.eventlog.kinds import CANONICAL_ORDER, KIND_INDEX, Actors
 from simfl.eventlog.parquet_parts import PARTS, ROW_GROUP_ROWS, merge_parts, write_parquet
@@ -68,7 +69,7 @@ class EventLog:
     def add(self, rows: Rows, powers: Powers | None = None) -> None:
         """Book rows, some or all of which may end in the future; `powers` as in `Accounts`."""
         if rows.count:
-            self._recent.append(rows)
+            self._recent.append(self._kept(rows))
             self._pending_rows += rows.count
             if len(self._recent) >= MOST_BLOCKS:
                 self._gather()
@@ -115,9 +116,13 @@ class EventLog:
         """Hash of time, kind, actor, bytes and version of every row written so far."""
         return self._hash.hexdigest()
 
+    def _kept(self, rows: Rows) -> Rows:
+        """What is kept of rows until they end."""
+        return rows if self.write_rows else rows.only(_BOOKED)
+
     def _gather(self) -> None:
         if self._single:
-            self._recent.append(rows_of(self._single))
+            self._recent.append(self._kept(rows_of(self._single)))
             self._single = []
         if self._recent:
             self._pending.append(join_rows(self._recent))
@@ -141,7 +146,7 @@ class EventLog:
 
     def _write_sorted(self, rows: Rows) -> None:
         """Write rows in canonical order, in as many parts as it takes."""
-        order = np.lexsort([rows[name] for name in reversed(CANONICAL_ORDER)])
+        order = canonical_order(rows)
         for begin in range(0, rows.count, ROW_GROUP_ROWS):
             self._write_segment(take_rows(rows, order[begin : begin + ROW_GROUP_ROWS]))
 
@@ -164,6 +169,18 @@ class EventLog:
         return pa.array(self.actors.names(), pa.string())
 
 
+def canonical_order(rows: Rows) -> IntArray:
+    """The places of rows in order: by time first, which few of them share."""
+    order = np.argsort(rows["time_s"], kind="stable")
+    times_s = rows["time_s"][order]
+    same = times_s[1:] == times_s[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    among = order[tied]
+    keys = [rows[name][among] for name in reversed(CANONICAL_ORDER)]
+    order[tied] = among[np.lexsort(keys)]
+    return order
+
+
 def _trajectory(rows: Rows) -> bytes:
     record = np.empty(
         rows.count,
@@ -173,5 +190,16 @@ def _trajectory(rows: Rows) -> bytes:
         record[name] = rows[column]
     return record.tobytes()
 
+
+_BOOKED = {
+    *CANONICAL_ORDER,
+    "duration_s",
+    "energy_j",
+    "extra_j",
+    "bytes",
+    "lost_bytes",
+    "staleness",
+}
+"""Columns that are kept of rows that are not written: for the accounts and the fingerprint."""
 
 _TRAJECTORY = ("time_s", "kind", "actor", "bytes", "version")

@@ -34,6 +34,11 @@ class Rows:
         given = self.columns.get(name)
         return _column(self.count, name, COLUMNS[name].default) if given is None else given
 
+    def only(self, names: Set[str]) -> Rows:
+        """The same rows without their other columns."""
+        kept = {name: column for name, column in self.columns.items() if name in names}
+        return Rows(self.count, kept)
+
 
 def make_rows(count: int, **columns: ArrayLike | Sequence[str | None] | None) -> Rows:
     """`count` rows from arrays or scalars; what is not given, or None, takes the default.
