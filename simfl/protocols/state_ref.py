@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from simfl.algorithms.asked import Asked
@@ -22,6 +22,15 @@ class StateStore(Protocol):
 
     def __contains__(self, key: str) -> bool:
         """Whether the key is there."""
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """What a state that is not known yet is made from."""
+
+    make: Callable[[], ServerState]
+    parents: Sequence[StateRef]
+    release: Callable[[], None]
 
 
 class StateRef:
@@ -56,9 +65,7 @@ class StateRef:
         self._state = state
         self._store = store
         # What a known state was made from is let go of, and with it all older states.
-        self._make: Callable[[], ServerState] | None = make if state is None else None
-        self._parents: Sequence[StateRef] = parents if state is None else ()
-        self._release: Callable[[], None] | None = release if state is None else None
+        self._origin = _Origin(make, parents, release) if state is None else None
         self._common: Any = None
         self._received: Parameters | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -91,6 +98,10 @@ class StateRef:
         assert self._state is not None
         return self._state
 
+    @property
+    def _parents(self) -> Sequence[StateRef]:
+        return () if self._origin is None else self._origin.parents
+
     def _recalled(self) -> bool:
         """Whether the state is here, from the store if it has to be."""
         store = self._store
@@ -101,18 +112,16 @@ class StateRef:
         return self._state is not None
 
     def _compute(self) -> None:
-        assert self._make is not None
-        state = replace(self._make(), version=self.version)
+        origin = self._origin
+        assert origin is not None
+        state = replace(origin.make(), version=self.version)
         if self._store is not None:
             self._store.put(self.key, state)
-        release = self._release
         self._settle(state)
-        if release is not None:
-            release()
+        origin.release()
 
     def _settle(self, state: ServerState) -> None:
-        self._state = state
-        self._make, self._parents, self._release = None, (), None
+        self._state, self._origin = state, None
         listeners, self._listeners = self._listeners, []
         for call in listeners:
             call()

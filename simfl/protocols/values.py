@@ -55,7 +55,6 @@ class Values(LearnedValues):
         non_finite: NonFinite = "stop",
     ) -> None:
         self.root = root
-        self._crossing = facts.crossing
         self.asked = asked
         self.trainer = trainer
         self.facts = facts
@@ -156,8 +155,8 @@ class Values(LearnedValues):
         seed: int,
         previous: Future | None,
     ) -> Future:
-        chain, coding = previous.key if previous else None, self._crossing.coding
-        receive = None if coding.downlink is None else partial(self._crossing.start, ref)
+        chain, coding = previous.key if previous else None, self.facts.crossing.coding
+        receive = None if coding.downlink is None else partial(self.facts.crossing.start, ref)
         future = self.trainer.submit(
             LocalJob(
                 key=make_key("job", ref.key, client, round_count, held, chain),
@@ -189,7 +188,7 @@ class Values(LearnedValues):
                 self._latest[client] = (ended_s, future, latest[1] if latest else None)
 
     def _remembers(self, version: int) -> bool:
-        return self.asked.recipe(version).remembers or self._crossing.coding.remembers
+        return self.asked.recipe(version).remembers or self.facts.crossing.coding.remembers
 
     def last_job(self, client: int, now_s: float) -> Future | None:
         """The client's last job whose computation has ended by `now_s`, if it left a memory."""
@@ -248,7 +247,7 @@ class Values(LearnedValues):
 
         key = make_key("aggregate", ref.key, lineage(arrived))
         base = None
-        if self._crossing.coding.acts:  # what stays in memory with all that comes of it
+        if self.facts.crossing.coding.acts:  # what stays in memory with all that comes of it
             base = ref.base if ref.upper is None else ref
         return self._ref(key, ref.version + 1, make, [ref], release, tier=ref.tier, base=base)
 
@@ -281,7 +280,7 @@ class Values(LearnedValues):
         return self._ref(
             key,
             ref.version + 1,
-            lambda: self.asked.merge(ref.value(), list(map(self._crossing.upwards, lower)), shares),
+            lambda: self.asked.merge(ref.value(), list(map(self.facts.crossing.upwards, lower)), shares),
             [ref, *lower, *bases],
             tier=ref.tier,
         )
@@ -291,10 +290,10 @@ class Values(LearnedValues):
         return self._ref(
             make_key("adopt", ref.key, upper.key),
             ref.version,
-            lambda: self.asked.adopt(ref.value(), self._crossing.downwards(upper)),
+            lambda: self.asked.adopt(ref.value(), self.facts.crossing.downwards(upper)),
             [ref, upper],
             tier=ref.tier,
-            upper=upper if self._crossing.coding.acts else None,
+            upper=upper if self.facts.crossing.coding.acts else None,
         )
 
     def losses(self, ref: StateRef, clients: IntArray, now_s: float) -> FloatArray:
