@@ -34,9 +34,9 @@ def test_errors_are_of_the_estimates_and_latencies_that_the_cloud_saw(tmp_path, 
         estimates.append((round_number, edge, view.estimated_latency_s[edge]))
         return edge
 
-    def watched_arrived(observations, edge, latency_s):
-        latencies.setdefault(edge, []).append(latency_s)
-        arrived(observations, edge, latency_s)
+    def watched_arrived(observations, server, latency_s):
+        latencies.setdefault(server.number, []).append(latency_s)
+        arrived(observations, server, latency_s)
 
     monkeypatch.setattr(Run, "schedule", watched_schedule)
     monkeypatch.setattr(Observations, "arrived", watched_arrived)
