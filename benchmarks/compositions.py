@@ -19,9 +19,11 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections import Counter
@@ -153,7 +155,7 @@ def note(out: Path, result: Result) -> None:
 def computed(numbers: Iterable[int], workers: int) -> Iterator[Result]:
     """Results as they come, from processes with a thread each."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, torch.set_num_threads, (1,)) as pool:
+    with ProcessPoolExecutor(workers, context, _begin) as pool:
         futures: list[Future[Result]] = [pool.submit(result_of, number) for number in numbers]
         try:
             for future in as_completed(futures):
@@ -226,6 +228,19 @@ def last_line(result: Result) -> str:
 def again(result: Result) -> str:
     """The command that runs it again."""
     return f"python -m benchmarks.compositions --only {result['number']}"
+
+
+def _begin() -> None:
+    """A worker has one thread for its work, and ends with the command, however that ends."""
+    torch.set_num_threads(1)
+    parent = multiprocessing.parent_process()
+
+    def end() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 def _too_long(*_: Any) -> None:
