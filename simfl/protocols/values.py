@@ -277,13 +277,12 @@ class Values(LearnedValues):
         key = make_key("merge", ref.key, tuple(one.key for one in lower), tuple(shares))
         bases = [one.base for one in lower if one.base is not None]
         bases += [one.upper for one in bases if one.upper is not None]
-        return self._ref(
-            key,
-            ref.version + 1,
-            lambda: self.asked.merge(ref.value(), list(map(self.facts.crossing.upwards, lower)), shares),
-            [ref, *lower, *bases],
-            tier=ref.tier,
-        )
+
+        def make() -> ServerState:
+            brought = [self.facts.crossing.upwards(one) for one in lower]
+            return self.asked.merge(ref.value(), brought, shares)
+
+        return self._ref(key, ref.version + 1, make, [ref, *lower, *bases], tier=ref.tier)
 
     def adopt(self, ref: StateRef, upper: StateRef) -> StateRef:
         """A lower tier's state after it took over the higher tier's; its own version stays."""
