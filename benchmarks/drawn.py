@@ -106,6 +106,11 @@ def has_rivals(keys: Keys) -> bool:
     return any(population[hop] not in WITHOUT_RIVALS for hop in hops)
 
 
+def asks_the_world(keys: Keys) -> bool:
+    """Whether estimates are means of draws, fewer over channels than over links of their own."""
+    return bool(keys["decisions"].get("estimator", {}).get("name") == "oracle")
+
+
 def over(keys: Keys, access: str | Keys, backhaul: str | Keys) -> Keys:
     """The same composition with its messages sent in another way."""
     sharing = {"access_sharing": access, "backhaul_sharing": backhaul}

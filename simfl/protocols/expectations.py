@@ -63,7 +63,9 @@ def expectations(
     turn_s = transfer_s + plan.compute_s
     cohorts = {}
     for server, members in _members(rehearsal.edge, world.num_edges, flat=flat):
-        size = together(members.size) if quiet.contended else SLOWEST
+        size = together(members.size)
+        if not quiet.contended:
+            size = min(size, SLOWEST)
         cohorts[server] = members[np.argsort(-turn_s[members], kind="stable")[:size]]
     latency_s, backhaul_s = np.full((2, world.num_edges + 1), np.nan)
     backhaul_s[:] = 0.0
