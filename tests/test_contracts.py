@@ -199,7 +199,7 @@ class Rounds(Protocol):
         yield from run.forwards.send(ref, run.all_clients[:0], number)
         while True:
             chosen = yield from run.select(ref, run.all_clients, number)
-            delivered = yield from run.turns(chosen, ref, number)
+            delivered = yield from run.client_rounds(chosen, ref, number)
             ref = yield from run.aggregate(ref, delivered, number)
             yield from run.forwards.send(ref, delivered.clients, number)
             number += 1

@@ -26,7 +26,7 @@ class Cyclic(Protocol):
         while True:
             chosen = yield from run.select(ref, run.all_clients, cycle)
             for client in chosen:
-                delivered = yield from run.turns(np.array([client]), ref, cycle)
+                delivered = yield from run.client_rounds(np.array([client]), ref, cycle)
                 ref = yield from run.aggregate(ref, delivered, cycle)
                 if run.publish(ref, cycle, participants=1, staleness=0):
                     return ref

@@ -74,7 +74,7 @@ KINDS: dict[str, tuple[str, str, str]] = {
         "what servers expect where clients share channels, or radios sleep",
         "",
         "servers, together (clients of each), latency_s (of a dispatch), awake_s (radios awake),"
-        " alone_s (without rivals), turn_s and turn_alone_s (the clients' mean), backhaul_s and"
+        " alone_s (without rivals), round_s and round_alone_s (the clients' mean), backhaul_s and"
         " backhaul_alone_s (of the models to all edge servers)",
     ),
 }

@@ -80,7 +80,7 @@ def _round(
     chosen = yield from run.select(state, members, round_number, edge, wait_s, wait_for)
     if not chosen.size:
         return state, chosen
-    delivered = yield from run.turns(chosen, state, round_number, edge, policy)
+    delivered = yield from run.client_rounds(chosen, state, round_number, edge, policy)
     if run.arrived(delivered):
         state = yield from run.aggregate(state, delivered, round_number, edge)
     return state, delivered.clients

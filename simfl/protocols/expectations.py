@@ -25,7 +25,7 @@ class Expectations:
 
     Noise left out, plain training, the whole model in every message, the highest clock, radios that
     have not sent yet. Per client, with a link of its own: `cycles` of a round's computation, so
-    that its seconds are cycles / frequency; `turn_s` of a round; `transfer_s` of a round's
+    that its seconds are cycles / frequency; `round_s` of a round; `transfer_s` of a round's
     messages. Per edge server and, last, for a flat server: `latency_s` of a dispatch of its slowest
     clients side by side, as many as a round is to have, and `backhaul_s` of its messages to and
     from the cloud. `detail` says what rivals and sleeping radios add; None: nothing.
@@ -33,7 +33,7 @@ class Expectations:
 
     edge_rounds: int
     cycles: FloatArray
-    turn_s: FloatArray
+    round_s: FloatArray
     transfer_s: FloatArray
     latency_s: FloatArray
     backhaul_s: FloatArray
@@ -60,13 +60,13 @@ def expectations(
         clients, np.zeros_like(clients), world.frequency_max_hz, np.full(clients.size, ASLEEP)
     )
     transfer_s = plan.download_s + plan.upload_s
-    turn_s = transfer_s + plan.compute_s
+    round_s = transfer_s + plan.compute_s
     cohorts = {}
     for server, members in _members(rehearsal.edge, world.num_edges, flat=flat):
         size = together(members.size)
         if not quiet.contended:
             size = min(size, SLOWEST)
-        cohorts[server] = members[np.argsort(-turn_s[members], kind="stable")[:size]]
+        cohorts[server] = members[np.argsort(-round_s[members], kind="stable")[:size]]
     latency_s, backhaul_s = np.full((2, world.num_edges + 1), np.nan)
     backhaul_s[:] = 0.0
     for server, cohort in cohorts.items():
@@ -79,7 +79,7 @@ def expectations(
     return Expectations(
         edge_rounds,
         plan.compute_s * plan.frequency_hz,
-        turn_s,
+        round_s,
         transfer_s,
         latency_s,
         backhaul_s,
@@ -123,8 +123,8 @@ def _detail(
     if quiet.contended:
         alone = quiet.with_links_of_their_own
         found["alone_s"] = [_dispatch_s(alone, *one, edge_rounds)[0] for one in cohorts.items()]
-        for name, way in (("turn_alone_s", alone), ("turn_s", quiet)):
-            found[name] = [_mean_turn_s(way, *one) for one in cohorts.items()]
+        for name, way in (("round_alone_s", alone), ("round_s", quiet)):
+            found[name] = [_mean_round_s(way, *one) for one in cohorts.items()]
     if quiet.backhaul_contended and CLOUD not in cohorts:
         servers = np.array([server.number for server in cohorts])
         asleep = np.full(servers.size, ASLEEP)
@@ -138,7 +138,7 @@ def _detail(
     }
 
 
-def _mean_turn_s(way: Rehearsal, server: ServerId, cohort: IntArray) -> float:
+def _mean_round_s(way: Rehearsal, server: ServerId, cohort: IntArray) -> float:
     """The mean of the first round of a cohort's clients, which is a row's estimate of each."""
     world = way.world
     asleep, numbers = np.full((1, cohort.size), ASLEEP), np.zeros((1, cohort.size), dtype=np.int64)

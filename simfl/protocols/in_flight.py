@@ -77,7 +77,7 @@ class InFlight:
 
     def _train(self, client: int, number: int) -> Generator[simpy.Event, Any, None]:
         """One client's round; its slot is free when the update is handled, or at once if lost."""
-        delivered = yield from self._run.turns(np.array([client]), self.ref, number)
+        delivered = yield from self._run.client_rounds(np.array([client]), self.ref, number)
         if self._run.arrived(delivered):
             self._inbox.put(client, Arrival(delivered, number))
             return

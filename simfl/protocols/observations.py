@@ -180,7 +180,7 @@ class Observations:
             "frequency_max_hz": lambda: world.frequency_max_hz[clients],
             "battery_level": lambda: self._presence.level(clients),
             "estimated_duration_s": lambda: rounds.estimate_s(
-                clients, self._turn_prior_s(clients, server)
+                clients, self._round_prior_s(clients, server)
             ),
             "cycles": lambda: expected.edge_rounds * expected.cycles[clients],
             "transfer_s": lambda: (
@@ -236,15 +236,15 @@ class Observations:
         which = np.arange(self._edges.data_share.size)
         return self._latencies.posterior(which, self._latency_prior_s(which))
 
-    def _turn_prior_s(self, clients: IntArray, server: ServerId) -> FloatArray:
+    def _round_prior_s(self, clients: IntArray, server: ServerId) -> FloatArray:
         """Of a client never seen, which that server would dispatch."""
         if self._oracle is not None:
-            return self._oracle.turn_s(clients, server)
+            return self._oracle.round_s(clients, server)
         return self._registered_s(clients)
 
     def _registered_s(self, clients: IntArray) -> FloatArray:
         """What a client's hardware promises, else the mean of all rounds."""
-        promised_s = self._expected.turn_s[clients]
+        promised_s = self._expected.round_s[clients]
         return np.where(np.isnan(promised_s), self._rounds.mean_s, promised_s)
 
     def _latency_prior_s(self, servers: IntArray) -> FloatArray:

@@ -71,7 +71,7 @@ class WorldExpectations:
         self._cohort: dict[ServerId, int] = {}
         # What is known of a server, by which radios are awake.
         self._known_s: dict[ServerId, dict[bytes, float]] = {}
-        self._turns_s: dict[ServerId, dict[bytes, FloatArray]] = {}
+        self._each_s: dict[ServerId, dict[bytes, FloatArray]] = {}
 
     def allocated(self, server: ServerId, clients: IntArray, frequency_hz: FloatArray) -> None:
         """A server dispatches clients at these clocks."""
@@ -83,14 +83,14 @@ class WorldExpectations:
         self._cohort[server] = clients.size
         self._frequency_hz[clients] = frequency_hz
         self._known_s.pop(server, None)
-        self._turns_s.pop(server, None)
+        self._each_s.pop(server, None)
 
-    def turn_s(self, clients: IntArray, server: ServerId) -> FloatArray:
+    def round_s(self, clients: IntArray, server: ServerId) -> FloatArray:
         """The mean duration of each client's round, among those that it is dispatched with."""
         radio_idle_s = self._idle_s(server)
         if not self._quiet.contended:
             return self._quiet_s(clients, radio_idle_s, server)
-        state, known = self._state(server, radio_idle_s), self._turns_s.setdefault(server, {})
+        state, known = self._state(server, radio_idle_s), self._each_s.setdefault(server, {})
         if state not in known:
             known[state] = self._beside_others_s(server, radio_idle_s)
         return known[state][clients]

@@ -93,10 +93,10 @@ class Rehearsal:
         (which address the noise) have shape (cohorts, clients of each); `frequency_hz` is one per
         client of the world.
         """
-        clients, turns = cohorts.ravel(), numbers.ravel()
-        plan = self.plan(clients, turns, frequency_hz[clients], radio_idle_s.ravel())
+        clients, numbers = cohorts.ravel(), numbers.ravel()
+        plan = self.plan(clients, numbers, frequency_hz[clients], radio_idle_s.ravel())
         if self.contended:
-            lasts_s = self._over_channels(plan, cohorts, turns, server)
+            lasts_s = self._over_channels(plan, cohorts, numbers, server)
         else:
             lasts_s = plan.download_s + plan.compute_s + plan.upload_s
         return lasts_s.reshape(cohorts.shape), plan.radio_idle_s.reshape(cohorts.shape)
@@ -169,12 +169,16 @@ class Rehearsal:
         )
 
     def plan(
-        self, clients: IntArray, turns: IntArray, frequency_hz: FloatArray, radio_idle_s: FloatArray
+        self,
+        clients: IntArray,
+        numbers: IntArray,
+        frequency_hz: FloatArray,
+        radio_idle_s: FloatArray,
     ) -> RoundPlan:
         """Of each client by itself."""
         return self.world.plan_rounds(
             clients,
-            turns,
+            numbers,
             self.examples[clients],
             self.forward_flops,
             self.price.down_bytes,
@@ -185,7 +189,7 @@ class Rehearsal:
         )
 
     def _over_channels(
-        self, plan: RoundPlan, cohorts: IntArray, turns: IntArray, server: ServerId
+        self, plan: RoundPlan, cohorts: IntArray, numbers: IntArray, server: ServerId
     ) -> FloatArray:
         """Seconds of each client's round, over channels that each cohort has to itself."""
         world, table, clients = self.world, plan.segments, cohorts.ravel()
@@ -193,7 +197,7 @@ class Rehearsal:
         raw_bytes = {DOWNLOAD: self.price.down_bytes, UPLOAD: self.price.up_bytes}
         senders = {
             stage: world.messenger.senders(
-                clients, turns, raw_bytes[stage], stage == UPLOAD, server, sent[stage]
+                clients, numbers, raw_bytes[stage], stage == UPLOAD, server, sent[stage]
             )
             for stage in sent
         }

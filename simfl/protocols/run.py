@@ -238,7 +238,7 @@ class Run:
         self._servers.note(server, "select", detail, **about)
         return chosen
 
-    def turns(
+    def client_rounds(
         self,
         clients: IntArray,
         ref: StateRef,

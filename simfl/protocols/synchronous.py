@@ -42,7 +42,9 @@ class Synchronous(Protocol):
             chosen = yield from run.select(
                 ref, run.all_clients, round_number, wait_for=self.wait_for
             )
-            delivered = yield from run.turns(chosen, ref, round_number, patience=self.patience)
+            delivered = yield from run.client_rounds(
+                chosen, ref, round_number, patience=self.patience
+            )
             if run.arrived(delivered):
                 staleness = delivered.staleness(ref.version)
                 ref = yield from run.aggregate(ref, delivered, round_number)

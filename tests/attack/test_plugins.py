@@ -243,8 +243,8 @@ OWN = {
         "in_place": ROWS + "targets[:] = 0; return rows",
     },
     "protocol": {
-        "text": "yield from run.turns('all', run.begin('cloud'), 0)",
-        "negative": "yield from run.turns(np.array([-1]), run.begin('cloud'), 0)",
+        "text": "yield from run.client_rounds('all', run.begin('cloud'), 0)",
+        "negative": "yield from run.client_rounds(np.array([-1]), run.begin('cloud'), 0)",
         "late": "yield run.clock.until(float('nan'))",
         "stuck": "yield run.env.event()",
     },

@@ -56,7 +56,7 @@ class Brief(Protocol):
 class Overlapping(Protocol):
     def process(self, run):
         ref = run.begin("cloud")
-        turns = [run.env.process(run.turns(run.all_clients[:2], ref, 0)) for _ in range(2)]
+        turns = [run.env.process(run.client_rounds(run.all_clients[:2], ref, 0)) for _ in range(2)]
         yield turns[0] & turns[1]
 
 @dataclass(frozen=True)

@@ -215,6 +215,6 @@ def test_the_log_says_what_rivals_and_sleeping_radios_add(sleepy, tmp_path):
     assert row["alone_s"] == pytest.approx(alone["latency_s"])
     assert (np.array(row["latency_s"]) > np.array(row["alone_s"])).all()
     assert np.array(row["latency_s"]) - row["awake_s"] == pytest.approx([1.0] * 3)  # two wake-ups
-    assert (np.array(row["turn_s"]) > np.array(row["turn_alone_s"])).all()
+    assert (np.array(row["round_s"]) > np.array(row["round_alone_s"])).all()
     assert "alone_s" not in alone
     assert simfl.run(timing({}, 0.0, 4), tmp_path / "plain").details("expectation").empty
