@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simfl.eventlog import accounts
-from simfl.eventlog.accounts import Accounts, Traffic
+from simfl.eventlog.accounts import Accounts, Heading, Traffic
 from simfl.eventlog.rows import make_rows
 
 KINDS = ("download", "upload", "idle")
@@ -61,7 +61,7 @@ def test_thousands_of_sendings_are_held_in_columns():
 
 def booked(sent, received, lost, in_flight):
     """Books of a device on mains power and the network, closed after 4 s with one upload."""
-    books = Accounts(np.zeros(2), KINDS, KINDS)
+    books = Accounts(np.zeros(2), 1, KINDS, KINDS)
     books.traffic.begin(*columns([0], [1.0], [sent]), 0.0, uplink=True)
     books.traffic.under_way(*columns([0], [in_flight]), uplink=True)
     rows = make_rows(
@@ -108,10 +108,10 @@ def test_powers_say_when_joules_are_spent():
         energy_j=8.0,
         extra_j=8.0,
     )
-    even, late = (Accounts(np.zeros(2), KINDS, KINDS) for _ in range(2))
+    even, late = (Accounts(np.zeros(2), 1, KINDS, KINDS) for _ in range(2))
 
     even.expect(row)
-    late.expect(row, tuple(columns([2.0], [4.0], [8.0])))
+    late.expect(row, [(*columns([2.0], [4.0], [8.0]), Heading.CLIENTS)])
 
     assert [even.energy_j(time_s) for time_s in (1.0, 2.0, 3.0, 4.0)] == [2.0, 4.0, 6.0, 8.0]
     assert [late.energy_j(time_s) for time_s in (1.0, 2.0, 3.0, 4.0)] == [0.0, 0.0, 4.0, 8.0]

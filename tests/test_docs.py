@@ -60,6 +60,6 @@ def test_the_architecture_page_has_the_moments_and_laws_of_the_code() -> None:
     section = ARCHITECTURE.partition("## 5. ")[2].partition("## 6. ")[0]
     assert re.findall(r"^\| `(\w+)`", section, re.M) == [one.name for one in sorted(Moment)]
 
-    accounts = Accounts(np.zeros(1), ["download", "upload"], states=[])
+    accounts = Accounts(np.zeros(1), 1, ["download", "upload"], states=[])
     for law in accounts.close(0.0):
         assert f"| {law}" in ARCHITECTURE

@@ -19,7 +19,7 @@ ACTORS = Actors(clients=2, edges=1)
 
 def new_log(folder=None, rows_per_segment=1000):
     """A log of two clients (1 W idle), an edge server (2 W) and a cloud (3 W)."""
-    accounts = Accounts(np.array([1.0, 1.0, 2.0, 3.0, 0.0]), list(KINDS), STATES)
+    accounts = Accounts(np.array([1.0, 1.0, 2.0, 3.0, 0.0]), 2, list(KINDS), STATES)
     return EventLog(ACTORS, accounts, folder, rows_per_segment)
 
 

@@ -248,7 +248,14 @@ class Simulation:
         present[actors.clients : actors.cloud] = self.protocol.hierarchical
         return EventLog(
             actors,
-            Accounts(idle_w, list(KINDS), STATES, counted=self._counted(), present=present),
+            Accounts(
+                idle_w,
+                world.num_clients,
+                list(KINDS),
+                STATES,
+                counted=self._counted(),
+                present=present,
+            ),
             folder,
             log.rows_per_segment,
             write_rows=log.level == "full",

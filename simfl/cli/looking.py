@@ -79,7 +79,7 @@ def trace(
 def compare(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="Run folders.")],
     accuracy: Annotated[
-        list[float] | None, typer.Option(help="Also time, energy and bytes to this accuracy.")
+        list[float] | None, typer.Option(help="Also time, joules and bytes to this accuracy.")
     ] = None,
 ) -> None:
     """Print runs side by side: what differs in their scenarios, and in what came of it."""

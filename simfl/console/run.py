@@ -94,6 +94,11 @@ def print_summary(run: LoadedRun, figure: Path) -> None:
     table.add_row("global versions", str(manifest["counts"]["versions"]))
     table.add_row("simulated time", quantity(manifest["horizon_s"], "s"))
     table.add_row("energy", quantity(manifest["energy_j"], "J"))
+    table.add_row("  of clients", quantity(manifest["client_energy_j"], "J"))
+    table.add_row("    beyond idle power", quantity(manifest["client_active_j"], "J"))
+    table.add_row("  of servers", quantity(manifest["server_energy_j"], "J"))
+    table.add_row("  of the network", quantity(manifest["network_energy_j"], "J"))
+    table.add_row("energy by state", "")
     for state, joules in manifest["energy_by_state_j"].items():
         table.add_row(f"  {state.replace('_', ' ')}", quantity(joules, "J"))
     table.add_row("bytes over all links", quantity(manifest["bytes"], "B"))

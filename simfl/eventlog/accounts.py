@@ -9,6 +9,8 @@ that was lost, entered twice or wrong about its attempts is noticed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,48 @@ _MOST_BLOCKS = 1000
 """Sendings that are kept apart; more are added up as far as they have arrived."""
 
 _Sent = tuple[IntArray, FloatArray, IntArray]
-Powers = tuple[FloatArray, FloatArray, FloatArray]
-"""Begins, ends and joules of stretches of equal power beyond idle."""
+
+
+class Heading(IntEnum):
+    """Under which joules beyond idle power are entered.
+
+    What a waiting client does not draw of its idle power (negative), what clients spend on what
+    they do, what edge servers and the cloud spend, and the network between them.
+    """
+
+    WAITING = 0
+    CLIENTS = 1
+    SERVERS = 2
+    NETWORK = 3
+
+
+Powers = Sequence[tuple[FloatArray, FloatArray, FloatArray, Heading]]
+"""Begins, ends and joules of stretches of equal power beyond idle, and whose they are."""
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Joules of clients (`client_active_j` of these beyond idle power), servers and the network."""
+
+    client_j: float
+    client_active_j: float
+    server_j: float
+    network_j: float
+
+    @property
+    def total_j(self) -> float:
+        """Of all machines."""
+        return self.client_j + self.server_j + self.network_j
+
+    def columns(self) -> dict[str, float]:
+        """As tables and the manifest name them."""
+        return {
+            "energy_j": self.total_j,
+            "client_energy_j": self.client_j,
+            "client_active_j": self.client_active_j,
+            "server_energy_j": self.server_j,
+            "network_energy_j": self.network_j,
+        }
 
 
 class Traffic:
@@ -77,7 +119,8 @@ class Traffic:
 class Accounts:
     """Books of `power_idle_w.size` devices over the log's kinds.
 
-    `power_idle_w`: what each actor draws when it does nothing, W. `kinds`: the log's kinds in
+    `power_idle_w`: what each actor draws when it does nothing, W: first `clients` clients, then
+    servers, last the network. `kinds`: the log's kinds in
     order; `states` are those that fill a device's time; `transfers` those that move bytes, down
     and up. `bytes_by_fate` says, once the run is closed, what became of all bytes sent.
     Who is not `present` plays no part in the run, and draws nothing.
@@ -87,6 +130,7 @@ class Accounts:
     def __init__(
         self,
         power_idle_w: FloatArray,
+        clients: int,
         kinds: Sequence[str],
         states: Sequence[str],
         transfers: Sequence[str] = ("download", "upload"),
@@ -96,6 +140,14 @@ class Accounts:
         self.kinds = list(kinds)
         self.present = np.ones(power_idle_w.size, dtype=bool) if present is None else present
         self.power_idle_w = np.where(self.present, power_idle_w, 0.0)
+        self._clients = clients
+        self._headings: IntArray = np.full(power_idle_w.size, Heading.SERVERS, dtype=np.int64)
+        self._headings[:clients], self._headings[-1] = Heading.CLIENTS, Heading.NETWORK
+        # Joules of each actor beyond its idle power, without those of waiting.
+        self.active_j: FloatArray = np.zeros(power_idle_w.size)
+        self._idle_w = np.array(
+            [self.power_idle_w[:clients].sum(), self.power_idle_w[clients:].sum()]
+        )
         # Shape (actors, kinds), kind by kind: what never happens takes no memory.
         shape = (len(self.kinds), power_idle_w.size)
         self.seconds, self.joules, self.bytes, self.lost_bytes = (
@@ -111,10 +163,12 @@ class Accounts:
         self._states = [self.kinds.index(state) for state in states]
         self._transfers = [self.kinds.index(kind) for kind in transfers]
         self._moves = np.isin(np.arange(len(self.kinds)), self._transfers)
-        self._spent: list[tuple[float, FloatArray, FloatArray, FloatArray]] = []
+        self._waits = np.array([kind == "idle" for kind in self.kinds])
+        self._spent: list[tuple[float, FloatArray, FloatArray, FloatArray, Heading]] = []
         self._arriving: list[tuple[float, FloatArray, IntArray]] = []
-        self._ended_extra_j, self._ended_bytes = 0.0, 0
-        self._spending: list[Callable[[], float]] = []
+        self._ended_extra_j: FloatArray = np.zeros(len(Heading))
+        self._ended_bytes = 0
+        self._spending: list[Callable[[], Mapping[Heading, float]]] = []
 
     def expect(self, rows: Rows, powers: Powers | None = None) -> None:
         """Take note of rows that end now or later.
@@ -122,54 +176,86 @@ class Accounts:
         `powers` says how their joules beyond idle power are spread over time, instead of evenly
         over each row.
         """
-        if powers is None:
-            powers = rows["start_s"], rows["time_s"], rows["extra_j"]
-        self.expect_power(*powers)
+        for power in self._even(rows) if powers is None else powers:
+            self.expect_power(*power)
         size = np.where(self._moves[rows["kind"]], rows["bytes"], 0)
         if size.any():
             ends_s = rows["time_s"]
             self._arriving.append((float(ends_s.max()), ends_s, size))
 
-    def expect_power(self, begins_s: FloatArray, ends_s: FloatArray, joules: FloatArray) -> None:
+    def _even(self, rows: Rows) -> Powers:
+        """The joules of rows, each spent evenly over its time, by whose they are."""
+        extra_j = rows["extra_j"]
+        if not extra_j.any():
+            return ()
+        headings = self.headings(rows["actor"], rows["kind"])
+        columns = rows["start_s"], rows["time_s"], extra_j
+        of_each = ((heading, headings == heading) for heading in Heading)
+        return [(*(one[own] for one in columns), heading) for heading, own in of_each if own.any()]
+
+    def heading(self, actor: int) -> Heading:
+        """Under which heading an actor's joules belong, unless it waits."""
+        return Heading(self._headings[actor])
+
+    def headings(self, actors: IntArray, kinds: IntArray) -> IntArray:
+        """Under which `Heading` the joules of rows belong, by their columns."""
+        of_actors = self._headings[actors]
+        waits = (of_actors == Heading.CLIENTS) & self._waits[kinds]
+        return np.where(waits, int(Heading.WAITING), of_actors)
+
+    def expect_power(
+        self, begins_s: FloatArray, ends_s: FloatArray, joules: FloatArray, heading: Heading
+    ) -> None:
         """Joules beyond idle power are spent evenly over stretches of time, now or later."""
         if joules.any():
-            self._spent.append((float(ends_s.max()), begins_s, ends_s, joules))
+            self._spent.append((float(ends_s.max()), begins_s, ends_s, joules, heading))
 
     def expect_one(self, row: Mapping[str, Any]) -> None:
         """Take note of a single row; what it leaves out is nothing."""
         size = row.get("bytes", 0) if self._moves[row["kind"]] else 0
         extra_j, end_s = row.get("extra_j", 0.0), row["time_s"]
         if extra_j:
-            self.expect_power(np.array([row["start_s"]]), np.array([end_s]), np.array([extra_j]))
+            [heading] = self.headings(np.array([row["actor"]]), np.array([row["kind"]]))
+            stretch = np.array([row["start_s"]]), np.array([end_s]), np.array([extra_j])
+            self.expect_power(*stretch, Heading(heading))
         if size:
             self._arriving.append((end_s, np.array([end_s]), np.array([size])))
 
-    def spending(self, spent_j: Callable[[], float]) -> None:
+    def spending(self, spent_j: Callable[[], Mapping[Heading, float]]) -> None:
         """`spent_j` tells what has been spent by now, beyond idle, on what no row is known of."""
         self._spending.append(spent_j)
 
     def _settle(self, now_s: float) -> None:
         """Add up what has ended."""
-        for _, _, _, joules in (one for one in self._spent if one[0] <= now_s):
-            self._ended_extra_j += float(joules.sum())
+        for _, _, _, joules, heading in (one for one in self._spent if one[0] <= now_s):
+            self._ended_extra_j[heading] += joules.sum()
         for _, _, size in (one for one in self._arriving if one[0] <= now_s):
             self._ended_bytes += int(size.sum())
         self._spent = [one for one in self._spent if one[0] > now_s]
         self._arriving = [one for one in self._arriving if one[0] > now_s]
 
-    def energy_j(self, now_s: float) -> float:
+    def energy(self, now_s: float) -> Energy:
         """Joules of all devices from time 0 to `now_s`, of what is under way its part by then.
 
         What is under way on shared channels counts as of the clock's time, which `now_s` is then.
         """
         self._settle(now_s)
-        total = float(self.power_idle_w.sum()) * now_s + self._ended_extra_j
-        total += sum(spent_j() for spent_j in self._spending)
-        for _, begins_s, ends_s, joules in self._spent:
+        extra_j = self._ended_extra_j.copy()
+        for spent_j in self._spending:
+            for heading, so_far_j in spent_j().items():
+                extra_j[heading] += so_far_j
+        for _, begins_s, ends_s, joules, heading in self._spent:
             length = np.maximum(ends_s - begins_s, 1e-300)
             share = np.clip((now_s - begins_s) / length, 0.0, 1.0)
-            total += float((share * joules).sum())
-        return total
+            extra_j[heading] += (share * joules).sum()
+        waiting_j, active_j, server_j, network_j = extra_j.tolist()
+        clients_idle_j, servers_idle_j = (self._idle_w * now_s).tolist()
+        client_j = clients_idle_j + waiting_j + active_j
+        return Energy(client_j, active_j, servers_idle_j + server_j, network_j)
+
+    def energy_j(self, now_s: float) -> float:
+        """Joules of all devices from time 0 to `now_s`, as `energy`."""
+        return self.energy(now_s).total_j
 
     def bytes_moved(self, now_s: float) -> int:
         """Bytes of all messages that arrived by `now_s`, each counted on every hop."""
@@ -191,6 +277,8 @@ class Accounts:
         ):
             # Row by row: of many actors few are in a part.
             np.add.at(book.T.reshape(-1), cell[which], rows[column][which])
+        active_j = np.where(self._waits[rows["kind"]], 0.0, rows["extra_j"])
+        np.add.at(self.active_j, rows["actor"], active_j)
         if self._counted is not None:
             actor, span = rows["actor"].astype(np.int64), (rows["start_s"], rows["time_s"])
             grams, money = self._counted(actor, *span, rows["energy_j"])
@@ -229,9 +317,7 @@ class Accounts:
                 f"states fill each device's time: actor {worst} has {filled[worst]:g} s"
                 f" of {horizon_s:g} s"
             )
-        booked, running = float(self.joules.sum()), self.energy_j(horizon_s)
-        if not np.isclose(booked, running, rtol=1e-9, atol=1e-9):
-            self.violations.append(f"joules add up: {booked:g} J booked, {running:g} J running")
+        self._check_joules(horizon_s)
         moved = int(self.bytes[:, self._transfers].sum())
         if moved != self.bytes_moved(horizon_s):
             self.violations.append(
@@ -251,6 +337,24 @@ class Accounts:
         broken = self.violations
         self.laws = {law: not any(one.startswith(law) for one in broken) for law in laws}
         return self.laws
+
+    def _check_joules(self, horizon_s: float) -> None:
+        """What the rows of clients, servers and the network say, against the running count."""
+        by_actor, clients = self.joules.sum(axis=1), self._clients
+        booked = Energy(
+            float(by_actor[:clients].sum()),
+            float(self.active_j[:clients].sum()),
+            float(by_actor[clients:-1].sum()),
+            float(by_actor[-1]),
+        ).columns()
+        running = self.energy(horizon_s).columns()
+        # Parts are differences of larger sums, and as exact as these.
+        close = 1e-9 + 1e-12 * abs(running["energy_j"])
+        for name, joules in booked.items():
+            if not np.isclose(joules, running[name], rtol=1e-9, atol=close):
+                self.violations.append(
+                    f"joules add up: {name}: {joules:g} J booked, {running[name]:g} J running"
+                )
 
     def _check_traffic(self, horizon_s: float) -> None:
         """The senders' count against what the rows say, for every device and direction."""

@@ -14,7 +14,17 @@ from simfl.runs.runfolder import LoadedRun
 LONGEST_VALUE = 500
 """Characters of a parameter that every MLflow store accepts."""
 
-METRICS = ("accuracy", "loss", "latency_s", "energy_j", "bytes", "staleness")
+METRICS = (
+    "accuracy",
+    "loss",
+    "latency_s",
+    "energy_j",
+    "client_energy_j",
+    "client_active_j",
+    "server_energy_j",
+    "bytes",
+    "staleness",
+)
 """Columns of the rounds table that become curves."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +47,16 @@ def save_overview(run: LoadedRun, path: Path) -> Path:
 def draw_overview(run: LoadedRun) -> Figure:
     """Four panels: accuracy against time and against energy, clients' energy, participation.
 
+    Energy is that of clients, and that of all machines beside it.
+
     Where nothing was evaluated, versions stand in for accuracy.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 7.5), layout="constrained")
         axes = figure.subplots(2, 2)
-        _accuracy(axes[0, 0], run, "time_s", "simulated time (s)")
-        _accuracy(axes[0, 1], run, "energy_j", "energy of all machines (J)")
+        _accuracy(axes[0, 0], run, {"time_s": ""}, "simulated time (s)")
+        by_energy = {"client_energy_j": "of clients", "energy_j": "of all machines"}
+        _accuracy(axes[0, 1], run, by_energy, "energy (J)")
         _energy(axes[1, 0], run)
         _participation(axes[1, 1], run)
         figure.suptitle(printable(f"{run.manifest['name']}, seed {run.manifest['seed']}"))
@@ -76,12 +80,16 @@ def legend_above(axes: Axes, title: str) -> None:
     )
 
 
-def _accuracy(axes: Axes, run: LoadedRun, column: str, label: str) -> None:
+def _accuracy(axes: Axes, run: LoadedRun, columns: Mapping[str, str], label: str) -> None:
+    """Against columns of the rounds table, one line each; `columns` says what to call them."""
     figure = "accuracy" if run.rounds["accuracy"].notna().any() else "version"
     shown = run.rounds.dropna(subset=figure)
-    axes.plot(shown[column], shown[figure], marker=".", color=COLOURS[0])
+    for (column, name), colour in zip(columns.items(), COLOURS, strict=False):
+        axes.plot(shown[column], shown[figure], marker=".", color=colour, label=name)
     axes.set(xlabel=label, ylabel="test accuracy" if figure == "accuracy" else "global version")
-    if shown[column].max() >= 10_000:
+    if len(columns) > 1:
+        axes.legend(loc="lower right", fontsize=8, frameon=False)
+    if shown[[*columns]].to_numpy().max(initial=0.0) >= 10_000:
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
-from simfl.eventlog.accounts import Powers
+from simfl.eventlog.accounts import Heading, Powers
 from simfl.eventlog.kinds import CUTS, KIND_INDEX
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import Rows, join_rows, make_rows
@@ -48,16 +48,20 @@ class _Stepped:
     """A stepped timeline under way; `ended[stage]`: places whose rows are still to be written."""
 
     entry: Entry
-    spent_j: Callable[[], float]
+    spent_j: Callable[[], tuple[float, float]]
     cut: Callable[[float], None]
     ended: list[list[int]]
 
 
 class Booking:
-    """Writes what clients and servers did: downloads, computations, uploads, interruptions."""
+    """Writes what clients and servers did: downloads, computations, uploads, interruptions.
 
-    def __init__(self, log: EventLog) -> None:
+    `heading` says whose joules these are.
+    """
+
+    def __init__(self, log: EventLog, heading: Heading) -> None:
         self._log = log
+        self._heading = heading
         self._known: list[Entry] = []
         self._kept, self._most_kept = 0, FEW
         self._stepped: dict[int, _Stepped] = {}
@@ -71,7 +75,8 @@ class Booking:
         self.flows(timeline, walked, now_s)
         stages = np.flatnonzero(timeline.stages.begun.any(axis=1)).tolist()
         rows = [self.rows(entry, stage) for stage in stages]
-        self._log.add(join_rows([*rows, *self.network(entry)]), powers(timeline, walked))
+        powers = self._powers(timeline, walked)
+        self._log.add(join_rows([*rows, *self.network(entry)]), powers)
         for one in timeline.pauses:
             self.interruption(one, entry.about)
         self._keep(entry, now_s)
@@ -101,15 +106,19 @@ class Booking:
 
     def expect(self, timeline: Timeline, walked: Walked) -> None:
         """Tell the accounts of joules whose rows are written later."""
-        self._log.accounts.expect_power(*powers(timeline, walked))
+        for power in self._powers(timeline, walked):
+            self._log.accounts.expect_power(*power)
 
     def open(
-        self, entry: Entry, spent_j: Callable[[], float], cut: Callable[[float], None]
+        self,
+        entry: Entry,
+        spent_j: Callable[[], tuple[float, float]],
+        cut: Callable[[float], None],
     ) -> None:
         """Begin a timeline that is filled in step by step.
 
-        `spent_j()` gives the joules spent so far that the accounts do not know of yet, `cut(now_s)`
-        stops everybody who is under way.
+        `spent_j()` gives the joules spent so far that the accounts do not know of yet, by devices
+        beyond idle power and by the network; `cut(now_s)` stops everybody who is under way.
         """
         self._stepped[id(entry)] = _Stepped(entry, spent_j, cut, [[] for _ in STAGES])
 
@@ -127,10 +136,11 @@ class Booking:
         columns = np.array([actor]), np.array([now_s]), np.array([size_bytes])
         self._log.accounts.traffic.begin(*columns, now_s, uplink=uplink)
 
-    def flowed(self, begin_s: float, end_s: float, joules: float) -> None:
-        """Tell the accounts of a flow's joules, the network's included; its row comes later."""
-        power = np.array([begin_s]), np.array([end_s]), np.array([joules])
-        self._log.accounts.expect_power(*power)
+    def flowed(self, begin_s: float, end_s: float, active_j: float, network_j: float) -> None:
+        """Tell the accounts of a flow's joules, the device's and the network's; rows come later."""
+        span = np.array([begin_s]), np.array([end_s])
+        self._log.accounts.expect_power(*span, np.array([active_j]), self._heading)
+        self._log.accounts.expect_power(*span, np.array([network_j]), Heading.NETWORK)
 
     def flush(self) -> None:
         """Write the rows of all stages that have ended."""
@@ -239,11 +249,32 @@ class Booking:
     def _write(self, several: Sequence[Rows], *, counted: bool) -> None:
         """Add rows; `counted`: the accounts know of their joules already."""
         if several:
-            nothing = np.zeros(0)
-            self._log.add(join_rows(several), (nothing, nothing, nothing) if counted else None)
+            self._log.add(join_rows(several), () if counted else None)
 
-    def _spent_j(self) -> float:
-        return sum(stepped.spent_j() for stepped in self._stepped.values())
+    def _spent_j(self) -> dict[Heading, float]:
+        spent = [stepped.spent_j() for stepped in self._stepped.values()]
+        return {
+            self._heading: sum(active_j for active_j, _ in spent),
+            Heading.NETWORK: sum(network_j for _, network_j in spent),
+        }
+
+    def _powers(self, timeline: Timeline, walked: Walked) -> Powers:
+        """What the accounts count joules by: begins, ends and joules beyond idle, per segment."""
+        share = walked.share
+        joules = walked.segments.joules
+        if walked.unmet_j is not None:
+            joules = joules - walked.unmet_j
+        if share is not None:
+            joules = joules * share
+        begins_s = walked.begins_s
+        ends_s = np.minimum(walked.ends_s, walked.stops_s)
+        by_heading = {self._heading: joules, Heading.NETWORK: timeline.network_j_of(walked)}
+        found = []
+        for heading, own_j in by_heading.items():
+            if own_j is not None:
+                spent = own_j != 0.0
+                found.append((begins_s[spent], ends_s[spent], own_j[spent], heading))
+        return found
 
     def cut(self, entry: Entry) -> list[Rows]:
         """Rows of the stages that the end of the run cuts."""
@@ -279,23 +310,6 @@ def stopped_at(walked: Walked, now_s: float) -> Walked:
         stops_s=np.where(running, now_s, walked.stops_s),
         causes=np.where(running, END_OF_RUN, walked.causes),
     )
-
-
-def powers(timeline: Timeline, walked: Walked) -> Powers:
-    """What the accounts count joules by: begin (s), end (s) and joules beyond idle, per segment."""
-    share = walked.share
-    joules = walked.segments.joules
-    if walked.unmet_j is not None:
-        joules = joules - walked.unmet_j
-    if share is not None:
-        joules = joules * share
-    begins_s = walked.begins_s
-    ends_s = np.minimum(walked.ends_s, walked.stops_s)
-    network_j = timeline.network_j_of(walked)
-    if network_j is not None:
-        joules = joules + network_j
-    spent = joules != 0.0
-    return begins_s[spent], ends_s[spent], joules[spent]
 
 
 def _message(timeline: Timeline, stage: int, which: slice | BoolArray) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.limits import LATEST_S
+from simfl.eventlog.accounts import Heading
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import Rows
 from simfl.protocols.ahead import Limits, walk
@@ -119,7 +120,7 @@ class Dispatcher:
         self._clock = clock
         self._presence = presence
         self._servers = servers
-        self.booking = Booking(log)
+        self.booking = Booking(log, Heading.CLIENTS)
         charge = presence.charge
         self._resting = Resting(log, clock, 0, world.messenger.client_radios, charge=charge)
         self.shared = world.access_sharing.contended

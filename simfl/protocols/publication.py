@@ -9,6 +9,7 @@ from typing import Any
 
 from simfl.algorithms.base import Standing
 from simfl.common.arrays import IntArray
+from simfl.eventlog.accounts import Energy
 from simfl.protocols.clock import Stalled
 from simfl.protocols.state_ref import StateRef
 from simfl.protocols.stopping import StopRule
@@ -69,7 +70,7 @@ class Publications:
         evaluation: Mapping[str, Any] | None,
         *,
         time_s: float,
-        energy_j: float,
+        energy: Energy,
         bytes_moved: int,
         round_number: int,
         participants: int,
@@ -93,7 +94,7 @@ class Publications:
             "accuracy": accuracy,
             "loss": loss,
             "latency_s": time_s - (self.rounds[-1]["time_s"] if self.rounds else 0.0),
-            "energy_j": energy_j,
+            **energy.columns(),
             "bytes": bytes_moved,
             "participants": participants,
             "updates": staleness.size,
@@ -124,7 +125,7 @@ class Publications:
                     time_s,
                     ref.version,
                     *self._last,
-                    energy_j=energy_j,
+                    energy_j=energy.total_j,
                     bytes=bytes_moved,
                     jobs=jobs,
                     wall_s=wall_s or {},

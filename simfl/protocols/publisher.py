@@ -66,7 +66,7 @@ class Publisher:
             ref,
             evaluation,
             time_s=now_s,
-            energy_j=accounts.energy_j(now_s),
+            energy=accounts.energy(now_s),
             bytes_moved=accounts.bytes_moved(now_s),
             round_number=round_number,
             participants=participants,

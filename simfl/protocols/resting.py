@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.eventlog.accounts import Heading
 from simfl.eventlog.kinds import KIND_INDEX
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import Rows, make_rows
@@ -70,6 +71,7 @@ class Resting:
         count = radios.tail_s.size
         self._log = log
         self._clock = clock
+        self._heading = log.accounts.heading(first_actor)
         self._devices = _Devices(
             first_actor,
             log.accounts.power_idle_w[first_actor : first_actor + count],
@@ -188,9 +190,9 @@ class Resting:
             unmet_j=unmet_j,
         )
 
-    def _spent_j(self) -> float:
+    def _spent_j(self) -> dict[Heading, float]:
         """Of tails that are not booked, beyond idle power."""
         who = self._radios.in_tail
         until_s = np.minimum(self._radios.awake_s[who], self._clock.now_s)
         lasted_s = np.maximum(until_s - self._free_s[who], 0.0)
-        return float((self._devices.tail_w[who] * lasted_s).sum())
+        return {self._heading: float((self._devices.tail_w[who] * lasted_s).sum())}

@@ -11,6 +11,7 @@ import simpy
 
 from simfl.algorithms.base import Work
 from simfl.common.arrays import IntArray
+from simfl.eventlog.accounts import Heading
 from simfl.eventlog.kinds import CUTS
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import Rows
@@ -60,7 +61,7 @@ class Servers:
         radios = world.messenger.server_radios
         self._resting = Resting(log, clock, log.actors.edge(0), radios, edges)
         self._channels = Channels(world.backhaul_sharing, clock.env)
-        self._booking = Booking(log)
+        self._booking = Booking(log, Heading.SERVERS)
         self._never = clock.env.event()
         self._failing: dict[ServerId, tuple[float, simpy.Event]] = {}
         # Messages of each edge server lost in a row, whatever it was that failed between them.

@@ -148,9 +148,10 @@ class Stepped:
     def _timeline(self) -> Timeline:
         return self.entry.timeline
 
-    def spent_j(self) -> float:
-        """Joules so far of flows under way, the network's among them."""
-        return sum(sum(self._flow_j(place)) for place in self._flows)
+    def spent_j(self) -> tuple[float, float]:
+        """Joules so far of flows under way: of devices beyond idle power, and of the network."""
+        each = [self._flow_j(place) for place in self._flows]
+        return sum(active_j for active_j, _ in each), sum(network_j for _, network_j in each)
 
     def cut(self, now_s: float) -> None:
         """The run ends: everybody who is under way is stopped."""
@@ -292,7 +293,7 @@ class Stepped:
         active_j, network_j = self._flow_j(place)
         unmet_j, now_s = self._unmet_j(place), self._clock.now_s
         stage, flow = self._flows.pop(place)
-        self._booking.flowed(flow.begun_s, now_s, active_j + network_j)
+        self._booking.flowed(flow.begun_s, now_s, active_j, network_j)
         joules = active_j + unmet_j, network_j, unmet_j
         self._timeline.flow_ends(stage, place, now_s, joules, over=over)
 

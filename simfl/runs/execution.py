@@ -24,6 +24,7 @@ from simfl.assembly.simulation import Options, Simulation
 from simfl.common.contract import misbehaves
 from simfl.common.files import RunFolderError, replacing
 from simfl.common.notices import Notice, notice
+from simfl.eventlog.accounts import Energy
 from simfl.eventlog.kinds import FORMAT_VERSION
 from simfl.eventlog.parquet_parts import PARTS, remove_parts
 from simfl.learning.allocation import return_freed_memory
@@ -63,7 +64,7 @@ Manifest = dict[str, Any]
 
 NOTHING_YET: Mapping[str, Any] = {
     "horizon_s": 0.0,
-    "energy_j": 0.0,
+    **Energy(0.0, 0.0, 0.0, 0.0).columns(),
     "bytes": 0,
     "energy_by_state_j": {},
     "counts": dict.fromkeys(("versions", "events", "jobs_asked", "jobs_trained", "jobs_reused"), 0),

@@ -85,6 +85,7 @@ def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
         columns[f"{state}_s"] = accounts.seconds[clients, kinds.index(state)]
         columns[f"{state}_j"] = accounts.joules[clients, kinds.index(state)]
     columns["energy_j"] = accounts.joules[clients].sum(axis=1)
+    columns["active_j"] = accounts.active_j[clients]
     for name, column in _footprint(one).items():
         columns[name] = column[clients]
     for name, kind in (("bytes_received", "download"), ("bytes_sent", "upload")):
@@ -136,7 +137,7 @@ def figures(one: Run) -> dict[str, Any]:
     contributions = one.values.contributions
     return {
         "horizon_s": now_s,
-        "energy_j": accounts.energy_j(now_s),
+        **accounts.energy(now_s).columns(),
         "bytes": accounts.bytes_moved(now_s),
         "traffic": accounts.bytes_by_fate,
         **{

@@ -35,6 +35,10 @@ TABLES: dict[str, pa.Schema] = {
             ("loss", pa.float64()),
             ("latency_s", pa.float64()),
             ("energy_j", pa.float64()),
+            ("client_energy_j", pa.float64()),
+            ("client_active_j", pa.float64()),
+            ("server_energy_j", pa.float64()),
+            ("network_energy_j", pa.float64()),
             ("bytes", pa.int64()),
             ("participants", pa.int64()),
             ("updates", pa.int64()),
@@ -74,6 +78,10 @@ _ENDED: dict[str, type | tuple[type, ...]] = {
     "seed": int,
     "horizon_s": (int, float),
     "energy_j": (int, float),
+    "client_energy_j": (int, float),
+    "client_active_j": (int, float),
+    "server_energy_j": (int, float),
+    "network_energy_j": (int, float),
     "bytes": int,
     "energy_by_state_j": dict,
     "counts": dict,
@@ -242,7 +250,9 @@ class LoadedRun:
         """One row per global version: time_s, accuracy, loss, energy_j, bytes, staleness, ...
 
         `staleness` is the mean over the `updates` (of clients, or of edge servers) that were
-        merged into the version, `staleness_max` that of the oldest.
+        merged into the version, `staleness_max` that of the oldest. `client_energy_j`,
+        `server_energy_j` and `network_energy_j` add up to `energy_j`; `client_active_j` are the
+        clients' joules beyond idle power.
         """
         return self._table("rounds")
 
@@ -321,17 +331,20 @@ class LoadedRun:
 
     def time_to(self, accuracy: float | None = None, loss: float | None = None) -> float:
         """Simulated seconds until the target was first met; NaN if it never was."""
-        return self._until("time_s", accuracy, loss)
+        return self.spent_to("time_s", accuracy, loss)
 
     def energy_to(self, accuracy: float | None = None, loss: float | None = None) -> float:
         """Joules of all devices until the target was first met; NaN if it never was."""
-        return self._until("energy_j", accuracy, loss)
+        return self.spent_to("energy_j", accuracy, loss)
 
     def bytes_to(self, accuracy: float | None = None, loss: float | None = None) -> float:
         """Bytes over all links until the target was first met; NaN if it never was."""
-        return self._until("bytes", accuracy, loss)
+        return self.spent_to("bytes", accuracy, loss)
 
-    def _until(self, column: str, accuracy: float | None, loss: float | None) -> float:
+    def spent_to(
+        self, column: str, accuracy: float | None = None, loss: float | None = None
+    ) -> float:
+        """A column of `rounds`, as client_energy_j, when the target was first met; or NaN."""
         if (accuracy is None) == (loss is None):
             raise ValueError("give one target: accuracy (at least) or loss (at most)")
         rounds = self.rounds

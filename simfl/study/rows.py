@@ -21,7 +21,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
 
     `targets`: column name -> (column of the rounds table, accuracy or loss, target). A figure of a
     measure is called `measure.figure`. A target that the run missed is NaN: it would have taken
-    more than `time_s`, `energy_j` and `bytes`, which are those of the run's end.
+    more than `time_s`, `energy_j`, ... and `bytes`, which are those of the run's end.
     """
     manifest, rounds, counts = run.manifest, run.rounds, run.manifest["counts"]
     scored = rounds.dropna(subset="accuracy")
@@ -39,6 +39,9 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         "versions": counts["versions"],
         "time_s": manifest["horizon_s"],
         "energy_j": manifest["energy_j"],
+        "client_energy_j": manifest["client_energy_j"],
+        "client_active_j": manifest["client_active_j"],
+        "server_energy_j": manifest["server_energy_j"],
         "bytes": manifest["bytes"],
         "latency_cv": float(between_s.std() / between_s.mean()) if len(between_s) > 1 else math.nan,
         "staleness": run.mean_staleness,
@@ -54,12 +57,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         SIZED_ONLY: SEPARATOR.join(manifest.get("sized_only", ())),
     }
     for name, (column, figure, target) in targets.items():
-        row[name] = _first(run, column, figure, target)
+        row[name] = run.spent_to(column, **{figure: target})
     for measure, figures in manifest.get("measures", {}).items():
         row |= {f"{measure}.{name}": value for name, value in figures.items()}
     return row
-
-
-def _first(run: LoadedRun, column: str, figure: str, target: float) -> float:
-    ask = {"time_s": run.time_to, "energy_j": run.energy_to, "bytes": run.bytes_to}[column]
-    return ask(**{figure: target})

@@ -84,7 +84,7 @@ class Questions(_Section):
     metrics: Annotated[tuple[Text, ...], Field(min_length=1)] = ("accuracy", "time_s", "energy_j")
     targets: dict[
         Literal["accuracy", "loss"], list[Annotated[float, Field(strict=True, allow_inf_nan=False)]]
-    ] = Field(default_factory=dict, description="time, energy and bytes until these are met")
+    ] = Field(default_factory=dict, description="time, joules and bytes until these are met")
     compare: tuple[Comparison, ...] = ()
     pareto: dict[Text, Literal["max", "min"]] = Field(
         default_factory=dict, description="figures of which no point of the front can better one"

@@ -16,7 +16,14 @@ import pandas as pd
 
 from simfl.common.arrays import FloatArray
 
-TARGETS = {"time": ("time_s", "s"), "energy": ("energy_j", "j"), "bytes": ("bytes", "b")}
+TARGETS = {
+    "time": ("time_s", "s"),
+    "energy": ("energy_j", "j"),
+    "client_energy": ("client_energy_j", "j"),
+    "client_active": ("client_active_j", "j"),
+    "server_energy": ("server_energy_j", "j"),
+    "bytes": ("bytes", "b"),
+}
 """What is asked for every target: the column of a run that tells, and its unit in a name.
 
 Both the rounds table (until a version) and a study's table (until the run's end) have the column.

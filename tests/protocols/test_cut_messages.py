@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import simpy
 
-from simfl.eventlog.accounts import Accounts
+from simfl.eventlog.accounts import Accounts, Heading
 from simfl.eventlog.kinds import KINDS, STATES, Actors
 from simfl.eventlog.log import EventLog
 from simfl.protocols.ahead import Limits, walk
@@ -63,7 +63,7 @@ def stepped(sent: Transmission, stop_s: float) -> Timeline:
     """The same over a channel that nobody else uses."""
     clock = Clock(simpy.Environment())
     actors = Actors(1, 0)
-    log = EventLog(actors, Accounts(np.zeros(actors.count), list(KINDS), STATES))
+    log = EventLog(actors, Accounts(np.zeros(actors.count), 1, list(KINDS), STATES))
     timeline = Timeline(np.array([0]), {UPLOAD: sent})
     flow = sent.segments.kind == Kind.FLOW
     flow_s, flow_j = sent.segments.seconds[flow][0, 0], sent.segments.joules[flow][0, 0]
@@ -76,7 +76,7 @@ def stepped(sent: Transmission, stop_s: float) -> Timeline:
         limits(stop_s),
         Sending({UPLOAD: [sender]}, [()]),
         Channels(ProcessorSharing(1e9), clock.env),
-        Booking(log),
+        Booking(log, Heading.CLIENTS),
         None,
         clock,
         Listeners.when_done(over),

@@ -25,7 +25,7 @@ class Bench:
 
     def __init__(self, count: int = 1, charge_j: float | None = None, tail_s: float = TAIL_S):
         self.clock, idle_w = Clock(), np.full(count, IDLE_W)
-        self.accounts = Accounts(np.r_[idle_w, 0.0, 0.0], list(KINDS), STATES)
+        self.accounts = Accounts(np.r_[idle_w, 0.0, 0.0], count, list(KINDS), STATES)
         self.log = EventLog(Actors(count, 0), self.accounts)
         self.rows: list[tuple[str, int, float, float, float]] = []
         add = self.log.add

@@ -86,6 +86,15 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
         ("global versions", str(manifest["counts"]["versions"])),
         ("simulated time", f"{manifest['horizon_s']:.4g} s"),
         ("energy of all machines", f"{manifest['energy_j']:.4g} J"),
+        (
+            "energy of clients",
+            f"{manifest['client_energy_j']:.4g} J,"
+            f" {manifest['client_active_j']:.4g} J of it beyond idle power",
+        ),
+        (
+            "energy of servers, the network",
+            f"{manifest['server_energy_j']:.4g} J, {manifest['network_energy_j']:.4g} J",
+        ),
         ("bytes over all links", f"{manifest['bytes']:.4g} B"),
         ("wall time", f"{manifest['wall_s']:.3g} s"),
         ("simfl, torch", ", ".join(manifest["versions"].values())),
@@ -119,7 +128,8 @@ def _outcome(page: Page, run: LoadedRun) -> None:
                 )
                 for column, what, axis in (
                     ("time_s", "time", "simulated time (s)"),
-                    ("energy_j", "energy", "energy of all machines (J)"),
+                    ("client_energy_j", "the energy of clients", "energy of clients (J)"),
+                    ("energy_j", "the energy of all machines", "energy of all machines (J)"),
                 )
             )
         )
