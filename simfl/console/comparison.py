@@ -54,7 +54,7 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
 
 def _table(title: str, names: Sequence[str]) -> Table:
     table = Table(title=title, title_justify="left")
-    table.add_column("")
+    table.add_column("", overflow="fold")
     for name in names:
         table.add_column(name, overflow="fold", justify="right")
     return table

@@ -88,7 +88,7 @@ def _accuracy(axes: Axes, run: LoadedRun, columns: Mapping[str, str], label: str
         axes.plot(shown[column], shown[figure], marker=".", color=colour, label=name)
     axes.set(xlabel=label, ylabel="test accuracy" if figure == "accuracy" else "global version")
     if len(columns) > 1:
-        axes.legend(loc="lower right", fontsize=8, frameon=False)
+        legend_above(axes, "energy")
     if shown[[*columns]].to_numpy().max(initial=0.0) >= 10_000:
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.set_xlim(left=0)

@@ -2,7 +2,8 @@
 
 The joules of a row are what a client drew in that time, its idle power included, and what comes in
 follows from the scenario: batteries that are walked along the rows have the levels that they had in
-the run. What a device would have drawn if it were not off stands in its rows, too (`unmet_j`).
+the run. What a device would have drawn if it were not off stands in its rows, too (`unmet_j`). Who
+waits draws its idle power, whoever is charged with it.
 """
 
 from __future__ import annotations
@@ -53,9 +54,11 @@ def _levels(batteries: Batteries, clients: np.ndarray) -> pd.DataFrame:
 
 
 def _rows(run: LoadedRun) -> pd.DataFrame:
-    """client, time_s, load_w and unmet_j of what clients did and waited, in order of time."""
+    """client, kind, time_s, load_w and unmet_j of what clients did and waited, in order of time."""
     events = run.events
     kept = events["client"].notna() & events["kind"].isin(STATES) & (events["duration_s"] > 0)
-    rows = events.loc[kept, ["client", "time_s", "duration_s", "energy_j", "unmet_j"]]
+    rows = events.loc[kept, ["client", "kind", "time_s", "duration_s", "energy_j", "unmet_j"]]
+    idle_w = rows["client"].map(run.clients.set_index("client")["power_idle_w"])
     # What a device would have drawn of an empty battery was its load, too.
-    return rows.assign(load_w=(rows["energy_j"] + rows["unmet_j"]) / rows["duration_s"])
+    load_w = (rows["energy_j"] + rows["unmet_j"]) / rows["duration_s"]
+    return rows.assign(load_w=load_w.where(rows["kind"] != "idle", idle_w))

@@ -26,7 +26,7 @@ def test_legends_lie_above_their_axes(trained: LoadedRun) -> None:
     figure.draw_without_rendering()
 
     legends = [axes for axes in figure.axes if axes.get_legend()]
-    assert len(legends) == 2
+    assert len(legends) == 3
     for axes in legends:
         legend = axes.get_legend()
         assert legend is not None
