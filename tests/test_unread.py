@@ -24,6 +24,7 @@ EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 SIZES = {"data": {"name": "sizes"}, "model": "linear", "algorithm": {"name": "none", "local": {}}}
 PAPER = {"population": {"name": "paper", "clients": 4, "edges": 2}}
 HIERARCHICAL = {"protocol": {"name": "hierarchical", "edge_rounds": 1}}
+BEHIND = {"server_behind": "backhaul"}
 
 
 def one_server(**changes: Any) -> Scenario:
@@ -44,6 +45,21 @@ def unread(scenario: Scenario) -> dict[str, str]:
     ("changes", "key", "reason"),
     [
         ({"population": {"backhaul": "lte_2021"}}, "population.backhaul", "no edge servers"),
+        (
+            {"population": {"backhaul": "lte_2021"}},
+            "population.backhaul",
+            "unless server_behind is backhaul",
+        ),
+        (
+            HIERARCHICAL | {"population": {"server_behind": "backhaul"}},
+            "population.server_behind",
+            "the cloud behind the backhaul",
+        ),
+        (
+            {"population": {**BEHIND, "edge_server": "edge_epyc_node"}},
+            "population.edge_server",
+            "no edge servers",
+        ),
         ({"population": {"edge_server": "edge_epyc_node"}}, "population.edge_server", "no edge"),
         ({"population": {"edges": 4}}, "population.edges", "no edge servers"),
         (
@@ -132,6 +148,12 @@ def test_a_key_that_nothing_reads_is_told_with_the_reason(
         ),
         ({"protocol": "asynchronous"}, "decisions.staleness"),
         ({"protocol": SEMI_ASYNCHRONOUS}, "population.backhaul"),
+        ({"population": BEHIND}, "population.backhaul"),
+        ({"population": BEHIND}, "population.backhaul_sharing"),
+        ({"population": BEHIND}, "population.server_behind"),
+        ({"population": {**PAPER["population"], **BEHIND}}, "population.backhaul_bps"),
+        ({"population": {**BEHIND, "message_loss": {}}}, "population.message_loss"),
+        ({"protocol": "asynchronous", "population": BEHIND}, "population.backhaul"),
         ({"protocol": SEMI_ASYNCHRONOUS}, "decisions.estimator"),
         (HIERARCHICAL, "decisions.association"),
         ({"population": {"availability": "periodic"}}, "population.leaving"),
@@ -188,7 +210,8 @@ def test_a_simulation_has_its_unread_keys() -> None:
     found = assemble(one_server(population={"backhaul": "lte_2021"})).unread_keys
 
     reason = "synchronous has no edge servers: clients send to the cloud"
-    assert found == (("population.backhaul", reason), ("population.edges", reason))
+    alone = f"{reason}, over their own link alone unless server_behind is backhaul"
+    assert found == (("population.backhaul", alone), ("population.edges", reason))
 
 
 def test_an_override_of_an_unread_key_is_refused() -> None:
@@ -198,7 +221,8 @@ def test_an_override_of_an_unread_key_is_refused() -> None:
     for override in ("population.backhaul=lte_2021", "decisions.scheduling=greedy"):
         with pytest.raises(ScenarioError, match=r"^--set: .*nothing reads it: synchronous "):
             assemble(scenario.with_overrides([override]))
-    assemble(scenario.with_overrides(["protocol=hierarchical", "population.backhaul=lte_2021"]))
+    for reader in ("protocol=hierarchical", "population.server_behind=backhaul"):
+        assemble(scenario.with_overrides([reader, "population.backhaul=lte_2021"]))
 
 
 def test_losses_can_be_switched_off_by_an_override() -> None:
@@ -209,10 +233,13 @@ def test_losses_can_be_switched_off_by_an_override() -> None:
     assemble(losing.with_overrides(["population.message_loss.probability=0"]))
 
 
+@pytest.mark.parametrize("behind", ["access_point", "backhaul"])
 @pytest.mark.parametrize("protocol", ["synchronous", "hierarchical", SEMI_ASYNCHRONOUS])
-def test_a_resolved_scenario_runs_again_without_a_warning(protocol: Any, tmp_path: Path) -> None:
+def test_a_resolved_scenario_runs_again_without_a_warning(
+    protocol: Any, behind: str, tmp_path: Path
+) -> None:
     """The same events and digest; what nothing reads is left out of it."""
-    population = {"backhaul": "lte_2021", "edges": 3, "leaving": "abort"}
+    population = {"backhaul": "lte_2021", "edges": 3, "leaving": "abort", "server_behind": behind}
     scenario = small(protocol=protocol, population=population, stop={"versions": 1})
 
     first = simfl.run(scenario, tmp_path / "first")

@@ -25,6 +25,7 @@ FRAME: dict[str, Any] = {
     "population.edges": 4,
     "population.edge_server": "edge_epyc_node",
     "population.cloud_server": "edge_xeon_d",
+    "population.server_behind": "backhaul",
     "population.side_m": 1e5,
     "population.bits_per_value": 1.0,
     "population.availability": {"name": "periodic", "period_s": 1.0, "share": 0.5},
@@ -103,6 +104,7 @@ GAME = {"name": "fl_games", "local": {"batch_size": 32, "learning_rate": 0.01, "
 
 BASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "synchronous": ({}, FRAME | CATALOGUE),
+    "behind_backhaul": ({"population": {"server_behind": "backhaul"}}, FRAME | CATALOGUE),
     "carry_over": (
         {"protocol": {"name": "synchronous", "patience": OVER_SELECTION}},
         FRAME | CATALOGUE,

@@ -267,11 +267,17 @@ def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> W
         built = population.build(streams, catalogue)
         world = sound_world(population, built, population.clients, population.edges)
         electricity = population.electricity(streams, catalogue)
+        hierarchical = parts[("protocol",)].hierarchical
+        world = replace(
+            world,
+            behind_backhaul=population.server_behind == "backhaul" and not hierarchical,
+            electricity=electricity,
+        )
         profiles = profiles_behind(
             population.own_catalogue(catalogue),
-            replace(world, electricity=electricity),
+            world,
             getattr(population, "backhaul", None),
-            hierarchical=parts[("protocol",)].hierarchical,
+            hierarchical=hierarchical,
         )
         return replace(
             world,
@@ -280,7 +286,6 @@ def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> W
             downlink_codec=parts[("population", "downlink_codec")],
             access_sharing=parts[("population", "access_sharing")],
             backhaul_sharing=parts[("population", "backhaul_sharing")],
-            electricity=electricity,
             profiles=profiles,
         )
 

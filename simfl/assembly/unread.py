@@ -157,12 +157,19 @@ _WHY = {
 
 def _tiers(one: Composition) -> Found:
     """Edge servers, and what lies behind them, where clients belong to the cloud."""
+    name = _named(one.protocol)
     if one.protocol.hierarchical:
+        reason = f"{name} has edge servers at the access points, and the cloud behind the backhaul"
+        yield ("population", "server_behind"), reason
         return
-    reason = f"{_named(one.protocol)} has no edge servers: clients send to the cloud"
+    reason = f"{name} has no edge servers: clients send to the cloud"
+    beyond = (*one.population.backhaul_keys, "backhaul_sharing")
     for key in one.population.tier_keys:
         yield ("population", *key.split(".")), reason
-    yield ("population", "backhaul_sharing"), reason
+    if not one.world.behind_backhaul:
+        hint = ", over their own link alone unless server_behind is backhaul"
+        for key in beyond:
+            yield ("population", *key.split(".")), reason + hint
     of_users = any(map(is_users_own, (one.population, one.protocol)))
     by_partition = one.has_examples and _said(
         one.parts[("data", "partition")], "looks_at_edges", True
@@ -205,7 +212,8 @@ def _troubles(one: Composition) -> Found:
     if all(device.battery_j is None for device in world.devices):
         yield ("population", "batteries"), "no device has a battery"
     loss, section = population.message_loss, ("population", "message_loss")
-    links = [*world.links, world.backhaul] if one.protocol.hierarchical else world.links
+    crossed = one.protocol.hierarchical or world.behind_backhaul
+    links = [*world.links, world.backhaul] if crossed else world.links
     if loss is None:
         return
     if loss.probability == 0:

@@ -63,9 +63,8 @@ class Rehearsal:
         """Whether every round of a client takes the same."""
         world = self.world
         noise = world.compute_noise, world.transfer_noise, world.straggler_mean
-        jitter = world.jitter * world.messenger.client_radios.jitter_sigma
         fades = world.fades and any(link.needs_places for link in world.links)
-        return not (any(noise) or jitter.any() or fades or world.message_loss)
+        return not (any(noise) or world.messenger.jitters or fades or world.message_loss)
 
     @property
     def backhaul_contended(self) -> bool:

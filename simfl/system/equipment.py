@@ -70,6 +70,8 @@ def machine_figures(world: World, *, hierarchical: bool) -> dict[str, Any]:
             "backhaul": world.backhaul,
         }
         found |= {name: _figures(one) for name, one in tiers.items()}
+    elif world.behind_backhaul:
+        found |= {"backhaul": _figures(world.backhaul)}
     return found
 
 

@@ -8,8 +8,9 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.common.arrays import BoolArray, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.limits import MOST_S
+from simfl.system.link_columns import LinkColumns
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class MessageLoss:
                 f" sender waits {longest_s:g} s, accepted: at most {MOST_S:g}; lower timeout_s,"
                 " backoff or attempts_max"
             )
+
+    def on(self, links: LinkColumns) -> FloatArray:
+        """That an attempt is lost on each of some links."""
+        own = links.loss_probability
+        return own if self.probability is None else np.full_like(own, self.probability)
 
     def attempts(
         self, loss_probability: ArrayLike, uniform: ArrayLike

@@ -19,6 +19,7 @@ from simfl.system.messages import Transmission
 from simfl.system.noise import lognormal
 from simfl.system.outgoing import Outgoing
 from simfl.system.radio_paths import RadioPaths
+from simfl.system.relayed import Relayed
 from simfl.system.segments import DOWNLOAD, UPLOAD
 from simfl.system.server_id import ServerId
 from simfl.system.sharing.base import Sender
@@ -63,7 +64,8 @@ class Messenger:
     """The links of a world: what messages take, and who sends them.
 
     Messages take what `access` and `backhaul` say; `senders` and `backhaul_senders` send the same
-    ones, with the same draws, over channels that senders share.
+    ones, with the same draws, over channels that senders share. With `behind_backhaul` clients'
+    messages cross the backhaul too.
     """
 
     streams: Streams
@@ -73,6 +75,7 @@ class Messenger:
     noise: MessageNoise
     uplink_codec: Codec
     downlink_codec: Codec
+    behind_backhaul: bool
 
     @cached_property
     def _columns(self) -> LinkColumns:
@@ -90,6 +93,13 @@ class Messenger:
         edges = len(self.places.edge_position_m)
         radios = self._columns.take(np.full(edges + 1, len(self.access_links.links)))
         return radios.where(np.arange(edges + 1) < edges)
+
+    @property
+    def jitters(self) -> bool:
+        """Whether the latency of clients' messages varies."""
+        sigma = self.client_radios.jitter_sigma
+        beyond = self.behind_backhaul and self.backhaul_link.jitter_sigma
+        return bool(self.noise.jitter and (sigma.any() or beyond))
 
     def tail(
         self, clients: IntArray, radio_idle_s: FloatArray, lasts_s: FloatArray
@@ -112,9 +122,12 @@ class Messenger:
         edges: ArrayLike | None,
         radio_idle_s: ArrayLike,
     ) -> Transmission:
-        """One message of each client to its edge, or back."""
-        outgoing = self._access(clients, rounds, raw_bytes, uplink, edges)
-        return outgoing.sent(np.broadcast_to(radio_idle_s, clients.shape))
+        """One message of each client to its server, or back."""
+        about = clients, rounds, raw_bytes, uplink
+        idle_s, outgoing = np.broadcast_to(radio_idle_s, clients.shape), self._access(*about, edges)
+        if self.behind_backhaul:
+            return self._relayed(outgoing, *about).sent(idle_s)
+        return outgoing.sent(idle_s)
 
     def senders(
         self,
@@ -161,19 +174,26 @@ class Messenger:
         self, edge: ArrayLike, counter: ArrayLike, raw_bytes: ArrayLike, uplink: bool
     ) -> Outgoing:
         edges, counters, raw = np.broadcast_arrays(*np.atleast_1d(edge, counter, raw_bytes))
-        places = np.full(edges.shape, len(self.access_links.links))
+        return self._over_backhaul("backhaul", edges, counters, raw, uplink)
+
+    def _over_backhaul(
+        self, link: str, senders: IntArray, counters: ArrayLike, raw_bytes: ArrayLike, uplink: bool
+    ) -> Outgoing:
+        """Over the backhaul alone; draws are those of `link`, by sender and counter."""
+        places = np.full(senders.shape, len(self.access_links.links))
         columns = self._columns.take(places)
-        component, noise, jitter = self._drawn("backhaul", edges, counters, uplink, columns)
+        component, noise, jitter = self._drawn(link, senders, counters, uplink, columns)
+        raw = np.broadcast_to(np.asarray(raw_bytes), senders.shape)
         return Outgoing(
             [*self.access_links.links, self.backhaul_link],
             places,
-            self._paths(edges, counters, uplink, edges),
+            self._paths(senders, counters, uplink, 0),
             self._encoded(raw, uplink),
             1.0 / noise,
             jitter,
             columns,
             self.noise.message_loss,
-            self._loss_draws(component, edges, counters),
+            self._loss_draws(component, senders, counters),
             UPLOAD if uplink else DOWNLOAD,
         )
 
@@ -203,6 +223,19 @@ class Messenger:
             self._loss_draws(component, clients, rounds),
             UPLOAD if uplink else DOWNLOAD,
         )
+
+    def _relayed(
+        self,
+        access: Outgoing,
+        clients: IntArray,
+        rounds: ArrayLike,
+        raw_bytes: ArrayLike,
+        uplink: bool,
+    ) -> Relayed:
+        """The same messages over the backhaul, too."""
+        numbers = np.broadcast_to(np.asarray(rounds), clients.shape)
+        backhaul = self._over_backhaul("client_backhaul", clients, numbers, raw_bytes, uplink)
+        return Relayed(access, backhaul)
 
     def _paths(
         self, senders: IntArray, rounds: ArrayLike, uplink: bool, points: ArrayLike

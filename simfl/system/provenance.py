@@ -16,8 +16,8 @@ def profiles_behind(
     """The profiles of the machines that take part, each once.
 
     Those of devices and links that some client has, of the cloud and of the electricity; of the
-    edge servers and the `backhaul` only in a `hierarchical` run. A machine without a profile of its
-    name, as those of `paper`, is left out.
+    edge servers only in a `hierarchical` run, of the `backhaul` only where messages cross it. A
+    machine without a profile of its name, as those of `paper`, is left out.
     """
     devices = [world.devices[index].name for index in np.unique(world.device_index)]
     links = [world.link_names[index] for index in np.unique(world.link_index)]
@@ -30,7 +30,7 @@ def profiles_behind(
     ]
     if hierarchical:
         names.append(("server", world.edge_server.name))
-    if hierarchical and backhaul is not None:
+    if (hierarchical or world.behind_backhaul) and backhaul is not None:
         names.append(("link", backhaul))
     return tuple(
         catalogue.profile(kind, name)

@@ -52,8 +52,10 @@ class World:
     exponential of Lee et al., IEEE T-IT 2018. `example_bits` is the stored size of one example,
     None where nobody has said it. `access_sharing` says how the clients of an access point share a
     medium, `medium_index` (None: `link_index`) which of them have the same, `band_share` who gets
-    how much of a band, `backhaul_sharing` how edge servers share the backhaul. `electricity` is
-    that of the clients and, last, of the servers. `profiles` are the files behind the machines.
+    how much of a band, `backhaul_sharing` how edge servers share the backhaul. `behind_backhaul`:
+    there are none, and clients' messages to the cloud cross the backhaul behind their access point.
+    `electricity` is that of the clients and, last, of the servers. `profiles` are the files behind
+    the machines.
     """
 
     streams: Streams
@@ -88,6 +90,7 @@ class World:
     backhaul_sharing: Sharing = field(default_factory=Dedicated)
     medium_index: IntArray | None = None
     band_share: FloatArray | None = None
+    behind_backhaul: bool = False
     profiles: Sequence[Profile] = ()
 
     def __post_init__(self) -> None:
@@ -95,6 +98,10 @@ class World:
             raise ValueError("backhaul: its rate depends on distance, but the cloud has no place")
         if self.medium_index is not None and self.access_sharing.cuts_band:
             check_bands(self.links, self.link_names, self.link_index, self.medium_index)
+        if self.behind_backhaul:
+            for key in ("access_sharing", "backhaul_sharing"):
+                if getattr(self, key).contended:
+                    raise ValueError(f"{key}: found a way to share, with server_behind: backhaul")
 
     @property
     def num_clients(self) -> int:
@@ -132,6 +139,7 @@ class World:
             MessageNoise(self.transfer_noise, self.jitter, self.fades, self.message_loss),
             self.uplink_codec,
             self.downlink_codec,
+            self.behind_backhaul,
         )
 
     @cached_property

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -35,12 +35,19 @@ class Population(ABC):
         "faults.edge_servers",
         "faults.cloud_link",
     )
-    """Keys about edge servers and their links to the cloud, which a flat protocol has not."""
+    """Keys about edge servers, which a flat protocol has not."""
+
+    backhaul_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys about the link to the cloud, which a flat protocol may have: see `server_behind`."""
 
     clients: Annotated[int, ">= 1", "number of clients"]
     edges: Annotated[int, ">= 1", "number of edge servers"] = 1
     edge_server: Annotated[str, "server profile of the edges"] = "edge_xeon_d"
     cloud_server: Annotated[str, "server profile of the cloud"] = "edge_epyc_node"
+    server_behind: Annotated[
+        Literal["access_point", "backhaul"],
+        "what clients cross to a flat protocol's server: their own link, or the backhaul too",
+    ] = "access_point"
     side_m: Annotated[float, "> 0", "side of the square in which all stand, metres"] = 1000.0
     profiles: Annotated[tuple[Path, ...], "folders with own device and link files"] = ()
     bits_per_value: Annotated[

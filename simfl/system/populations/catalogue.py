@@ -56,7 +56,7 @@ class CatalogueMix(Population):
     """
 
     name: ClassVar[str] = "catalogue"
-    tier_keys: ClassVar[tuple[str, ...]] = (*Population.tier_keys, "backhaul")
+    backhaul_keys: ClassVar[tuple[str, ...]] = ("backhaul",)
 
     groups: Annotated[tuple[Group, ...], "devices with their links and shares"]
     backhaul: Annotated[str, "link profile between edges and cloud"] = "wan_edge_cloud"

@@ -27,11 +27,7 @@ from simfl.system.world import World
 class Paper(Population):
     """Single-core devices with E = kappa W f^2; (low, high) ranges are uniform over clients."""
 
-    tier_keys: ClassVar[tuple[str, ...]] = (
-        *Population.tier_keys,
-        "backhaul_bps",
-        "backhaul_j_per_byte",
-    )
+    backhaul_keys: ClassVar[tuple[str, ...]] = ("backhaul_bps", "backhaul_j_per_byte")
 
     cycles_per_example: Annotated[
         tuple[float, float], "cycles of one example's training step, low and high"

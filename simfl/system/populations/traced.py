@@ -33,7 +33,7 @@ class Traced(Population):
     FedScale's do. A client's downlink departs from the trace's mean by the factor of its uplink.
     """
 
-    tier_keys: ClassVar[tuple[str, ...]] = (*Population.tier_keys, "backhaul")
+    backhaul_keys: ClassVar[tuple[str, ...]] = ("backhaul",)
 
     compute_trace: Annotated[Path, "Parquet file with seconds_per_example"]
     rate_trace: Annotated[Path | None, "Parquet file with uplink_bps and downlink_bps"] = None

@@ -1,0 +1,77 @@
+"""Messages over two links in a row: a client's own, and the backhaul behind its access point.
+
+The access point passes bits on as they come, like a proxy between two connections: both links carry
+a message at the same time, at the rate of the slower one, and what each takes beside that adds up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simfl.common.arrays import FloatArray
+from simfl.system.cost import TransferCost
+from simfl.system.messages import Transmission, transmission
+from simfl.system.outgoing import Outgoing
+
+
+@dataclass(frozen=True, eq=False)
+class Relayed:
+    """Messages of one direction about to be sent, one column entry each.
+
+    `access` and `backhaul` are the same messages over either link by itself.
+    """
+
+    access: Outgoing
+    backhaul: Outgoing
+
+    def sent(self, radio_idle_s: FloatArray) -> Transmission:
+        """What they take, `radio_idle_s` after each radio's last message.
+
+        Only the client's radio sleeps. An attempt is lost if either link loses it.
+        """
+        own, loss = self.access, self.access.loss
+        columns = own.columns
+        if loss is not None:
+            near, far = (loss.on(each.columns) for each in (own, self.backhaul))
+            columns = replace(columns, loss_probability=near + far - near * far)
+            loss = replace(loss, probability=None)
+        latency, whole = self._attempt()
+        return transmission(
+            latency,
+            whole,
+            own.wire_bytes,
+            columns,
+            radio_idle_s,
+            loss,
+            own.loss_draw,
+            own.stage,
+        )
+
+    def _attempt(self) -> tuple[TransferCost, TransferCost]:
+        """One attempt of each with its radio awake: what it takes before the first bit, and in all.
+
+        The radio is on for all of it, at the power that goes with the rate.
+        """
+        far_latency, far = self.backhaul.attempt()
+        near_latency, near = self.access.attempt()
+        far_s = far.duration_s - far_latency.duration_s
+        near_s = near.duration_s - near_latency.duration_s
+        slowed = (near_s > 0) & (far_s > near_s)
+        if slowed.any():
+            share = np.divide(near_s, far_s, out=np.ones_like(near_s), where=slowed)
+            near_latency, near = self.access.attempt(share)
+        waits_s, waits_j = near_latency.duration_s, near_latency.active_j
+        power_w = np.divide(waits_j, waits_s, out=np.zeros_like(waits_j), where=waits_s > 0)
+        latency = TransferCost(
+            waits_s + far_latency.duration_s,
+            waits_j + power_w * far_latency.duration_s,
+            near_latency.network_j + far_latency.network_j,
+        )
+        whole = TransferCost(
+            latency.duration_s + np.maximum(near.duration_s - waits_s, far_s),
+            latency.active_j + (near.active_j - waits_j),
+            near.network_j + far.network_j,
+        )
+        return latency, whole
