@@ -123,10 +123,10 @@ class Dispatcher:
         self.booking = Booking(log, Heading.CLIENTS)
         charge = presence.charge
         self._resting = Resting(log, clock, 0, world.messenger.client_radios, charge=charge)
-        self.shared = world.access_sharing.contended
+        self.shared = world.client_sharing.contended
         self._depletion = None if charge is None else BatteryDepletion(clock, charge)
         draw = None if self._depletion is None else self._depletion.draw_on_medium
-        self._channels = Channels(world.access_sharing, clock.env, draw)
+        self._channels = Channels(world.client_sharing, clock.env, draw)
         self._out_of_round: dict[int, deque[OutOfRoundMessage]] = {}
         self._freed = clock.env.event()
 

@@ -56,7 +56,7 @@ class Rehearsal:
     @property
     def contended(self) -> bool:
         """Whether clients of a cohort slow one another down."""
-        return self.world.access_sharing.contended
+        return self.world.client_sharing.contended
 
     @property
     def certain(self) -> bool:
@@ -201,7 +201,7 @@ class Rehearsal:
             for stage in sent
         }
         env, air, width = simpy.Environment(), world.air(clients, server), cohorts.shape[1]
-        channels = [Channels(world.access_sharing, env) for _ in cohorts]
+        channels = [Channels(world.client_sharing, env) for _ in cohorts]
         return _side_by_side(
             env,
             table,

@@ -236,11 +236,15 @@ class Timeline:
         return Timeline(self.actors, self.messages.sent, self.work, self.heard_s)
 
     def network_j_of(self, walked: Walked) -> FloatArray | None:
-        """Joules of the network in each segment of all actors; None: it takes none."""
-        if not self.messages.once_network_j.any():
-            return None
+        """Joules of the network in each segment of all actors; None: it takes none.
+
+        Segments of some actors alone, as `Stepped` walks them, have no flows.
+        """
         table, share = walked.segments, walked.share
-        flows = np.isin(table.kind, FLOWS)[:, None] & table.happens
+        flowing = np.isin(table.kind, FLOWS)
+        if not (flowing.any() and self.messages.once_network_j.any()):
+            return None
+        flows = flowing[:, None] & table.happens
         once_j, flow_s = (
             self.messages.once_network_j[table.stage],
             self.messages.flow_s[table.stage],

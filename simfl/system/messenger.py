@@ -31,13 +31,14 @@ class ClientLinks:
     """Which of the `links` each client has, and what is its own of it: one entry per client.
 
     `rate_factor` multiplies the link's rates; `band_share` (None: equal ones) says who gets how
-    much of a band.
+    much of a band, `medium` who has the same one at an access point.
     """
 
     links: Sequence[Link]
     index: IntArray
     rate_factor: FloatArray
     band_share: FloatArray | None
+    medium: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,14 +143,15 @@ class Messenger:
 
         Clients reach an edge server by its access point, the cloud by way of their home edges'.
         """
-        outgoing = self._access(clients, rounds, raw_bytes, uplink, server.access_point)
-        behind = () if server.is_edge else (BACKHAUL,)
-        share = self.access_links.band_share
-        return outgoing.senders(
-            sent,
-            np.ones(clients.size) if share is None else share[clients],
-            [(point + 1, *behind) for point in outgoing.paths.access_points.tolist()],
-        )
+        about, own = (clients, rounds, raw_bytes, uplink), self.access_links
+        outgoing = self._access(*about, server.access_point)
+        behind, points = () if server.is_edge else (BACKHAUL,), outgoing.paths.access_points
+        weight = np.ones(clients.size) if own.band_share is None else own.band_share[clients]
+        routes = [(point + 1, *behind) for point in points.tolist()]
+        if not self.behind_backhaul:
+            return outgoing.senders(sent, weight, routes)
+        media = points * (own.medium.max(initial=0) + 1) + own.medium[clients]
+        return self._relayed(outgoing, *about).senders(sent, weight, routes, 2 * media + uplink)
 
     def backhaul(
         self,

@@ -6,14 +6,17 @@ a message at the same time, at the rate of the slower one, and what each takes b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from simfl.common.arrays import FloatArray
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.system.cost import TransferCost
 from simfl.system.messages import Transmission, transmission
 from simfl.system.outgoing import Outgoing
+from simfl.system.sharing.base import Sender
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +52,51 @@ class Relayed:
             own.stage,
         )
 
+    def senders(
+        self,
+        sent: Transmission,
+        weight: FloatArray,
+        routes: Sequence[tuple[int, ...]],
+        channels: IntArray,
+    ) -> list[Sender]:
+        """How each would send, had it both links to itself: see `Outgoing.senders`.
+
+        `channels` numbers the media of the access points, `Sender.channel`.
+        """
+        bits = 8.0 * self.access.wire_bytes
+        alone = self.access.senders(sent, weight, routes)
+        rates = (
+            np.divide(bits, flow_s, out=np.zeros_like(bits), where=flow_s > 0).tolist()
+            for flow_s in (_flow_s(self._near), _flow_s(self._far))
+        )
+        # By itself it sends at the rate of the slower link, to the last bit.
+        return [
+            replace(
+                one,
+                rate_bps=max(near_bps, one.rate_bps),
+                behind_bps=max(far_bps, one.rate_bps),
+                channel=channel,
+            )
+            for one, near_bps, far_bps, channel in zip(
+                alone, *rates, channels.tolist(), strict=True
+            )
+        ]
+
+    @cached_property
+    def _near(self) -> tuple[TransferCost, TransferCost]:
+        return self.access.attempt()
+
+    @cached_property
+    def _far(self) -> tuple[TransferCost, TransferCost]:
+        return self.backhaul.attempt()
+
     def _attempt(self) -> tuple[TransferCost, TransferCost]:
         """One attempt of each with its radio awake: what it takes before the first bit, and in all.
 
         The radio is on for all of it, at the power that goes with the rate.
         """
-        far_latency, far = self.backhaul.attempt()
-        near_latency, near = self.access.attempt()
-        far_s = far.duration_s - far_latency.duration_s
-        near_s = near.duration_s - near_latency.duration_s
+        (near_latency, near), (far_latency, far) = self._near, self._far
+        near_s, far_s = _flow_s(self._near), _flow_s(self._far)
         slowed = (near_s > 0) & (far_s > near_s)
         if slowed.any():
             share = np.divide(near_s, far_s, out=np.ones_like(near_s), where=slowed)
@@ -70,8 +109,15 @@ class Relayed:
             near_latency.network_j + far_latency.network_j,
         )
         whole = TransferCost(
-            latency.duration_s + np.maximum(near.duration_s - waits_s, far_s),
+            latency.duration_s + np.maximum(_flow_s((near_latency, near)), far_s),
             latency.active_j + (near.active_j - waits_j),
             near.network_j + far.network_j,
         )
         return latency, whole
+
+
+def _flow_s(attempt: tuple[TransferCost, TransferCost]) -> FloatArray:
+    """Seconds in which bits pass."""
+    latency, whole = attempt
+    flow_s: FloatArray = whole.duration_s - latency.duration_s
+    return flow_s

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.streams import Streams
+from simfl.system.across_backhaul import AcrossBackhaul, check_rules
 from simfl.system.catalogue import Profile
 from simfl.system.codecs.base import Codec
 from simfl.system.codecs.float32 import Float32
@@ -99,9 +100,7 @@ class World:
         if self.medium_index is not None and self.access_sharing.cuts_band:
             check_bands(self.links, self.link_names, self.link_index, self.medium_index)
         if self.behind_backhaul:
-            for key in ("access_sharing", "backhaul_sharing"):
-                if getattr(self, key).contended:
-                    raise ValueError(f"{key}: found a way to share, with server_behind: backhaul")
+            check_rules(self.access_sharing, self.backhaul_sharing)
 
     @property
     def num_clients(self) -> int:
@@ -117,8 +116,20 @@ class World:
         """The access point by which each client reaches a server, and the client's medium."""
         point = server.access_point
         points = self.home_edge[clients] if point is None else np.full(clients.size, point)
-        medium = self.link_index if self.medium_index is None else self.medium_index
-        return list(zip(points.tolist(), medium[clients].tolist(), strict=True))
+        return list(zip(points.tolist(), self.media[clients].tolist(), strict=True))
+
+    @property
+    def media(self) -> IntArray:
+        """Which medium each client has at an access point."""
+        return self.link_index if self.medium_index is None else self.medium_index
+
+    @cached_property
+    def client_sharing(self) -> Sharing:
+        """How clients share what lies between them and their server."""
+        shared = self.access_sharing.contended or self.backhaul_sharing.contended
+        if self.behind_backhaul and shared:
+            return AcrossBackhaul(self.access_sharing, self.backhaul_sharing)
+        return self.access_sharing
 
     @cached_property
     def power_idle_w(self) -> FloatArray:
@@ -133,7 +144,7 @@ class World:
         """The links of this world, and what is drawn for messages."""
         return Messenger(
             self.streams,
-            ClientLinks(self.links, self.link_index, self.rate_factor, self.band_share),
+            ClientLinks(self.links, self.link_index, self.rate_factor, self.band_share, self.media),
             self.backhaul,
             Places(self.home_edge, self.position_m, self.edge_position_m),
             MessageNoise(self.transfer_noise, self.jitter, self.fades, self.message_loss),

@@ -90,6 +90,44 @@ def test_queries(tmp_path, population):
     assert events["detail"].astype(str).str.contains("query").any()
 
 
+@pytest.mark.parametrize("protocol", ["synchronous", "asynchronous", "patient"])
+@pytest.mark.parametrize(
+    "ways",
+    [{"access_sharing": FREE}, {"backhaul_sharing": FREE}],
+    ids=["access", "backhaul"],
+)
+def test_a_server_behind_the_backhaul(tmp_path, ways, protocol):
+    """Either hop of it, or both (among the mixes below): 1 Mbit/s is slower than some links."""
+    behind = {**TROUBLED, "leaving": "pause", "message_loss": LOSS, "server_behind": "backhaul"}
+    (tmp_path / "slow.yaml").write_text(SLOW_BACKHAUL)
+    behind |= {"profiles": [str(tmp_path)], "backhaul": "slow"}
+    runs = [
+        simfl.run(scenario(protocol, None, {**behind, **way}), tmp_path / str(number))
+        for number, way in enumerate(({}, ways))
+    ]
+
+    compare(*runs)
+    kinds = set(runs[0].events["kind"])
+    assert {"download", "upload", "network"} <= kinds
+    assert "backhaul" in runs[0].hardware
+
+
+SLOW_BACKHAUL = """\
+kind: link
+link:
+  name: fixed_rate
+  uplink_bps: 1.0e6
+  downlink_bps: 1.0e6
+  rtt_s: 0.02
+  jitter_s: 0.01
+  power_transmit_w: 0
+  power_receive_w: 0
+  power_idle_w: 0
+  loss_probability: 0.1
+  energy_j_per_byte: 2.0e-7
+"""
+
+
 @pytest.mark.parametrize("leaving", ["abort", "pause"])
 def test_batteries(tmp_path, leaving):
     """Clients whose batteries run empty in any stage, and between their rounds."""
@@ -163,6 +201,7 @@ MIXES = st.fixed_dictionaries(
             {
                 "clients": st.integers(3, 10),
                 "edges": st.integers(1, 3),
+                "server_behind": st.sampled_from(["access_point", "backhaul"]),
                 "compute_noise": st.just(0.1),
                 "transfer_noise": st.just(0.1),
                 "availability": AVAILABILITIES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,9 @@ class Sender:
     while it sends. `weight` counts where shares are given. `snr` (not in decibels) is that over the
     whole band and bends the rate of a smaller one: power is fixed, so a tenth of the band carries
     more than a tenth of the rate; inf is a rate in proportion to the share. `route` numbers the
-    shared links that the transfer crosses.
+    shared links that the transfer crosses. `behind_bps` is the rate of the link behind the medium
+    (inf: there is none), `channel` numbers medium and direction where several share what lies
+    behind, odd for uplinks.
     """
 
     client: int
@@ -32,9 +34,11 @@ class Sender:
     snr: float = math.inf
     spectral_efficiency_max: float = 7.4
     route: tuple[int, ...] = (0,)
+    behind_bps: float = math.inf
+    channel: int = 0
 
     def __post_init__(self) -> None:
-        for key in ("rate_bps", "weight", "snr", "spectral_efficiency_max"):
+        for key in ("rate_bps", "weight", "snr", "spectral_efficiency_max", "behind_bps"):
             if not getattr(self, key) > 0:
                 raise ValueError(f"{key}: found {getattr(self, key):g}, accepted: > 0")
         if math.isinf(self.rate_bps):
@@ -69,6 +73,8 @@ class Flows:
     snr: FloatArray
     spectral_efficiency_max: FloatArray
     route: IntArray
+    behind_bps: FloatArray
+    channel: IntArray
 
     def __len__(self) -> int:
         return int(self.rate_bps.size)
@@ -79,12 +85,19 @@ class Flows:
         hops = max((len(sender.route) for sender in senders), default=0)
         routes = [[*sender.route, *[-1] * (hops - len(sender.route))] for sender in senders]
         figures = [
-            (sender.rate_bps, sender.weight, sender.snr, sender.spectral_efficiency_max)
-            for sender in senders
+            (one.rate_bps, one.weight, one.snr, one.spectral_efficiency_max, one.behind_bps)
+            for one in senders
         ]
-        rate_bps, weight, snr, efficiency_max = np.array(figures, dtype=float).reshape(-1, 4).T
+        rate_bps, weight, snr, efficiency_max, behind_bps = (
+            np.array(figures, dtype=float).reshape(-1, 5).T
+        )
+        channel = np.array([one.channel for one in senders], dtype=np.int64)
         route = np.array(routes, dtype=np.int64).reshape(len(senders), hops)
-        return cls(rate_bps, weight, snr, efficiency_max, route)
+        return cls(rate_bps, weight, snr, efficiency_max, route, behind_bps, channel)
+
+    def take(self, rows: IntArray) -> Flows:
+        """Some of them."""
+        return Flows(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def rate_at(self, share: ArrayLike) -> FloatArray:
         """Bit/s of each transfer in a share of the band, its power unchanged."""

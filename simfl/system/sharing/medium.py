@@ -22,8 +22,9 @@ from simfl.system.moments import Moment
 from simfl.system.sharing.base import Carried, Flows, Sender, Sharing
 
 # Rows of a medium's state: a sender's figures as in `Flows`, then those of its transfer.
-_FIGURES = slice(0, 4)
-_POWER, _BITS, _LEFT, _START, _AIRTIME, _CLIENT = range(4, 10)
+_FIGURES, _CHANNEL = slice(0, 5), 5
+_POWER, _BITS, _LEFT, _START, _AIRTIME, _CLIENT = range(6, 12)
+_ROWS = 12
 
 Draw = Callable[[IntArray, FloatArray], None]
 
@@ -36,7 +37,7 @@ class _Transfers:
     """
 
     def __init__(self) -> None:
-        self.state = np.empty((10, 0))
+        self.state = np.empty((_ROWS, 0))
         self.route: IntArray = np.empty((0, 0), dtype=np.int64)
         self.rates_bps = self.duty = np.empty(0)
         self.ending = np.empty(0, dtype=bool)
@@ -45,15 +46,23 @@ class _Transfers:
     @property
     def flows(self) -> Flows:
         """What a sharing rule divides the medium by."""
-        rate_bps, weight, snr, spectral_efficiency_max = self.state[_FIGURES]
-        return Flows(rate_bps, weight, snr, spectral_efficiency_max, self.route)
+        rate_bps, weight, snr, efficiency_max, behind_bps = self.state[_FIGURES]
+        channel = self.state[_CHANNEL].astype(np.int64)
+        return Flows(rate_bps, weight, snr, efficiency_max, self.route, behind_bps, channel)
 
     def add(self, arrivals: Sequence[tuple[Sender, float, simpy.Event]], now_s: float) -> None:
         """These begin now: sender, bits and the event of the end."""
         senders = [sender for sender, _, _ in arrivals]
         flows = Flows.of(senders)
-        fresh = np.zeros((10, len(arrivals)))
-        fresh[_FIGURES] = flows.rate_bps, flows.weight, flows.snr, flows.spectral_efficiency_max
+        fresh = np.zeros((_ROWS, len(arrivals)))
+        fresh[_FIGURES] = (
+            flows.rate_bps,
+            flows.weight,
+            flows.snr,
+            flows.spectral_efficiency_max,
+            flows.behind_bps,
+        )
+        fresh[_CHANNEL] = flows.channel
         fresh[_POWER] = [sender.power_w for sender in senders]
         fresh[_BITS] = fresh[_LEFT] = [bits for _, bits, _ in arrivals]
         fresh[_START] = now_s
@@ -92,7 +101,6 @@ class Medium:
         self._env = env
         self._draw = draw
         self._sharing = sharing
-        self._users_own = is_users_own(sharing)
         self._under_way = _Transfers()
         self._arrivals: list[tuple[Sender, float, simpy.Event]] = []
         self._since_s = float(env.now)
@@ -199,11 +207,7 @@ class Medium:
         if not transfers.events:
             return
         flows = transfers.flows
-        if self._users_own:
-            transfers.rates_bps, transfers.duty = rates_and_duty(self._sharing, flows)
-        else:
-            transfers.rates_bps = self._sharing.rates_bps(flows)
-            transfers.duty = self._sharing.duty(flows, transfers.rates_bps)
+        transfers.rates_bps, transfers.duty = rates_and_duty(self._sharing, flows)
         state = transfers.state
         if self._draw is not None:
             self._draw(state[_CLIENT].astype(np.int64), state[_POWER] * transfers.duty)
@@ -223,7 +227,10 @@ class Medium:
 
 
 def rates_and_duty(sharing: Sharing, flows: Flows) -> tuple[FloatArray, FloatArray]:
-    """Bit/s and duty of each transfer by a user's own rule; raises `PartMisbehaves`."""
+    """Bit/s and duty of each transfer; raises `PartMisbehaves` for a user's own rule."""
+    if not is_users_own(sharing):
+        rates_bps = sharing.rates_bps(flows)
+        return rates_bps, sharing.duty(flows, rates_bps)
     columns = {field.name: getattr(flows, field.name).copy() for field in fields(flows)}
     shown, shape = replace(flows, **columns), flows.rate_bps.shape
     with at_work(sharing, "rates_bps"):
