@@ -40,6 +40,15 @@ def check_energy(run: LoadedRun) -> None:
     """Joules of all rows are the run's."""
     events, manifest = run.events, run.manifest
     assert events["energy_j"].sum() == pytest.approx(manifest["energy_j"], rel=1e-9)
+    clients, network = events["client"].notna(), events["actor"] == "network"
+    parts = {"client": clients, "server": ~clients & ~network, "network": network}
+    for part, rows in parts.items():
+        spent_j = events.loc[rows, "energy_j"].sum()
+        assert spent_j == pytest.approx(manifest[f"{part}_energy_j"], rel=1e-9, abs=1e-9), part
+    assert run.clients["active_j"].sum() == pytest.approx(manifest["client_active_j"], rel=1e-9)
+    for table in (manifest, run.rounds):
+        added = sum(table[f"{part}_energy_j"] for part in parts)
+        np.testing.assert_allclose(added, table["energy_j"], rtol=1e-12)
     by_kind = events.groupby("kind")["energy_j"].sum()
     for kind, joules in manifest["energy_by_state_j"].items():
         assert by_kind.get(kind, 0.0) == pytest.approx(joules, rel=1e-9), kind
@@ -97,13 +106,15 @@ def check_versions(run: LoadedRun) -> None:
     """Energy by each version's moment is that of the rows by then; bytes are those arrived.
 
     A message or a computation under way has taken a part of its joules by then, whatever part,
-    and so has whoever waits while a battery runs empty.
+    and so has whoever waits while a battery runs empty, or at nobody's cost for a part of the time.
     """
     events: pd.DataFrame = run.events
     starts_s, ends_s = events["start_s"].to_numpy(), events["time_s"].to_numpy()
     joules, active_j = events["energy_j"].to_numpy(), events["active_j"].fillna(0.0).to_numpy()
     sizes = np.where(events["kind"].isin(MESSAGES), events["bytes"], 0)
     uneven = ((events["kind"] == "network") | (events["unmet_j"] > 0)).to_numpy()
+    if run.scenario["population"].get("client_idle") == "present":
+        uneven = uneven | (events["kind"] == "idle").to_numpy()
     length_s = np.where(ends_s > starts_s, ends_s - starts_s, np.inf)
     over = ends_s <= starts_s
     for row in run.rounds.itertuples():

@@ -104,6 +104,45 @@ def test_a_wrong_receipt_fails_the_run(wrong, kind, tmp_path, monkeypatch):
     assert manifest["invariants"]["bytes add up"]
 
 
+BOOKED = {
+    "a client's joules under the cloud": lambda rows, one: but(
+        rows, energy_j=rows["energy_j"] * ~one
+    ),
+    "beyond idle power what is not": lambda rows, one: but(rows, extra_j=rows["extra_j"] + one),
+}
+
+
+@pytest.mark.parametrize("wrong", list(BOOKED))
+def test_joules_in_the_wrong_place_fail_the_run(wrong, tmp_path, monkeypatch):
+    """The total is right, and what clients, servers or activities are said to have taken is not."""
+    add, row, moved = EventLog.add, EventLog.row, []
+
+    def faulty(log, rows, powers=None):
+        of_clients = (rows["kind"] == KIND_INDEX["compute"]) & (rows["actor"] < 8)
+        if of_clients.any() and not moved:
+            one = np.arange(rows.count) == of_clients.argmax()
+            moved.append(float(rows["energy_j"][one].sum()))
+            rows = BOOKED[wrong](rows, one)
+        add(log, rows, powers)
+
+    def given_to_the_cloud(log, kind, actor, time_s, **columns):
+        if kind == "cloud_aggregate" and "cloud" in wrong and len(moved) == 1:
+            columns["energy_j"] += moved[0]
+            moved.append(0.0)
+        row(log, kind, actor, time_s, **columns)
+
+    monkeypatch.setattr(EventLog, "add", faulty)
+    monkeypatch.setattr(EventLog, "row", given_to_the_cloud)
+
+    with pytest.raises(RunFailed, match="joules add up: client_"):
+        simfl.run(SCENARIOS["synchronous"], tmp_path / "run")
+
+    manifest = simfl.load_run(tmp_path / "run").manifest
+    assert [law for law, holds in manifest["invariants"].items() if not holds] == ["joules add up"]
+    total = [one for one in manifest["violations"] if "add up: energy_j" in one]
+    assert not total
+
+
 def test_the_rounds_table_can_be_recomputed_from_the_events(finished):
     """Energy by each version's moment is that of the rows by then; bytes are those arrived.
 

@@ -53,6 +53,7 @@ from simfl.scenario.scenario import Keys, Scenario
 from simfl.streams import Streams
 from simfl.system.codecs.base import Codec
 from simfl.system.failures import Failures
+from simfl.system.idle_power import IdlePower
 from simfl.system.presence import Presence
 from simfl.system.world import World
 
@@ -241,7 +242,9 @@ class Simulation:
     def _log(self, folder: Path | None, check: Callable[[Any, int], None] | None) -> EventLog:
         world, log = self.world, self.scenario.log
         edges_w = np.full(world.num_edges, world.edge_power_idle_w)
-        idle_w = np.concatenate([world.power_idle_w, edges_w, [world.cloud_power_idle_w, 0.0]])
+        servers_w = np.append(edges_w, world.cloud_power_idle_w)
+        charged_w = self.parts[("population",)].server_idle_share * servers_w
+        idle_w = np.concatenate([world.power_idle_w, charged_w, [0.0]])
         actors = Actors(world.num_clients, world.num_edges)
         # A flat protocol has no edge servers: nobody pays for machines that are not there.
         present = np.ones(actors.count, dtype=bool)
@@ -255,12 +258,27 @@ class Simulation:
                 STATES,
                 counted=self._counted(),
                 present=present,
+                unpaid_idle_s=self._unpaid_idle_s(),
             ),
             folder,
             log.rows_per_segment,
             write_rows=log.level == "full",
             check=check,
         )
+
+    def _unpaid_idle_s(self) -> Callable[..., FloatArray] | None:
+        """For how long waiting clients cost nothing; None: never."""
+        population = self.parts[("population",)]
+        if population.client_idle == "always":
+            return None
+        idle_power = IdlePower(
+            population.client_idle,
+            self.parts[("population", "availability")],
+            Failures(population.faults.clients, self.streams, "faults.client"),
+            self.world.num_clients,
+            self.streams,
+        )
+        return idle_power.unpaid_s
 
     def _counted(self) -> Callable[..., tuple[FloatArray, FloatArray]] | None:
         """What counts the CO2 and money of rows; the last region is the servers' and network's."""

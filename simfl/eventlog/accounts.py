@@ -119,12 +119,13 @@ class Traffic:
 class Accounts:
     """Books of `power_idle_w.size` devices over the log's kinds.
 
-    `power_idle_w`: what each actor draws when it does nothing, W: first `clients` clients, then
-    servers, last the network. `kinds`: the log's kinds in
+    `power_idle_w`: what each actor is charged with when it does nothing, W: first `clients`
+    clients, then servers, last the network. `kinds`: the log's kinds in
     order; `states` are those that fill a device's time; `transfers` those that move bytes, down
     and up. `bytes_by_fate` says, once the run is closed, what became of all bytes sent.
     Who is not `present` plays no part in the run, and draws nothing.
     `counted(actor, start_s, end_s, energy_j)` are grams of CO2 and money of rows; None: unknown.
+    `unpaid_idle_s(clients, start_s, end_s)` are the seconds of waiting that cost nothing.
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class Accounts:
         transfers: Sequence[str] = ("download", "upload"),
         counted: Callable[..., tuple[FloatArray, FloatArray]] | None = None,
         present: BoolArray | None = None,
+        unpaid_idle_s: Callable[[IntArray, FloatArray, FloatArray], FloatArray] | None = None,
     ) -> None:
         self.kinds = list(kinds)
         self.present = np.ones(power_idle_w.size, dtype=bool) if present is None else present
@@ -156,6 +158,7 @@ class Accounts:
         self.traffic = Traffic(power_idle_w.size)
         self.bytes_by_fate: dict[str, int] = {}
         self._counted = counted
+        self._unpaid_idle_s = unpaid_idle_s
         unknown = np.full(power_idle_w.size, np.nan if counted is None else 0.0)
         self.carbon_gco2, self.electricity_cost = unknown, unknown.copy()
         self.violations: list[str] = []
@@ -169,6 +172,22 @@ class Accounts:
         self._ended_extra_j: FloatArray = np.zeros(len(Heading))
         self._ended_bytes = 0
         self._spending: list[Callable[[], Mapping[Heading, float]]] = []
+
+    @property
+    def pays_all(self) -> bool:
+        """Whether all idle power is charged."""
+        return self._unpaid_idle_s is None
+
+    def unpaid_idle_j(self, actors: IntArray, start_s: FloatArray, end_s: FloatArray) -> FloatArray:
+        """Of the idle power of actors that wait, the joules that nobody is charged with."""
+        if self._unpaid_idle_s is None:
+            return np.zeros(actors.size)
+        clients = actors < self._clients
+        unpaid_j = np.zeros(actors.size)
+        unpaid_j[clients] = self.power_idle_w[actors[clients]] * self._unpaid_idle_s(
+            actors[clients], start_s[clients], end_s[clients]
+        )
+        return unpaid_j
 
     def expect(self, rows: Rows, powers: Powers | None = None) -> None:
         """Take note of rows that end now or later.

@@ -83,8 +83,9 @@ class Resting:
         self._sleeps = bool((radios.tail_s + radios.promotion_s).any())
         self._free_s: FloatArray = np.zeros(count)
         self._radios = _Radios(count if self._sleeps else 0)
-        if self._sleeps:
+        if self._sleeps or not log.accounts.pays_all:
             log.accounts.spending(self._spent_j)
+        if self._sleeps:
             log.before_writing(self.settle)
 
     def free_s(self, who: IntArray) -> FloatArray:
@@ -169,7 +170,10 @@ class Resting:
         return rows
 
     def _rows(self, who: IntArray, until_s: FloatArray, in_tail: BoolArray) -> Rows:
-        """Tails and waits until then; batteries that were empty did not give all of it."""
+        """Tails and waits until then; batteries that were empty did not give all of it.
+
+        What of their waiting nobody is charged with is not in their joules.
+        """
         since_s = self._free_s[who]
         duration_s = until_s - since_s
         extra_j = np.where(in_tail, self._devices.tail_w[who], 0.0) * duration_s
@@ -177,6 +181,13 @@ class Resting:
         if self._charge is not None:
             unmet_j = self._charge.unmet_j(who, until_s, in_tail)
             extra_j = extra_j - unmet_j
+        idle_j = self._devices.idle_w[who] * duration_s
+        energy_j = np.maximum(idle_j + extra_j, 0.0)
+        if not self._log.accounts.pays_all:
+            waits = ~in_tail
+            unpaid_j = self._unpaid_j(who[waits], since_s[waits], until_s[waits])
+            energy_j[waits] = np.maximum(energy_j[waits] - unpaid_j, 0.0)
+            extra_j[waits] = energy_j[waits] - idle_j[waits]
         return make_rows(
             who.size,
             kind=np.where(in_tail, KIND_INDEX["tail"], KIND_INDEX["idle"]),
@@ -185,14 +196,26 @@ class Resting:
             start_s=since_s,
             time_s=until_s,
             duration_s=duration_s,
-            energy_j=np.maximum(self._devices.idle_w[who] * duration_s + extra_j, 0.0),
+            energy_j=energy_j,
             extra_j=extra_j,
             unmet_j=unmet_j,
         )
 
+    def _unpaid_j(self, who: IntArray, from_s: FloatArray, until_s: FloatArray) -> FloatArray:
+        """Of their idle power while they waited, the joules that nobody is charged with."""
+        return self._log.accounts.unpaid_idle_j(self._devices.first + who, from_s, until_s)
+
     def _spent_j(self) -> dict[Heading, float]:
-        """Of tails that are not booked, beyond idle power."""
-        who = self._radios.in_tail
-        until_s = np.minimum(self._radios.awake_s[who], self._clock.now_s)
-        lasted_s = np.maximum(until_s - self._free_s[who], 0.0)
-        return {self._heading: float((self._devices.tail_w[who] * lasted_s).sum())}
+        """Of tails and waits that are not booked, beyond idle power."""
+        now_s, radios = self._clock.now_s, self._radios
+        who = radios.in_tail
+        lasted_s = np.maximum(np.minimum(radios.awake_s[who], now_s) - self._free_s[who], 0.0)
+        tails_j = float((self._devices.tail_w[who] * lasted_s).sum())
+        if self._log.accounts.pays_all:
+            return {self._heading: tails_j}
+        waits_from_s = self._free_s
+        if self._sleeps:
+            waits_from_s = np.maximum(waits_from_s, radios.awake_s)
+        who = np.flatnonzero(waits_from_s < now_s)
+        unpaid_j = self._unpaid_j(who, waits_from_s[who], np.full(who.size, now_s))
+        return {self._heading: tails_j, Heading.WAITING: -float(unpaid_j.sum())}

@@ -16,6 +16,7 @@ from simfl.system.catalogue import Catalogue, CatalogueError
 from simfl.system.charging import Charging
 from simfl.system.device import Server
 from simfl.system.failures import Faults
+from simfl.system.idle_power import ClientIdle
 from simfl.system.interruptions import Leaving
 from simfl.system.message_loss import MessageLoss
 from simfl.system.region import Electricity
@@ -60,6 +61,13 @@ class Population(ABC):
         MessageLoss | None, "lost messages are sent again; null: every message arrives"
     ] = None
 
+    server_idle_share: Annotated[
+        float, ">= 0", "<= 1", "of servers' idle power: what this training is charged with; 0: none"
+    ] = 1.0
+    client_idle: Annotated[
+        ClientIdle,
+        "when a waiting client's idle power counts: always, while it is there, in rounds only",
+    ] = "always"
     leaving: Annotated[
         Leaving, "a client that goes away in mid-round: goes on, goes on when it is back, or stops"
     ] = "ignore"
@@ -72,6 +80,12 @@ class Population(ABC):
         if self.edges > self.clients:
             raise ValueError(
                 f"edges: found {self.edges}, accepted: at most {self.clients}, as many as clients"
+            )
+
+        if self.client_idle == "present" and self.batteries is not None:
+            raise ValueError(
+                "client_idle: found present, accepted with batteries: always (a device that is"
+                " empty draws nothing), rounds"
             )
 
     @abstractmethod
