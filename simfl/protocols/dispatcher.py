@@ -23,7 +23,6 @@ from simfl.eventlog.rows import Rows
 from simfl.protocols.ahead import Limits, walk
 from simfl.protocols.battery_depletion import BatteryDepletion
 from simfl.protocols.booking import Booking, Entry
-from simfl.protocols.channels import Channels
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.dispatched import Dispatched
 from simfl.protocols.resting import Resting
@@ -35,6 +34,7 @@ from simfl.system.presence import Presence
 from simfl.system.round_plan import RoundPlan
 from simfl.system.segments import COMPUTE, DOWNLOAD, UPLOAD, Segments
 from simfl.system.server_id import CLOUD, ServerId
+from simfl.system.sharing.medium import Channels
 from simfl.system.world import World
 
 Received = Callable[[IntArray], None]

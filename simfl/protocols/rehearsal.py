@@ -14,14 +14,13 @@ import simpy
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.learning.job import Price
-from simfl.protocols.channels import Channels
 from simfl.system.messages import Transmission
 from simfl.system.round_plan import RoundPlan
 from simfl.system.segments import DOWNLOAD, UPLOAD, Kind, Segments
 from simfl.system.server_id import ServerId
 from simfl.system.sharing.base import Sender
 from simfl.system.sharing.dedicated import Dedicated
-from simfl.system.sharing.medium import Medium
+from simfl.system.sharing.medium import Channels, Medium
 from simfl.system.world import World
 
 ASLEEP = np.inf

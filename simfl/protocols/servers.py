@@ -17,7 +17,6 @@ from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import Rows
 from simfl.protocols.ahead import Limits, walk
 from simfl.protocols.booking import Booking, Entry
-from simfl.protocols.channels import Channels
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.details import as_json
 from simfl.protocols.resting import Resting
@@ -27,6 +26,7 @@ from simfl.system.failures import Failures
 from simfl.system.moments import Moment
 from simfl.system.segments import DOWNLOAD, UPLOAD
 from simfl.system.server_id import ServerId
+from simfl.system.sharing.medium import Channels
 from simfl.system.world import World
 
 Waiting = Generator[simpy.Event, Any, None]

@@ -18,7 +18,6 @@ from simfl.common.arrays import IntArray
 from simfl.protocols.ahead import Limits, Walked, walk
 from simfl.protocols.battery_depletion import BatteryDepletion
 from simfl.protocols.booking import END_OF_RUN, Booking, Entry, stopped_at
-from simfl.protocols.channels import Channels, Place
 from simfl.protocols.clock import Clock
 from simfl.protocols.timeline import Timeline
 from simfl.system.availability.base import MOST_PAUSES
@@ -26,7 +25,7 @@ from simfl.system.interruptions import EMPTY, UNAVAILABLE, Interruption
 from simfl.system.moments import Moment
 from simfl.system.segments import DOWNLOAD, UPLOAD, Kind, Segments
 from simfl.system.sharing.base import Carried, Sender
-from simfl.system.sharing.medium import Medium
+from simfl.system.sharing.medium import Channels, Medium, Place
 
 Waiting = Generator[simpy.Event, Any, Any]
 

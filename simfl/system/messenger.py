@@ -15,9 +15,8 @@ from simfl.system.codecs.base import Codec, encoded_bytes
 from simfl.system.link import Link
 from simfl.system.link_columns import LinkColumns
 from simfl.system.message_loss import MessageLoss
-from simfl.system.messages import Transmission
+from simfl.system.messages import Outgoing, Transmission
 from simfl.system.noise import lognormal
-from simfl.system.outgoing import Outgoing
 from simfl.system.radio_paths import RadioPaths
 from simfl.system.relayed import Relayed
 from simfl.system.segments import DOWNLOAD, UPLOAD

@@ -14,8 +14,7 @@ import numpy as np
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.system.cost import TransferCost
-from simfl.system.messages import Transmission, transmission
-from simfl.system.outgoing import Outgoing
+from simfl.system.messages import Outgoing, Transmission, transmission
 from simfl.system.sharing.base import Sender
 
 

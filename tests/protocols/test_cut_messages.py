@@ -11,7 +11,6 @@ from simfl.eventlog.kinds import KINDS, STATES, Actors
 from simfl.eventlog.log import EventLog
 from simfl.protocols.ahead import Limits, walk
 from simfl.protocols.booking import Booking, Entry
-from simfl.protocols.channels import Channels
 from simfl.protocols.clock import Clock
 from simfl.protocols.stepped import Listeners, Sending, Stepped
 from simfl.protocols.timeline import Timeline
@@ -22,6 +21,7 @@ from simfl.system.message_loss import MessageLoss
 from simfl.system.messages import Transmission, transmission
 from simfl.system.segments import UPLOAD, Kind
 from simfl.system.sharing.base import Sender
+from simfl.system.sharing.medium import Channels
 from simfl.system.sharing.processor_sharing import ProcessorSharing
 
 SIZE = np.array([100_000])
