@@ -1,0 +1,82 @@
+"""Whose joules a decision saves: clients', servers' or the network's, to the end and a target."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import simfl
+from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.scenario import Scenario
+from simfl.study.rows import row
+from simfl.study.studyfile import Questions
+from simfl.study.targets import target_of
+from simfl.study.words import of_run
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+PARTS = ("client_energy_j", "server_energy_j", "network_energy_j")
+PIS = ("population.groups=[{device: rpi_4b, link: wifi5_ac, share: 1.0}]",)
+LONG = (*PIS, "algorithm.local.epochs=10")
+CAPPED = ("decisions.allocation.name=capped", "decisions.allocation.frequency_hz=6.0e8")
+OWN = ("population.server_idle_share=0", "population.client_idle=rounds")
+
+
+def first(folder: Path, *settings: str) -> LoadedRun:
+    """README's first scenario, with some keys set."""
+    [text] = re.findall(r"^```yaml\n(# first\.yaml\n.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    (folder / "first.yaml").write_text(text)
+    scenario = Scenario.from_yaml(folder / "first.yaml").with_overrides(list(settings))
+    return simfl.run(scenario, folder / str(len(list(folder.iterdir()))))
+
+
+def test_the_first_runs_joules_are_mostly_the_clouds(tmp_path: Path) -> None:
+    """73.5 J, of which 64.4 J are the cloud's, 9.0 J the clients' and 3.8 J their work."""
+    run = first(tmp_path)
+
+    found = [run.manifest[name] for name in ("energy_j", "client_energy_j", "client_active_j")]
+    assert found == pytest.approx([73.49, 9.048, 3.817], rel=1e-3)
+    assert run.manifest["server_energy_j"] == pytest.approx(64.45, rel=1e-3)
+    for table in (run.manifest, run.rounds):
+        added = sum(table[name] for name in PARTS)
+        np.testing.assert_allclose(added, table["energy_j"], rtol=1e-12)
+
+
+def test_capping_the_pis_clocks_saves_the_pis_joules(tmp_path: Path) -> None:
+    """A third more, says the total; not even 40 % of what Pis draw beyond idle power, they say.
+
+    Where neither a server's nor a waiting Pi's idle power is charged, the total agrees.
+    """
+    runs = [first(tmp_path, *LONG, *more) for more in ((), CAPPED, OWN, (*OWN, *CAPPED))]
+
+    def change(column: str, before: LoadedRun, after: LoadedRun) -> float:
+        return after.manifest[column] / before.manifest[column] - 1
+
+    assert change("energy_j", *runs[:2]) == pytest.approx(0.355, abs=0.005)
+    assert change("client_active_j", *runs[:2]) == pytest.approx(-0.613, abs=0.005)
+    assert change("client_active_j", *runs[2:]) == pytest.approx(-0.613, abs=0.005)
+    assert abs(change("energy_j", *runs[2:])) < 0.1
+    assert runs[0].manifest["fingerprint"] == runs[2].manifest["fingerprint"]
+
+
+def test_targets_of_every_part(tmp_path: Path) -> None:
+    """Each has a column, in the unit that says where a run that missed it was censored."""
+    run = first(tmp_path)
+    targets = Questions(targets={"accuracy": [0.5, 0.99]}).target_columns()
+    found = row(run, targets)
+    met = run.rounds[run.rounds["accuracy"] >= 0.5].iloc[0]
+
+    for name, column in (
+        ("energy", "energy_j"),
+        ("client_energy", "client_energy_j"),
+        ("client_active", "client_active_j"),
+        ("server_energy", "server_energy_j"),
+    ):
+        reached, missed = (f"{name}_to_accuracy_{target}_j" for target in ("0.5", "0.99"))
+        assert found[reached] == met[column] == run.spent_to(column, accuracy=0.5)
+        asked = target_of(reached)
+        assert asked is not None
+        assert (asked.what, asked.spent) == ("accuracy 0.5", column)
+        assert of_run(found, missed) == f"> {run.manifest[column]:.4g}"
