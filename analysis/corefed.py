@@ -271,10 +271,11 @@ def price(study: Study) -> pd.DataFrame:
 
 
 def _course(trial: Trial) -> pd.DataFrame:
-    """By version: time_s, energy_j, and the agents' worst and mean utility on their own data."""
+    """By version: time_s, clients' energy_j, and agents' worst and mean utility on their data."""
     own = trial.run.evaluations.query("on == 'own'")
     utilities = OFFSETS[trial.data] - own.pivot(index="version", columns="client", values="loss")
-    course = trial.run.rounds.set_index("version")[["time_s", "energy_j"]]
+    course = trial.run.rounds.set_index("version")[["time_s", "client_energy_j"]]
+    course = course.rename(columns={"client_energy_j": "energy_j"})
     return course.assign(worst=utilities.min(axis=1), mean=utilities.mean(axis=1)).dropna()
 
 

@@ -174,7 +174,7 @@ def table8(study: Study) -> pd.DataFrame:
     values = _compared(study)
     print_table(values, "mb_per_round", published("table8"), digits=2)
     print_table(values, "time_s", digits=1)
-    print_table(values, "energy_j", digits=1)
+    print_table(values, "client_energy_j", digits=1)
     trials = study.run(
         [fedsac(study, data, scene) for data in study.data for scene in _scenes(study)]
     )

@@ -153,7 +153,7 @@ def figures(run: LoadedRun) -> dict[str, float]:
         **{name: float(measures.get(name, float("nan"))) for name in (*names, "ordered_pairs")},
         "mb_per_round": float(run.clients["bytes_received"].sum()) / versions / 1e6,
         "time_s": float(run.manifest["horizon_s"]),
-        "energy_j": float(run.manifest["energy_j"]),
+        "client_energy_j": float(run.manifest["client_energy_j"]),
     }
 
 

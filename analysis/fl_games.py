@@ -58,7 +58,7 @@ from simfl.scenario.scenario import Scenario
 
 ROOT = Path(__file__).parents[1]
 ACCURACIES = ("train_accuracy", "test_accuracy")
-COSTS = ("rounds", "time_s", "energy_j", "bytes")
+COSTS = ("rounds", "time_s", "client_energy_j", "bytes")
 
 FIXED_ROWS = (
     *BASELINES,

@@ -23,7 +23,8 @@ class EquilibriumReached(Measure):
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """reached (1 yes, 0 cut short), rounds, time_s, energy_j, bytes, and accuracies there.
 
-        Where it was not reached, all of it is that of the last round: a lower bound.
+        client_energy_j is the part of energy_j that clients take. Where it was not reached, all of
+        it is that of the last round: a lower bound.
         train_accuracy is the ensemble's on its players' data, test_accuracy on the test set.
         Nothing of a run that has no such end.
         """
@@ -36,6 +37,7 @@ class EquilibriumReached(Measure):
             "rounds": float(last["version"]),
             "time_s": float(last["time_s"]),
             "energy_j": float(last["energy_j"]),
+            "client_energy_j": float(last["client_energy_j"]),
             "bytes": float(last["bytes"]),
             "train_accuracy": float(train["accuracy"].iloc[-1]),
             "test_accuracy": float(tested.iloc[-1]) if len(tested) else float("nan"),
