@@ -53,11 +53,11 @@ Any key can be overridden on the command line, by its dotted path: `--set stop.v
 reads.
 
 Whether anything reads a key depends on the others: `synchronous` sends nothing over
-`population.backhaul`, and asks no `decisions.scheduling`. A key that the file holds and nothing
-reads is warned about (`simfl validate FILE` prints its line and the reason); the run is made as if
-it were not there, and its own `scenario.yaml` is without it. Where `--set` or a study names such a
-key, it is refused. Parts of your own are taken to read whatever they can, unless they
-[say what they read](plugins.md#what-a-part-reads).
+`population.backhaul` (unless `server_behind: backhaul`), and asks no `decisions.scheduling`. A key
+that the file holds and nothing reads is warned about (`simfl validate FILE` prints its line and
+the reason); the run is made as if it were not there, and its own `scenario.yaml` is without it.
+Where `--set` or a study names such a key, it is refused. Parts of your own are taken to read
+whatever they can, unless they [say what they read](plugins.md#what-a-part-reads).
 """
 
 PARTS = {

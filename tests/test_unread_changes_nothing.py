@@ -104,7 +104,10 @@ GAME = {"name": "fl_games", "local": {"batch_size": 32, "learning_rate": 0.01, "
 
 BASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "synchronous": ({}, FRAME | CATALOGUE),
-    "behind_backhaul": ({"population": {"server_behind": "backhaul"}}, FRAME | CATALOGUE),
+    "behind_backhaul": (
+        {"population": {"server_behind": "backhaul"}},
+        FRAME | CATALOGUE | {"population.server_behind": "access_point"},
+    ),
     "carry_over": (
         {"protocol": {"name": "synchronous", "patience": OVER_SELECTION}},
         FRAME | CATALOGUE,

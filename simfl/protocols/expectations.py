@@ -47,12 +47,11 @@ def unknown(clients: int, edges: int) -> Expectations:
 
 
 def expectations(
-    rehearsal: Rehearsal, edge_rounds: int, together: Callable[[int], int], *, flat: bool
+    rehearsal: Rehearsal, edge_rounds: int, together: Callable[[int], int]
 ) -> Expectations:
     """Of a run whose dispatches consist of `edge_rounds` rounds.
 
-    `together` says how many of so many clients are under way at the same time; `flat`, that the
-    cloud is their server.
+    `together` says how many of so many clients are under way at the same time.
     """
     quiet = rehearsal.quiet
     world, clients = quiet.world, np.arange(rehearsal.world.num_clients)
@@ -62,7 +61,7 @@ def expectations(
     transfer_s = plan.download_s + plan.upload_s
     round_s = transfer_s + plan.compute_s
     cohorts = {}
-    for server, members in _members(rehearsal.edge, world.num_edges, flat=flat):
+    for server, members in _members(rehearsal.edge, world.num_edges, flat=rehearsal.flat):
         size = together(members.size)
         if not quiet.contended:
             size = min(size, SLOWEST)
@@ -125,7 +124,7 @@ def _detail(
         found["alone_s"] = [_dispatch_s(alone, *one, edge_rounds)[0] for one in cohorts.items()]
         for name, way in (("round_alone_s", alone), ("round_s", quiet)):
             found[name] = [_mean_round_s(way, *one) for one in cohorts.items()]
-    if quiet.backhaul_contended and CLOUD not in cohorts:
+    if quiet.backhaul_contended:
         servers = np.array([server.number for server in cohorts])
         asleep = np.full(servers.size, ASLEEP)
         for name, together in (("backhaul_alone_s", False), ("backhaul_s", True)):

@@ -32,7 +32,8 @@ class Rehearsal:
     """Rounds of plain training of the whole model in `world`, which may be without noise.
 
     `examples` (clients,) is what passes through training in a round, `edge` each client's edge
-    server; messages have the bytes of `price`.
+    server; messages have the bytes of `price`. `flat`: the cloud is everybody's server, and nothing
+    goes by edge servers' links.
     """
 
     world: World
@@ -40,6 +41,7 @@ class Rehearsal:
     forward_flops: float | None
     price: Price
     edge: IntArray
+    flat: bool
 
     @property
     def quiet(self) -> Rehearsal:
@@ -68,14 +70,14 @@ class Rehearsal:
     @property
     def backhaul_contended(self) -> bool:
         """Whether edge servers' messages slow one another down."""
-        return self.world.backhaul_sharing.contended
+        return not self.flat and self.world.backhaul_sharing.contended
 
     @property
     def sleeps(self) -> bool:
         """Whether waking a radio up takes time."""
         messenger = self.world.messenger
-        radios = messenger.client_radios, messenger.server_radios
-        return any(each.promotion_s.any() for each in radios)
+        edges = not self.flat and messenger.server_radios.promotion_s.any()
+        return bool(edges or messenger.client_radios.promotion_s.any())
 
     def rounds_s(
         self,

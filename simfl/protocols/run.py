@@ -194,14 +194,14 @@ class Run:
             self.values.forward_flops,
             self.values.tier_price(ref),
             self.edge,
+            flat=not self.accounts.present[self.actors.edge(0)],
         )
         wanted = self._selecting.wanted
 
         def together(clients: int) -> int:
             return min(in_flight or wanted(clients), clients)
 
-        flat = not self.accounts.present[self.actors.edge(0)]
-        expected = expectations(rehearsal, edge_rounds, together, flat=flat)
+        expected = expectations(rehearsal, edge_rounds, together)
         self.observations.expect(expected)
         if expected.detail is not None:
             self._servers.note(CLOUD, "expectation", expected.detail)
