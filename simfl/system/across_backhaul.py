@@ -22,7 +22,7 @@ class AcrossBackhaul(Sharing):
     """The rule of the access points, and that of the backhaul behind all of them.
 
     Nobody sends faster than either lets through, nor than its own part of the backhaul. A radio is
-    on for as long as its bits pass, but for what either rule leaves to rivals. `Flows.channel`
+    on air for as long as its bits take at its own rate. `Flows.channel`
     keeps access points, media and directions apart: to the engine all of it is one medium.
     """
 
@@ -75,7 +75,10 @@ class AcrossBackhaul(Sharing):
         rates, duty = np.empty((2, len(flows)))
         for _, rows in by_value(2 * place + uplink):
             rates[rows], duty[rows] = rates_and_duty(self.access, seen.take(rows))
-        return np.minimum(rates, flows.behind_bps), duty
+        through = np.minimum(rates, flows.behind_bps)
+        # On air it sends at its own rate, and in between it waits for what lies behind.
+        passed = np.divide(through, rates, out=np.zeros_like(rates), where=rates > 0)
+        return through, duty * passed * (seen.rate_bps / flows.rate_bps)
 
 
 def check_rules(access: Sharing, backhaul: Sharing) -> None:

@@ -176,13 +176,13 @@ class Outgoing:
             self.stage,
         )
 
-    def attempt(self, share: FloatArray | float = 1.0) -> tuple[TransferCost, TransferCost]:
+    def attempt(self) -> tuple[TransferCost, TransferCost]:
         """One attempt of each: what it takes before the first bit, and in all.
 
-        With its radio awake, over its own link, at a `share` of the link's rate.
+        With its radio awake, over its own link.
         """
         shortest = np.where(self.wire_bytes > 0, SHORTEST_BYTES, 0.0)
-        return self._once(shortest, share), self._once(self.wire_bytes, share)
+        return self._once(shortest), self._once(self.wire_bytes)
 
     def senders(
         self, sent: Transmission, weight: FloatArray, routes: Sequence[tuple[int, ...]]
@@ -214,11 +214,10 @@ class Outgoing:
                 factor[rows] *= channel_of(self.links[index], self.paths.of(rows))
         return factor
 
-    def _once(self, size_bytes: IntArray | FloatArray, share: FloatArray | float) -> TransferCost:
-        factors = self._factor * share
+    def _once(self, size_bytes: IntArray | FloatArray) -> TransferCost:
         duration_s, active_j, network_j = np.empty((3, len(self.link_index)))
         for index, rows in by_value(self.link_index):
-            bits, factor, jitter = 8.0 * size_bytes[rows], factors[rows], self.jitter[rows]
+            bits, factor, jitter = 8.0 * size_bytes[rows], self._factor[rows], self.jitter[rows]
             cost = transfer_cost_of(self.links[index], bits, self.paths.uplink, factor, jitter)
             duration_s[rows], active_j[rows] = cost.duration_s, cost.active_j
             network_j[rows] = cost.network_j

@@ -64,20 +64,24 @@ class Relayed:
         """
         bits = 8.0 * self.access.wire_bytes
         alone = self.access.senders(sent, weight, routes)
+        near_s, far_s = _flow_s(self._near), _flow_s(self._far)
         rates = (
             np.divide(bits, flow_s, out=np.zeros_like(bits), where=flow_s > 0).tolist()
-            for flow_s in (_flow_s(self._near), _flow_s(self._far))
+            for flow_s in (near_s, far_s)
         )
+        near_j = self._near[1].active_j - self._near[0].active_j
+        power_w = np.divide(near_j, near_s, out=np.zeros_like(near_s), where=near_s > 0)
         # By itself it sends at the rate of the slower link, to the last bit.
         return [
             replace(
                 one,
+                power_w=watts,
                 rate_bps=max(near_bps, one.rate_bps),
                 behind_bps=max(far_bps, one.rate_bps),
                 channel=channel,
             )
-            for one, near_bps, far_bps, channel in zip(
-                alone, *rates, channels.tolist(), strict=True
+            for one, watts, near_bps, far_bps, channel in zip(
+                alone, power_w.tolist(), *rates, channels.tolist(), strict=True
             )
         ]
 
@@ -92,24 +96,17 @@ class Relayed:
     def _attempt(self) -> tuple[TransferCost, TransferCost]:
         """One attempt of each with its radio awake: what it takes before the first bit, and in all.
 
-        The radio is on for all of it, at the power that goes with the rate.
+        The radio is on air for as long as over its own link alone: it waits for the other one.
         """
         (near_latency, near), (far_latency, far) = self._near, self._far
-        near_s, far_s = _flow_s(self._near), _flow_s(self._far)
-        slowed = (near_s > 0) & (far_s > near_s)
-        if slowed.any():
-            share = np.divide(near_s, far_s, out=np.ones_like(near_s), where=slowed)
-            near_latency, near = self.access.attempt(share)
-        waits_s, waits_j = near_latency.duration_s, near_latency.active_j
-        power_w = np.divide(waits_j, waits_s, out=np.zeros_like(waits_j), where=waits_s > 0)
         latency = TransferCost(
-            waits_s + far_latency.duration_s,
-            waits_j + power_w * far_latency.duration_s,
+            near_latency.duration_s + far_latency.duration_s,
+            near_latency.active_j,
             near_latency.network_j + far_latency.network_j,
         )
         whole = TransferCost(
-            latency.duration_s + np.maximum(_flow_s((near_latency, near)), far_s),
-            latency.active_j + (near.active_j - waits_j),
+            latency.duration_s + np.maximum(_flow_s(self._near), _flow_s(self._far)),
+            near.active_j,
             near.network_j + far.network_j,
         )
         return latency, whole

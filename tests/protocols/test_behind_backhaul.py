@@ -31,6 +31,8 @@ link: {name: fixed_rate, uplink_bps: 1e6, downlink_bps: 1e9, rtt_s: 0.06, jitter
 """,
 }
 PIPE = {"name": "processor_sharing", "capacity_bps": 1e6}
+FAIR = {"name": "throughput_fair"}
+BOTH = {"backhaul_sharing": PIPE, "access_sharing": FAIR}
 WAYS = [
     {},
     {"backhaul_sharing": PIPE},
@@ -60,11 +62,11 @@ def test_a_run_by_hand(tmp_path: Path) -> None:
     size = run.events["bytes"].max()
     up, down = (run.events.query(f"kind == '{kind}'") for kind in ("upload", "download"))
     first = down["round"] == 0
-    for rows, seconds, watts in ((up, 8 * size / 1e6, 1.5), (down, 8 * size / 4e6, 1.0)):
-        active_s = 0.01 + 0.03 + seconds
-        wakes_s = np.where(rows["duration_s"] > active_s + 0.25, 0.5, 0.0)
-        np.testing.assert_allclose(rows["duration_s"], active_s + wakes_s, rtol=1e-9)
-        np.testing.assert_allclose(rows["active_j"], watts * active_s + wakes_s, rtol=1e-9)
+    for rows, slower_bps, own_bps, watts in ((up, 1e6, 2e6, 1.5), (down, 4e6, 4e6, 1.0)):
+        seconds, on_air_s = 0.01 + 0.03 + 8 * size / slower_bps, 0.01 + 8 * size / own_bps
+        wakes_s = np.where(rows["duration_s"] > seconds + 0.25, 0.5, 0.0)
+        np.testing.assert_allclose(rows["duration_s"], seconds + wakes_s, rtol=1e-9)
+        np.testing.assert_allclose(rows["active_j"], watts * on_air_s + wakes_s, rtol=1e-9)
     assert (down[first]["duration_s"] > 0.5).all()
     network_j = run.events.query("kind == 'network'")["energy_j"].sum()
     assert network_j == pytest.approx(3e-7 * (len(up) + len(down)) * size, rel=1e-9)
@@ -170,3 +172,16 @@ def test_rules_that_do_not_go_together_are_refused(way: dict[str, Any], reason: 
 
     with pytest.raises(ScenarioError, match=rf"population.*{reason}"):
         simfl.run(one)
+
+
+def test_a_radio_is_on_air_for_its_own_bits_however_the_links_are_shared(tmp_path: Path) -> None:
+    """Clients' joules at work do not depend on how the same network is written."""
+    timing = {"name": "none", "local": {"epochs": 1, "batch_size": 16}}
+    found_j = {}
+    for number, way in enumerate([{}, {"backhaul_sharing": PIPE}, {"access_sharing": FAIR}, BOTH]):
+        one = behind(tmp_path, way, algorithm=timing, stop={"versions": 1})
+        messages = simfl.run(one, tmp_path / str(number)).events.query("attempts > 0")
+        found_j[number] = messages.groupby("kind")["active_j"].sum()
+
+    for joules in found_j.values():
+        np.testing.assert_allclose(joules, found_j[0], rtol=1e-9)

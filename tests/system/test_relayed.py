@@ -39,13 +39,14 @@ def sent(make_world: MakeWorld, uplink: bool, size: int = SIZE, **changes: Any) 
 def test_rates_are_the_slower_links_and_all_else_adds_up(
     make_world: MakeWorld, uplink: bool, backhaul: Any, flow_s: float, watts: float
 ) -> None:
-    """The radio is on for both latencies and for as long as bits pass."""
+    """The radio is on air for its own link's latency and bits, and waits for the backhaul."""
     message = sent(make_world, uplink, backhaul=backhaul)
 
     seconds = 0.1 + 0.025 + flow_s
     np.testing.assert_allclose(message.duration_s, [seconds], **EXACT)
     np.testing.assert_allclose(message.flow_s, [flow_s], **EXACT)
-    np.testing.assert_allclose(message.active_j, [watts * seconds], **EXACT)
+    on_air_s = 0.1 + (1.0 if uplink else 0.5)
+    np.testing.assert_allclose(message.active_j, [watts * on_air_s], **EXACT)
     np.testing.assert_allclose(message.network_j, [2e-7 * SIZE], **EXACT)
 
 
@@ -57,32 +58,28 @@ def test_both_networks_spend_their_joules_per_byte(make_world: MakeWorld) -> Non
     np.testing.assert_allclose(message.network_j, [5e-7 * SIZE], **EXACT)
 
 
-def test_a_radio_draws_what_goes_with_the_rate_that_it_gets(make_world: MakeWorld) -> None:
-    """1 uW per bit/s over a backhaul of a quarter of its rate; a quarter of the time it is mute.
-
-    At 0.25 Mbit/s with a duty cycle of 0.25 it sends 1 Mbit/s when it does.
-    """
+def test_a_radio_draws_what_its_own_link_takes(make_world: MakeWorld) -> None:
+    """At 1 uW per bit/s, over whatever backhaul; also where a quarter of the time it is mute."""
     sloping = replace(NEAR, slope_up_w_per_bps=1e-6)
     silent = replace(sloping, uplink_bps=4e6, duty_cycle=0.25)
-    alone = np.zeros(4, int)
+    for link in (sloping, silent):
+        own = {"links": [link], "link_index": np.zeros(4, int)}
+        slow = sent(make_world, True, backhaul=SLOW, **own)
+        alone = sent(make_world, True, behind_backhaul=False, **own)
 
-    slow = sent(make_world, True, backhaul=SLOW, links=[sloping], link_index=alone)
-    mute = sent(make_world, True, backhaul=SLOW, links=[silent], link_index=alone)
-
-    np.testing.assert_allclose(slow.active_j, [(0.75 + 0.25) * 4.125], **EXACT)
-    np.testing.assert_allclose(mute.duration_s, [4.125], **EXACT)
-    np.testing.assert_allclose(mute.active_j, [(0.75 + 1.0) * (1.0 + 0.125)], **EXACT)
+        np.testing.assert_allclose(slow.duration_s, [4.125], **EXACT)
+        np.testing.assert_allclose(slow.active_j, alone.active_j, **EXACT)
 
 
 def test_links_without_latency(make_world: MakeWorld) -> None:
-    """One that has none waits for the other's, at the same power."""
+    """One that has none waits for the other's, and is not on air for it."""
     prompt, index = replace(NEAR, rtt_s=0.0), np.zeros(4, int)
 
     near = sent(make_world, True, links=[prompt], link_index=index)
     far = sent(make_world, True, backhaul=replace(BACKHAUL, rtt_s=0.0))
 
     np.testing.assert_allclose(near.duration_s, [1.025], **EXACT)
-    np.testing.assert_allclose(near.active_j, [0.75 * 1.025], **EXACT)
+    np.testing.assert_allclose(near.active_j, [0.75 * 1.0], **EXACT)
     np.testing.assert_allclose(far.duration_s, [1.1], **EXACT)
 
 
@@ -169,5 +166,5 @@ def test_the_radios_states_are_the_clients(make_world: MakeWorld) -> None:
     backhaul = awake.access_transfer(0, 0, SIZE, True, radio_idle_s=np.inf)
 
     np.testing.assert_allclose(client.duration_s, [0.5 + 1.125], **EXACT)
-    np.testing.assert_allclose(client.active_j, [0.5 * 1.0 + 0.75 * 1.125], **EXACT)
+    np.testing.assert_allclose(client.active_j, [0.5 * 1.0 + 0.75 * 1.1], **EXACT)
     np.testing.assert_allclose(backhaul.duration_s, [1.125], **EXACT)
