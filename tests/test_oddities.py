@@ -116,6 +116,28 @@ def test_who_wants_those_present_is_never_starved(selection: object, tmp_path: P
     assert not of_kind(run, "starved_rounds")
 
 
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_selection_that_takes_whoever_is_there_has_no_choice(count: int, tmp_path: Path) -> None:
+    """Four are waited for: four of them are no choice, one of them is."""
+    run = simfl.run(
+        small(
+            population={"availability": {"name": "periodic", "period_s": 0.2, "share": 0.3}},
+            protocol={"name": "synchronous", "wait_for": {"clients": 4}},
+            decisions={"selection": {"name": "random", "count": count}},
+            algorithm={"name": "none", "local": {"steps": 1, "batch_size": 16}},
+            stop={"versions": 10},
+        ),
+        tmp_path / "run",
+    )
+
+    selects, found = run.details("select"), of_kind(run, "no_choice")
+    none = selects[selects["eligible"] == count]
+    assert (2 * len(none) > len(selects)) == (count == 4)
+    assert [(one.count, one.first_s) for one in found] == (
+        [(len(none), none["time_s"].iloc[0])] if count == 4 else []
+    )
+
+
 def test_clients_in_flight_starve_no_round(tmp_path: Path) -> None:
     """A free slot takes one client, whatever the selection's count is."""
     run = simfl.run(

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from simfl.common.arrays import IntArray
-from simfl.decisions.base import Selection
+from simfl.decisions.sampling import CountedSelection
 from simfl.decisions.views import ClientView
 
 
 @dataclass(frozen=True)
-class EnergyAware(Selection):
+class EnergyAware(CountedSelection):
     """The `count` clients that would have spent the fewest joules after one more round.
 
     A client's next round is expected to cost its mean power so far times its estimated duration;
@@ -21,7 +21,6 @@ class EnergyAware(Selection):
     count `phone_weight` times, and a battery below `lowest_battery` is left alone.
     """
 
-    count: Annotated[int, ">= 1", "clients per round"]
     phone_weight: Annotated[float, "> 0", "what a phone's joule counts"] = 2.0
     lowest_battery: Annotated[float, ">= 0", "<= 1", "battery level that is left alone"] = 0.2
 
@@ -36,5 +35,5 @@ class EnergyAware(Selection):
         score = weight * (view.past_energy_j + next_j)
         # NaN, which is mains power, is not below anything.
         score[view.battery_level < self.lowest_battery] = np.inf
-        cheapest = np.argsort(score, kind="stable")[: self.count]
+        cheapest = np.argsort(score, kind="stable")[: self.wanted(view.clients.size)]
         return memory, np.sort(view.clients[cheapest])

@@ -23,6 +23,10 @@ ADVICE = {
         "fewer clients are present than rounds want: the protocol's wait_for, more clients, a"
         " smaller count, or an availability under which more of them come"
     ),
+    "no_choice": (
+        "selections that have no choice cannot differ: the protocol's wait_for above the"
+        " selection's count, more clients, or a smaller count"
+    ),
     "loss_above_start": (
         "training makes the model worse: a smaller algorithm.local.learning_rate or fewer epochs,"
         " unless the test set is meant to differ from what clients hold"

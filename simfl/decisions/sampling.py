@@ -16,7 +16,9 @@ from simfl.decisions.views import ClientView
 class CountedSelection(Selection):
     """Base of selections of `count` clients, or of the `share` of those that may play."""
 
-    count: Annotated[int | None, ">= 1", "clients per round"] = None
+    count: Annotated[
+        int | None, ">= 1", "clients asked per round, of which over_selection merges fewer"
+    ] = None
     share: Annotated[float | None, "> 0", "<= 1", "share of the clients, instead of count"] = None
 
     def __post_init__(self) -> None:

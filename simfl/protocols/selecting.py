@@ -54,19 +54,19 @@ class _OfServer:
 
 
 @dataclass
-class _Starved:
-    """How many rounds found fewer clients than they were to have, and when the first did."""
+class _Odd:
+    """How many rounds were odd in one way, and when the first was."""
 
     rounds: int = 0
-    starved: int = 0
+    odd: int = 0
     first_s: float | None = None
 
-    def count(self, starved: bool, now_s: float) -> None:
+    def count(self, odd: bool, now_s: float) -> None:
         """One round more."""
         self.rounds += 1
-        if starved and not self.starved:
+        if odd and not self.odd:
             self.first_s = now_s
-        self.starved += starved
+        self.odd += odd
 
 
 class Selecting:
@@ -95,17 +95,23 @@ class Selecting:
         self._clock = clock
         self._servers_own: defaultdict[ServerId, _OfServer] = defaultdict(_OfServer)
         self._given_up = 0
-        self._starved = _Starved()
+        # Fewer clients than a round was to have, and no more than the rule was to choose.
+        self._starved, self._no_choice = _Odd(), _Odd()
 
     @property
     def warnings(self) -> list[Notice]:
-        """Of rounds to which fewer clients could come than they were to have."""
-        found = self._starved
-        if not found.starved:
-            return []
-        message = f"{found.starved} of {found.rounds} rounds found fewer clients than they were to"
-        message += " have: too few were present"
-        return [notice("starved_rounds", message, found.starved, found.first_s)]
+        """Of rounds to which too few clients could come, or no more than were to be chosen."""
+        starved, none = self._starved, self._no_choice
+        found = []
+        if starved.odd:
+            message = f"{starved.odd} of {starved.rounds} rounds found fewer clients than they were"
+            message += " to have: too few were present"
+            found.append(notice("starved_rounds", message, starved.odd, starved.first_s))
+        if 2 * none.odd > none.rounds:
+            message = f"in {none.odd} of {none.rounds} rounds the selection had no choice: no more"
+            message += " clients were present than it was to choose"
+            found.append(notice("no_choice", message, none.odd, none.first_s))
+        return found
 
     def wanted(self, players: int) -> int:
         """How many clients a round is to have, of so many players."""
@@ -133,8 +139,12 @@ class Selecting:
         players = yield from self._available(candidates, server, wait_s, wait_for)
         waited = {} if wait_for.clients == 1 else {"waited_s": self._clock.now_s - began_s}
         if not one:
-            enough = max(selection.enough(candidates.size), wait_for.wanted(candidates.size))
-            self._starved.count(players.size < enough, self._clock.now_s)
+            now_s, enough = self._clock.now_s, selection.enough(candidates.size)
+            enough = max(enough, wait_for.wanted(candidates.size))
+            self._starved.count(players.size < enough, now_s)
+            takes_all = 0 < players.size <= selection.wanted(players.size)
+            choosy = selection.wanted(candidates.size) < candidates.size
+            self._no_choice.count(takes_all and choosy, now_s)
         if not players.size:
             return players, {"eligible": 0, "selected": [], **waited}
         with at_work(selection, "initial"):

@@ -21,6 +21,8 @@ from simfl.study.targets import ends, judged, known_first, target_of
 
 CONFIDENCE = 0.95
 LEAST_SEEDS_OF_AN_EFFECT_SIZE = 3
+ROUNDING = 1e-12
+"""Figures that differ by so little of their size are the same."""
 
 
 def paired_differences(
@@ -131,6 +133,8 @@ def _compared(pairs: np.ndarray, confidence: float) -> dict[str, float]:
     if not count:
         return figures
     differences = pairs[:, 1] - pairs[:, 0]
+    # Sums in another order differ in their last bits.
+    differences[np.abs(differences) <= ROUNDING * np.abs(pairs).max(axis=1)] = 0.0
     difference, base = float(differences.mean()), float(pairs[:, 0].mean())
     figures |= {"baseline_mean": base, "mean": base + difference, "difference": difference}
     figures["relative"] = difference / abs(base) if base else math.nan
