@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pandas as pd
-from rich.table import Table
 
+from simfl.console.tables import FigureTable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
 from simfl.study.comparisons import paired_differences
@@ -45,65 +44,37 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     metrics = [name for name in asked.metrics if name in runs]
     means = point_means(runs, factors, metrics)
     sure = "and 95 % intervals" if runs["seed"].nunique() > 1 else "of one seed, no intervals"
-    console.print(_means(means, factors, metrics, f"{study.name}: means {sure}"))
+    console.print(_means(means, factors, metrics, f"{study.name}: means {sure}"), crop=False)
     for sentence in unmodelled_sentences(runs, metrics):
         console.print(sentence)
     for one in asked.compare:
         for table in _comparisons(runs, metrics, one.factor, one.baseline, factors):
-            console.print(table)
+            console.print(table, crop=False)
     if asked.pareto and set(asked.pareto) <= set(runs):
         front = study_front(runs, factors, asked.pareto)
         compared = point_means(runs, factors, list(asked.pareto))
         ways = ", ".join(f"{name} {way}" for name, way in asked.pareto.items())
-        console.print(_means(front, factors, list(asked.pareto), f"Pareto front ({ways})"))
+        table = _means(front, factors, list(asked.pareto), f"Pareto front ({ways})")
+        console.print(table, crop=False)
         for sentence in unranked(compared, factors, asked.pareto):
             console.print(sentence)
     levelled = [name for name in factors if name not in loaded.sampled]
     computed = [name for name in metrics if explainable(runs, name)]
     if len(levelled) > 1 and computed:
         title = f"main effects {sure}"
-        console.print(_effects(runs, computed, levelled, loaded.sampled, title))
+        console.print(_effects(runs, computed, levelled, loaded.sampled, title), crop=False)
     numeric = any(pd.api.types.is_numeric_dtype(means[name]) for name in factors)
     if numeric and computed:
-        console.print(_indices(runs, computed, factors, loaded.sampled))
+        console.print(_indices(runs, computed, factors, loaded.sampled), crop=False)
     for sentence in not_computed(runs, metrics) if numeric or len(levelled) > 1 else ():
         console.print(sentence)
     absent = [name for name in (*asked.metrics, *asked.pareto) if name not in runs]
     if absent:
         console.print(f"no run has the figure {', '.join(dict.fromkeys(absent))}")
-    print_kinds(console, warning_kinds(runs), len(runs))
+    print_kinds(console, warning_kinds(runs))
 
 
-def _table(
-    title: str, left: Sequence[str], right: Sequence[str], rows: Sequence[Sequence[str]]
-) -> Table:
-    """`left` columns hold words, `right` ones figures; lines divide rows by their first cells.
-
-    On a narrow terminal cells are folded, an interval before its sign, a name behind "_" or ".".
-    """
-    table = Table(title=title, title_justify="left")
-    for place, column in enumerate([*left, *right]):
-        width = max((len(line) for row in rows for line in row[place].split()), default=0)
-        justify: Literal["left", "right"] = "left" if place < len(left) else "right"
-        table.add_column(_broken(column, width), justify=justify, overflow="fold")
-    firsts = [row[0] for row in rows]
-    for row, following in zip(rows, [*firsts, None][1:], strict=True):
-        table.add_row(*row, end_section=len(set(firsts)) < len(rows) and row[0] != following)
-    return table
-
-
-def _broken(name: str, width: int) -> str:
-    """A heading in lines of `width`, 12 at least for a name and 6 for words; numbers stay whole."""
-    lines = [""]
-    for piece in re.split(r"(?<=[_ ])|(?<=\.)(?!\d)", name):
-        most = max(width, 6 if " " in name else 12)
-        if lines[-1] and len((lines[-1] + piece).rstrip()) > most:
-            lines.append("")
-        lines[-1] += piece
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _means(means: pd.DataFrame, factors: list[str], metrics: list[str], title: str) -> Table:
+def _means(means: pd.DataFrame, factors: list[str], metrics: list[str], title: str) -> FigureTable:
     rest = len(means) - MOST_ROWS
     title = f"{title}; {rest} more in the Parquet file" if rest > 0 else title
     targets = reached_columns(metrics)
@@ -116,12 +87,12 @@ def _means(means: pd.DataFrame, factors: list[str], metrics: list[str], title: s
         ]
         for one in means.head(MOST_ROWS).to_dict("records")
     ]
-    return _table(title, short_names(factors), ["runs", *metrics, *targets], rows)
+    return FigureTable(title, short_names(factors), ["runs", *metrics, *targets], rows)
 
 
 def _comparisons(
     runs: pd.DataFrame, metrics: list[str], factor: str, baseline: Any, factors: list[str]
-) -> Iterator[Table]:
+) -> Iterator[FigureTable]:
     """A table per figure, which is in its title: names of figures are long, terminals narrow.
 
     Where some runs missed a target it says how many met it, and who is known to have been first
@@ -142,7 +113,7 @@ def _comparisons(
             for one in found.to_dict("records")
         ]
         title = f"{metric} against {name} {in_digits(baseline)}, pair by pair"
-        yield _table(title, [name], [*columns, "verdict"], rows)
+        yield FigureTable(title, [name], [*columns, "verdict"], rows)
 
 
 RACE: dict[str, Callable[[Row], str]] = {
@@ -162,7 +133,7 @@ DIFFERENCE: dict[str, Callable[[Row], str]] = {
 
 def _effects(
     runs: pd.DataFrame, metrics: list[str], factors: list[str], sampled: list[str], title: str
-) -> Table:
+) -> FigureTable:
     """Levels below their factor, a column per figure; sampled keys only tell blocks apart."""
     cells: dict[tuple[str, Any], dict[str, str]] = {}
     for metric in metrics:
@@ -173,12 +144,12 @@ def _effects(
         [short_names([factor])[0], in_digits(its), *(texts.get(metric, "-") for metric in metrics)]
         for (factor, its), texts in cells.items()
     ]
-    return _table(title, ["factor", "level"], metrics, rows)
+    return FigureTable(title, ["factor", "level"], metrics, rows)
 
 
 def _indices(
     runs: pd.DataFrame, metrics: list[str], factors: list[str], sampled: list[str]
-) -> Table:
+) -> FigureTable:
     rows = [
         [
             metric,
@@ -190,7 +161,7 @@ def _indices(
         for _, one in first_order_indices(runs, metric, factors, sampled).iterrows()
     ]
     title = "first-order Sobol indices and 90 % intervals"
-    return _table(title, ["figure", "factor"], ["index", "from", "to", "settings"], rows)
+    return FigureTable(title, ["figure", "factor"], ["index", "from", "to", "settings"], rows)
 
 
 def _share(value: float) -> str:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
-
+from simfl.console.tables import FigureTable
 from simfl.console.terminal import Terminal
 from simfl.runs.runfolder import LoadedRun
 from simfl.study.modelled import NOT_MODELLED, SIZED_ONLY, apart
@@ -17,6 +16,9 @@ from simfl.study.words import of_run
 
 NOT_COMPARED = ("name",)
 """Keys of a scenario that change nothing."""
+
+NOT_SHOWN = ("warnings", "warning_counts")
+"""Columns of a row: which warnings there are says more than how many."""
 
 NAMES = {"warning_kinds": "warnings", SIZED_ONLY: "codecs that only size"}
 """What columns of a row are called."""
@@ -33,13 +35,11 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     console = Terminal()
     names = [str(run.path) for run in runs]
     different = differing_keys([run.scenario for run in runs])
-    settings = _table("what differs", names)
-    for key, texts in different.items():
-        settings.add_row(key, *texts)
-    console.print(settings if different else "the scenarios are the same")
-    figures = _table("figures, and differences to the first run", names)
-    # Which warnings there are says more than how many.
-    for figure in dict.fromkeys(name for one in rows for name in one if name != "warnings"):
+    settings = [[key, *texts] for key, texts in different.items()]
+    told = FigureTable("what differs", [""], names, settings)
+    console.print(told if different else "the scenarios are the same", crop=False)
+    figures: list[list[str]] = []
+    for figure in dict.fromkeys(name for one in rows for name in one if name not in NOT_SHOWN):
         first, *others = (of_run(one, figure) for one in rows)
         name = NAMES.get(figure, figure)
         cells = [
@@ -48,16 +48,9 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
             else beside(first, value)
             for one, value in zip(rows[1:], others, strict=True)
         ]
-        figures.add_row(name, shown(first), *cells)
-    console.print(figures)
-
-
-def _table(title: str, names: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("", overflow="fold")
-    for name in names:
-        table.add_column(name, overflow="fold", justify="right")
-    return table
+        figures.append([name, shown(first), *cells])
+    title = "figures, and differences to the first run"
+    console.print(FigureTable(title, [""], names, figures), crop=False)
 
 
 def differing_keys(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

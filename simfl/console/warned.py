@@ -20,9 +20,8 @@ def print_warnings(console: Terminal, notices: Iterable[Notice]) -> None:
         console.print(Padding(Text(printable(one.advice)), (0, 0, 0, 9)))
 
 
-def print_kinds(console: Terminal, kinds: Iterable[tuple[str, int, str]], runs: int) -> None:
-    """Of many runs: each kind of warning, how many of the `runs` have it, and what to do."""
-    for kind, count, advice in kinds:
-        words = kind.replace("_", " ")
-        console.print(Text(f"warning: {words}: {count} of {runs} runs", style="yellow"))
+def print_kinds(console: Terminal, kinds: Iterable[tuple[str, str, str]]) -> None:
+    """Of many runs: each kind of warning, how many of them have it, and what to do."""
+    for kind, runs, advice in kinds:
+        console.print(Text(f"warning: {kind.replace('_', ' ')}: {runs}", style="yellow"))
         console.print(Padding(Text(advice), (0, 0, 0, 9)))

@@ -116,7 +116,9 @@ class StudyFolder:
             table = pd.DataFrame(rows)
         else:
             names = ("study", "point", "seed", "digest", "folder", *factors, "status", "reason")
-            table = pd.DataFrame(columns=[*names, *FIGURES, "warning_kinds", SIZED_ONLY, *targets])
+            table = pd.DataFrame(
+                columns=[*names, *FIGURES, "warning_kinds", "warning_counts", SIZED_ONLY, *targets]
+            )
         for column in factors:
             if table[column].map(type).nunique() > 1:
                 table[column] = _one_type(table[column])

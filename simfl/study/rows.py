@@ -17,7 +17,8 @@ ENDED = ("completed", "diverged")
 def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[str, Any]:
     """The figures of `figures.FIGURES`, of the targets, and of the run's measures.
 
-    And `warning_kinds`, of which `warnings` is the number, and `sized_only` (`modelled.py`).
+    And `warning_kinds`, of which `warnings` is the number, with how often each was found
+    (`warning_counts`), and `sized_only` (`modelled.py`).
 
     `targets`: column name -> (column of the rounds table, accuracy or loss, target). A figure of a
     measure is called `measure.figure`. A target that the run missed is NaN: it would have taken
@@ -53,7 +54,8 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         "jobs_trained": counts["jobs_trained"],
         "jobs_reused": counts["jobs_reused"],
         "warnings": len(kinds),
-        "warning_kinds": SEPARATOR.join(kinds),
+        "warning_kinds": SEPARATOR.join(kind for kind, _ in kinds),
+        "warning_counts": SEPARATOR.join(str(count) for _, count in kinds),
         SIZED_ONLY: SEPARATOR.join(manifest.get("sized_only", ())),
     }
     for name, (column, figure, target) in targets.items():

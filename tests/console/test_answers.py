@@ -13,6 +13,7 @@ import yaml
 from rich.console import Console
 
 from simfl.console import answers
+from simfl.console.tables import FigureTable
 from simfl.study import words
 from simfl.study.loaded import load_study
 from simfl.study.studyfile import Study
@@ -70,9 +71,7 @@ def test_differences_fit_a_terminal_of_80_columns() -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_headings_break_between_words(width: int) -> None:
     """Behind "_" and ".", not within a number."""
-    table = answers._table(
-        "means", ["factor"], [ENERGY, SHARE, ENERGY], [["a", "1.5 ±0.2", "", ""]]
-    )
+    table = FigureTable("means", ["factor"], [ENERGY, SHARE, ENERGY], [["a", "1.5 ±0.2", "", ""]])
 
     heads = [line.replace("┃", " ").split() for line in shown(width, table)]
 

@@ -10,6 +10,8 @@ import pytest
 
 import simfl
 from simfl.console import answers
+from simfl.console.terminal import Terminal
+from simfl.console.warned import print_kinds
 from simfl.pictures.report import page
 from simfl.pictures.report.of_study import report_study
 from simfl.study.loaded import LoadedStudy, load_study
@@ -35,9 +37,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> LoadedStudy:
 def test_every_row_counts_and_names_its_warnings(study: LoadedStudy) -> None:
     """The runs' own, and none of a target that the first version meets."""
     for one in study.table.to_dict("records"):
-        kinds = [found.kind for found in simfl.load_run(study.path / one["folder"]).warnings]
+        warnings = simfl.load_run(study.path / one["folder"]).warnings
+        kinds = [found.kind for found in warnings]
         assert one["warnings"] == len(one["warning_kinds"].split(", ")) == len(kinds)
         assert one["warning_kinds"] == ", ".join(kinds)
+        assert one["warning_counts"] == ", ".join(str(found.count) for found in warnings)
 
 
 def test_answers_end_with_a_line_per_kind(
@@ -70,7 +74,32 @@ def test_kinds_are_counted_by_run() -> None:
 
     counts = [(kind, runs) for kind, runs, _ in warning_kinds(table)]
 
-    assert counts == [("unverified_figures", 2), ("target_in_last_version", 1)]
+    assert counts == [
+        ("unverified_figures", "2 of 3 runs"),
+        ("target_in_last_version", "1 of 3 runs"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        (("1", "30, 1"), "2 of 3 runs, 1 to 30 per run"),
+        (("4", "4, 1"), "2 of 3 runs, 4 per run"),
+        (("1", "1, 1"), "2 of 3 runs"),
+    ],
+)
+def test_a_line_says_how_often_a_run_was_warned_of_it(
+    counts: tuple[str, str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One starved round of thirty is not thirty of thirty."""
+    kinds = ["starved_rounds", "starved_rounds, target_in_last_version", ""]
+    table = pd.DataFrame({"warning_kinds": kinds, "warning_counts": [*counts, ""]})
+
+    print_kinds(Terminal(), warning_kinds(table))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert f"warning: starved rounds: {said}" in lines
+    assert "warning: target in last version: 1 of 3 runs" in lines
 
 
 @pytest.mark.parametrize(
