@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,14 @@ class _Odd:
         self.odd += odd
 
 
+@dataclass(frozen=True)
+class _Oddities:
+    """Rounds with fewer clients than they were to have, and with no more than were to be chosen."""
+
+    starved: _Odd = field(default_factory=_Odd)
+    no_choice: _Odd = field(default_factory=_Odd)
+
+
 class Selecting:
     """Drives the selection rule, one memory and one count of choices per server."""
 
@@ -95,13 +103,12 @@ class Selecting:
         self._clock = clock
         self._servers_own: defaultdict[ServerId, _OfServer] = defaultdict(_OfServer)
         self._given_up = 0
-        # Fewer clients than a round was to have, and no more than the rule was to choose.
-        self._starved, self._no_choice = _Odd(), _Odd()
+        self._oddities = _Oddities()
 
     @property
     def warnings(self) -> list[Notice]:
         """Of rounds to which too few clients could come, or no more than were to be chosen."""
-        starved, none = self._starved, self._no_choice
+        starved, none = self._oddities.starved, self._oddities.no_choice
         found = []
         if starved.odd:
             message = f"{starved.odd} of {starved.rounds} rounds found fewer clients than they were"
@@ -141,10 +148,10 @@ class Selecting:
         if not one:
             now_s, enough = self._clock.now_s, selection.enough(candidates.size)
             enough = max(enough, wait_for.wanted(candidates.size))
-            self._starved.count(players.size < enough, now_s)
+            self._oddities.starved.count(players.size < enough, now_s)
             takes_all = 0 < players.size <= selection.wanted(players.size)
             choosy = selection.wanted(candidates.size) < candidates.size
-            self._no_choice.count(takes_all and choosy, now_s)
+            self._oddities.no_choice.count(takes_all and choosy, now_s)
         if not players.size:
             return players, {"eligible": 0, "selected": [], **waited}
         with at_work(selection, "initial"):

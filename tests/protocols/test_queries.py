@@ -44,9 +44,9 @@ def test_the_answers_are_the_losses_of_the_current_model(monkeypatch):
     states, decided = [], []
     select, decide = Run.select, PowerOfChoice.decide
 
-    def watched_select(run, ref, *arguments):
+    def watched_select(run, ref, *arguments, **named):
         states.append(ref)
-        return select(run, ref, *arguments)
+        return select(run, ref, *arguments, **named)
 
     def watched_decide(rule, memory, view, rng):
         decision = decide(rule, memory, view, rng)
