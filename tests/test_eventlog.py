@@ -190,7 +190,7 @@ def test_the_list_of_columns_is_the_whole_layout(tmp_path):
     schema = pq.read_schema(tmp_path / "events.parquet")
     assert schema.names == [name for name, one in COLUMNS.items() if one.arrow is not None]
     assert schema.equals(SCHEMA)
-    assert schema.metadata[b"format_version"] == b"2"
+    assert schema.metadata[b"format_version"] == b"3"
     assert {kind for one in COLUMNS.values() for kind in one.kinds or ()} <= set(KINDS)
 
 

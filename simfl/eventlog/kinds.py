@@ -86,8 +86,11 @@ STATES = ("download", "compute", "upload", "tail", "idle", "edge_aggregate", "cl
 CLIENT_STATES = ("download", "compute", "upload", "tail", "idle")
 """Those of clients."""
 
-FORMAT_VERSION = 2
-"""Of the run folder's layout: 1 had no such number, and costs as text in `detail`."""
+FORMAT_VERSION = 3
+"""Of the run folder's layout: 1 had no such number, and costs as text in `detail`.
+
+2 did not tell clients' joules from servers'.
+"""
 
 CUTS = ("unavailable", "crash", "battery_empty", "edge_server", "cloud_link", "end")
 """What breaks a row off; "end" is the end of the run."""

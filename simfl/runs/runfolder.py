@@ -117,7 +117,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise RunFolderError(f"{path}: not readable as a JSON object")
     if not is_own_manifest(content):
         raise RunFolderError(f"{path}: not a manifest of simfl's, so this is no run folder")
-    ended = content["status"] != "running"
+    # Of another layout nobody knows what is missing: `check_format` refuses to read on.
+    known = content.get("format_version", 1) == FORMAT_VERSION
+    ended = known and content["status"] != "running"
     for key, kind in _ENDED.items() if ended else ():
         if not isinstance(content.get(key), kind) or isinstance(content.get(key), bool):
             raise RunFolderError(f"{path}: damaged: {key} is missing or of another type")
