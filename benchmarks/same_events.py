@@ -192,22 +192,32 @@ def missing(value: Any) -> bool:
 
 
 def compare(before: Path, after: Path, which: str) -> int:
-    """Print every difference; how many runs differ."""
-    differing = 0
+    """Print every difference, and what was not compared; how many runs differ."""
+    differing, compared, absent, failed = 0, 0, [], []
     for path in sorted(before.glob("*.pickle")):
         other = after / path.name
-        if not other.exists() or which not in path.name:
+        if which not in path.name:
+            continue
+        if not other.exists():
+            absent.append(path.stem)
             continue
         (left, left_error), (right, right_error) = (
             pickle.loads(each.read_bytes()) for each in (path, other)
         )
+        if not (left or right):  # neither has left anything: there is nothing to compare
+            failed.append(f"{path.stem} ({left_error})")
+        else:
+            compared += 1
         found = difference(left, right)
         if left_error != right_error:
             found.insert(0, f"ended as {left_error} and as {right_error}")
         if found:
             differing += 1
             print(f"{path.stem}:", *found, sep="\n    ")
-    print(f"{differing} runs differ")
+    for names, why in ((absent, "not in the second folder"), (failed, "failed in both")):
+        if names:
+            print(f"not compared, {why}:", *names, sep="\n    ")
+    print(f"{compared} runs compared, {len(absent) + len(failed)} not; {differing} differ")
     return differing
 
 

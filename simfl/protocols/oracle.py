@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,9 @@ DRAWS_WITH_RIVALS = 64
 
 MIXTURES = 4
 """So often a server's clients are put into cohorts at random, to see each with other rivals."""
+
+MOST_STATES = 64
+"""Sets of radios awake for which a server's expectation is kept, to bound memory."""
 
 MOST_ROWS = 200_000
 """Clients' rounds that are drawn at once, to bound memory."""
@@ -92,6 +96,7 @@ class WorldExpectations:
             return self._quiet_s(clients, radio_idle_s, server)
         state, known = self._state(server, radio_idle_s), self._each_s.setdefault(server, {})
         if state not in known:
+            _make_room(known)
             known[state] = self._beside_others_s(server, radio_idle_s)
         return known[state][clients]
 
@@ -102,6 +107,7 @@ class WorldExpectations:
             radio_idle_s, known = self._idle_s(server), self._known_s.setdefault(server, {})
             state = self._state(server, radio_idle_s)
             if state not in known:
+                _make_room(known)
                 known[state] = self._expected_s(server, radio_idle_s)
             found_s.append(known[state])
         return np.array(found_s)
@@ -136,7 +142,8 @@ class WorldExpectations:
     def _state(self, server: ServerId, radio_idle_s: FloatArray) -> bytes:
         """Whose radios sleep, all that an expectation of a server depends on."""
         edge_awake = not server.is_edge or not self._rehearsal.sleeps or self._edge_awake(server)
-        return radio_idle_s[self._members(server)].tobytes() + bytes([edge_awake])
+        awake = np.isfinite(radio_idle_s[self._members(server)])
+        return np.packbits(awake).tobytes() + bytes([edge_awake])
 
     def _edge_awake(self, server: ServerId) -> bool:
         return self._radios.of_server(server) < np.inf
@@ -238,3 +245,9 @@ class WorldExpectations:
             return 0.0
         cost = self._rehearsal.world.aggregate("edge", work.flops, work.bytes_moved)
         return float(cost.duration_s)
+
+
+def _make_room(known: dict[bytes, Any]) -> None:
+    """Forget the oldest of as many states as are kept."""
+    if len(known) >= MOST_STATES:
+        del known[next(iter(known))]

@@ -36,6 +36,16 @@ def test_a_comparison_by_hand() -> None:
     assert one["p_value"] == pytest.approx(expected)
 
 
+def test_the_last_bits_of_sums_are_no_difference() -> None:
+    """A steady one in 1e-15 is equal, one in 1e-9 is higher."""
+    base = [1.0, 1.1, 1.2]
+    for share, expected in ((1e-15, "equal"), (1e-9, "higher")):
+        other = [value * (1 + share) for value in base]
+        runs = table(seed=[1, 2, 3] * 2, rule=["a"] * 3 + ["b"] * 3, y=[*base, *other])
+        one = paired_differences(runs, "y", "rule", "a").iloc[0]
+        assert (one["verdict"], bool(one["difference"])) == (expected, expected == "higher")
+
+
 def test_pairing_takes_out_what_pairs_share() -> None:
     """Under common random numbers the interval holds the spread of differences, not of runs; other
     factors pair as seeds do."""
