@@ -66,6 +66,28 @@ def test_what_was_sent_arrived_or_is_in_flight(finished):
     assert (traffic["bytes_in_flight"] > 0) == (messages.loc[cut, "attempts"] > 0).any()
 
 
+def test_a_run_whose_rows_are_not_written_has_the_same_books(tmp_path):
+    """Joules, bytes by what became of them, and the fingerprint, of messages that are lost."""
+    loss = {"probability": 0.4, "timeout_s": 0.05, "attempts_max": 2}
+    runs = [
+        simfl.run(
+            small(
+                population={"message_loss": loss},
+                algorithm={"name": "none", "local": {"epochs": 1, "batch_size": 16}},
+                stop={"versions": 4},
+                log={"level": level},
+            ),
+            tmp_path / level,
+        )
+        for level in ("full", "rounds")
+    ]
+    full, rounds = (one.manifest for one in runs)
+
+    assert full["traffic"]["bytes_lost"] > 0
+    for name in ("traffic", "energy_j", "energy_by_state_j", "fingerprint", "violations"):
+        assert rounds[name] == full[name], name
+
+
 RECEIPTS = {
     "dropped": lambda rows, one: take_rows(rows, ~one),
     "entered twice": lambda rows, one: join_rows([rows, take_rows(rows, one)]),

@@ -204,6 +204,18 @@ def test_one_of_many_in_flight_has_rivals(sleepy):
         assert estimated_s == pytest.approx(realised_s, rel=0.15)
 
 
+def test_what_is_expected_is_of_the_slowest(sleepy, tmp_path):
+    """Of two that are dispatched together as of all five: without rivals the slowest decides."""
+    found = []
+    for selection in ("all", {"name": "random", "count": 2}):
+        one = sleepy(versions=2, selection=selection, **ROUND_ROBIN)
+        found.append(simfl.run(one, tmp_path / str(len(found))).details("expectation").iloc[0])
+    everybody, two = found
+
+    assert (everybody["together"], two["together"]) == ([5] * 3, [2] * 3)
+    assert two["latency_s"] == pytest.approx(everybody["latency_s"], rel=1e-12)
+
+
 def test_the_log_says_what_rivals_and_sleeping_radios_add(sleepy, tmp_path):
     """One row, where there is anything to say: latencies with and without."""
     shared = simfl.run(sleepy(SHARED, versions=6, **ROUND_ROBIN), tmp_path / "shared")
