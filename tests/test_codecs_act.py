@@ -267,7 +267,7 @@ def test_a_study_says_what_is_not_modelled(tmp_path: Path) -> None:
         assert "not modelled" not in verdicts(metric, steps, 1)
         assert main_effects(runs, metric, factors).empty
         assert first_order_indices(runs, metric, factors).empty
-        assert "size messages" in not_computed(runs, [metric])[0]
+        assert "sizes messages only" in not_computed(runs, [metric])[0]
     assert verdicts("bytes", codec, "float32") == ["lower"]
     assert not main_effects(runs, "bytes", factors).empty
     means, objectives = (

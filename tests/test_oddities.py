@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,12 +39,12 @@ def thrown(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
 
 
 def test_the_quick_start_warns_of_unverified_figures_alone(tmp_path: Path) -> None:
-    """And says of which profile most figures are estimates."""
+    """And says of which profile most figures are estimates, and that steps are too short."""
     run = simfl.run(shipped_scenarios()["quickstart"], tmp_path / "run")
 
     (one,) = run.warnings
     assert one.kind == "unverified_figures"
-    assert one.message.endswith("most of wifi5_ac (9 of 12)")
+    assert "; most of wifi5_ac (9 of 12). A step of 16 examples takes 0.0" in one.message
     assert one.first_s is None
 
 
@@ -136,6 +137,121 @@ def test_a_selection_that_takes_whoever_is_there_has_no_choice(count: int, tmp_p
     assert [(one.count, one.first_s) for one in found] == (
         [(len(none), none["time_s"].iloc[0])] if count == 4 else []
     )
+
+
+WAITING = {"name": "none", "local": {"steps": 1, "batch_size": 16}}
+
+
+@pytest.mark.parametrize(("period_s", "warned"), [(60.0, True), (0.002, False)])
+def test_a_run_that_mostly_waits_for_clients_says_so(
+    period_s: float, warned: bool, tmp_path: Path
+) -> None:
+    """With the seconds that the log's select rows add up to."""
+    run = simfl.run(
+        small(
+            population={"availability": {"name": "periodic", "period_s": period_s, "share": 0.2}},
+            protocol={"name": "synchronous", "wait_for": {"clients": 3}},
+            algorithm=WAITING,
+            stop={"versions": 10},
+        ),
+        tmp_path / "run",
+    )
+
+    found, selects = of_kind(run, "mostly_waiting"), run.details("select")
+    waited_s, end_s = selects["waited_s"].sum(), run.manifest["horizon_s"]
+    assert (waited_s > end_s / 2) == warned
+    assert [one.count for one in found] == [(selects["waited_s"] > 0).sum()] * warned
+    for one in found:
+        assert one.message.startswith(f"for {waited_s:.4g} of {end_s:.4g} s the server waited")
+        assert one.first_s == 0.0 if selects["waited_s"].iloc[0] else one.first_s > 0.0
+
+
+ON_WIFI = [{"device": "rpi_4b", "link": "wifi5_ac", "share": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "population", "crowded"),
+    [
+        ("synchronous", {"groups": ON_WIFI}, [40]),
+        ("hierarchical", {"groups": ON_WIFI, "edges": 2}, [20]),
+        ("hierarchical", {"groups": ON_WIFI, "edges": 40}, []),
+        ("synchronous", {"groups": ON_WIFI, "access_sharing": "throughput_fair"}, []),
+        ("synchronous", {"groups": [{**ON_WIFI[0], "link": "ethernet_1g"}]}, []),
+    ],
+)
+def test_wifi_for_each_client_of_one_access_point_is_warned_of(
+    protocol: str, population: dict[str, Any], crowded: list[int], tmp_path: Path
+) -> None:
+    """As far as their channel could not have carried what was sent, by the clients' own figures."""
+    run = simfl.run(
+        small(
+            population={"clients": 40, "edges": 1, **population},
+            protocol=protocol,
+            model={"name": "mlp", "hidden": [64]},
+            algorithm=WAITING,
+            stop={"versions": 3},
+        ),
+        tmp_path / "run",
+    )
+
+    found, clients = of_kind(run, "crowded_channel"), run.clients
+    airtime_s = 8 * clients["bytes_sent"] / clients["uplink_bps"]
+    airtime_s += 8 * clients["bytes_received"] / clients["downlink_bps"]
+    most_s, end_s = airtime_s.groupby(clients["edge"]).sum().max(), run.manifest["horizon_s"]
+    assert [int(one.message.split()[0]) for one in found] == crowded
+    for one in found:
+        assert f"on air for {most_s:.3g} s of the run's {end_s:.3g} s" in one.message
+
+
+def test_a_cap_that_devices_cannot_keep_is_warned_of(tmp_path: Path) -> None:
+    """A Jetson Nano's lowest clock is 0.64 GHz; a cap between two levels takes the lower one."""
+    groups = [
+        {"device": "rpi_4b", "link": "ethernet_1g", "count": 6},
+        {"device": "jetson_nano", "link": "ethernet_1g", "count": 2},
+    ]
+
+    def capped(frequency_hz: float) -> LoadedRun:
+        allocation = {"name": "capped", "frequency_hz": frequency_hz}
+        scenario = small(
+            population={"groups": groups},
+            decisions={"allocation": allocation},
+            algorithm=WAITING,
+            stop={"versions": 2},
+        )
+        return simfl.run(scenario, tmp_path / str(frequency_hz))
+
+    low, between = capped(6.0e8), capped(1.26e9)
+
+    (one,) = of_kind(low, "clocks_out_of_range")
+    assert one.count == 2
+    assert one.first_s == 0.0
+    assert "(up to 0.64 GHz, jetson_nano)" in one.message
+    computed = low.events.query("kind == 'compute'")["frequency_hz"]
+    assert sorted(set(computed)) == [6.0e8, 6.4e8]
+    assert not of_kind(between, "clocks_out_of_range")
+    computed = between.events.query("kind == 'compute'")["frequency_hz"]
+    assert sorted(set(computed)) == [9.216e8, 1.2e9]
+
+
+@pytest.mark.parametrize(("hidden", "said"), [(8, True), (4096, False)])
+def test_steps_shorter_than_any_frameworks_are_told(
+    hidden: int, said: bool, tmp_path: Path
+) -> None:
+    """By the fastest device of the catalogue, where its own rate says below a millisecond."""
+    run = simfl.run(
+        small(
+            population={"groups": ON_WIFI},
+            model={"name": "mlp", "hidden": [hidden, 64]},
+            algorithm=WAITING,
+            stop={"versions": 1},
+        ),
+        tmp_path / "run",
+    )
+
+    (one,) = of_kind(run, "unverified_figures")
+    computed = run.events.query("kind == 'compute'")["duration_s"]
+    assert (computed.min() < 1e-3) == said
+    assert ("ms on rpi_4b: frameworks need longer" in one.message) == said
 
 
 def test_clients_in_flight_starve_no_round(tmp_path: Path) -> None:

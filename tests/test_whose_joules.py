@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,17 @@ import pytest
 import simfl
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
+from simfl.study.comparable import caveat_sentences
+from simfl.study.comparisons import paired_differences
+from simfl.study.effects import main_effects
+from simfl.study.loaded import LoadedStudy, load_study
+from simfl.study.means import point_means
+from simfl.study.pareto import study_front, unranked
 from simfl.study.rows import row
 from simfl.study.studyfile import Questions
 from simfl.study.targets import target_of
 from simfl.study.words import of_run
+from tests.study.studies import run_here, session
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 PARTS = ("client_energy_j", "server_energy_j", "network_energy_j")
@@ -80,3 +88,53 @@ def test_targets_of_every_part(tmp_path: Path) -> None:
         assert asked is not None
         assert (asked.what, asked.spent) == ("accuracy 0.5", column)
         assert of_run(found, missed) == f"> {run.manifest[column]:.4g}"
+
+
+def study_of(folder: Path, factor: str, levels: list[Any]) -> LoadedStudy:
+    """A study of one factor, on two seeds, run to its end."""
+    one = session(folder, points={"grid": {factor: levels}})
+    assert {outcome.status for outcome in run_here(one)} == {"completed"}
+    one.collect()
+    return load_study(folder / "out")
+
+
+@pytest.mark.parametrize(
+    ("key", "levels", "others"),
+    [
+        ("server_idle_share", [1.0, 0.1], "client_energy_j"),
+        ("client_idle", ["always", "rounds"], "server_energy_j"),
+    ],
+)
+def test_who_is_charged_is_no_saving(
+    key: str, levels: list[Any], others: str, tmp_path: Path
+) -> None:
+    """Joules that count idle power get no difference, effect or rank; all others do."""
+    factor = f"population.{key}"
+    study = study_of(tmp_path, factor, levels)
+    counted = {"energy_j", "client_energy_j", "server_energy_j"} - {others}
+    counted |= {f"{name.removesuffix('_j')}_to_accuracy_0.1_j" for name in counted}
+    for metric in (*counted, others, "client_active_j", "time_s", "accuracy"):
+        (one,) = paired_differences(study.table, metric, factor, levels[0]).to_dict("records")
+        assert (one["verdict"] == "counted differently") == (metric in counted)
+        assert np.isnan(one["difference"]) == (metric in counted)
+        assert main_effects(study.table, metric, [factor]).empty == (metric in counted)
+        (said, *_) = caveat_sentences(study.table, [metric]) or [""]
+        assert said.startswith(f"counted differently: {metric} under {key} {levels[1]}") == (
+            metric in counted
+        )
+    means = point_means(study.table, [factor], ["energy_j"])
+    assert study_front(study.table, [factor], {"energy_j": "min"})[factor].tolist() == levels[:1]
+    (left,) = unranked(means, [factor], {"energy_j": "min"})
+    assert left.endswith(f"(counted differently under {key} {levels[1]})")
+
+
+def test_accuracies_closer_than_one_example_are_told(tmp_path: Path) -> None:
+    """Of 359 test examples, where two settings learn the same; not where they are far apart."""
+    same = study_of(tmp_path, "population.groups.0.device", ["rpi_4b", "rpi_5"])
+    (said,) = caveat_sentences(same.table, ["accuracy", "loss"])
+    assert said.startswith("accuracy is a share of 359 test examples, in steps of 0.0028:")
+
+    far = same.table.assign(accuracy=np.where(same.table["point"] == 0, 0.5, 0.75))
+    assert caveat_sentences(far, ["accuracy"]) == []
+    regression = same.table.assign(accuracy=0.1234567)
+    assert caveat_sentences(regression, ["accuracy"]) == []

@@ -27,6 +27,19 @@ ADVICE = {
         "selections that have no choice cannot differ: the protocol's wait_for above the"
         " selection's count, more clients, or a smaller count"
     ),
+    "mostly_waiting": (
+        "compare methods at equal versions or by client_active_j; another availability, more"
+        " clients or a lower wait_for shorten the wait"
+    ),
+    "crowded_channel": (
+        "population.access_sharing (throughput_fair, airtime_fair, ...) shares it among the clients"
+        " of each of population.edges access points; nothing is wrong where every client has one of"
+        " its own, as at home"
+    ),
+    "clocks_out_of_range": (
+        "some devices' lowest frequency (frequency_min_hz in clients.parquet) is above what"
+        " decisions.allocation decides: what it was to save there is not saved"
+    ),
     "loss_above_start": (
         "training makes the model worse: a smaller algorithm.local.learning_rate or fewer epochs,"
         " unless the test set is meant to differ from what clients hold"

@@ -11,11 +11,11 @@ import pandas as pd
 from simfl.console.tables import FigureTable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
+from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import explainable, first_order_indices, main_effects, not_computed
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
-from simfl.study.modelled import unmodelled_sentences
 from simfl.study.pareto import study_front, unranked
 from simfl.study.studyfile import Study, as_text, level, short_names
 from simfl.study.warned import warning_kinds
@@ -45,7 +45,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     means = point_means(runs, factors, metrics)
     sure = "and 95 % intervals" if runs["seed"].nunique() > 1 else "of one seed, no intervals"
     console.print(_means(means, factors, metrics, f"{study.name}: means {sure}"), crop=False)
-    for sentence in unmodelled_sentences(runs, metrics):
+    for sentence in caveat_sentences(runs, metrics):
         console.print(sentence)
     for one in asked.compare:
         for table in _comparisons(runs, metrics, one.factor, one.baseline, factors):

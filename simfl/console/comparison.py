@@ -9,7 +9,7 @@ from typing import Any
 from simfl.console.tables import FigureTable
 from simfl.console.terminal import Terminal
 from simfl.runs.runfolder import LoadedRun
-from simfl.study.modelled import NOT_MODELLED, SIZED_ONLY, apart
+from simfl.study.comparable import SIZED_ONLY, caveat_of_pair
 from simfl.study.rows import row
 from simfl.study.studyfile import Questions, level
 from simfl.study.words import of_run
@@ -17,10 +17,10 @@ from simfl.study.words import of_run
 NOT_COMPARED = ("name",)
 """Keys of a scenario that change nothing."""
 
-NOT_SHOWN = ("warnings", "warning_counts")
-"""Columns of a row: which warnings there are says more than how many."""
+NOT_SHOWN = ("warnings", "warning_counts", "charged_client_idle", "charged_server_idle")
+"""Columns of a row: which warnings there are says more than how many, and keys stand above."""
 
-NAMES = {"warning_kinds": "warnings", SIZED_ONLY: "codecs that only size"}
+NAMES = {"warning_kinds": "warnings", SIZED_ONLY.column: "codecs that only size"}
 """What columns of a row are called."""
 
 
@@ -42,12 +42,10 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     for figure in dict.fromkeys(name for one in rows for name in one if name not in NOT_SHOWN):
         first, *others = (of_run(one, figure) for one in rows)
         name = NAMES.get(figure, figure)
-        cells = [
-            f"{shown(value)} ({NOT_MODELLED})"
-            if apart(rows[0], one, figure)
-            else beside(first, value)
-            for one, value in zip(rows[1:], others, strict=True)
-        ]
+        cells = []
+        for one, value in zip(rows[1:], others, strict=True):
+            caveat = caveat_of_pair(rows[0], one, figure)
+            cells.append(f"{shown(value)} ({caveat.name})" if caveat else beside(first, value))
         figures.append([name, shown(first), *cells])
     title = "figures, and differences to the first run"
     console.print(FigureTable(title, [""], names, figures), crop=False)

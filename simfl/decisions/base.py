@@ -129,11 +129,13 @@ class Allocation(ABC):
     """Sets the CPU frequency of each client for its round.
 
     `looks_at` names the columns of the view that it reads (None: it may be any); with `full_speed`
-    nobody ever computes below the highest frequency.
+    nobody ever computes below the highest frequency. With `at_most` a device takes the highest of
+    its levels that is no faster than decided, else the nearest one.
     """
 
     looks_at: ClassVar[frozenset[str] | None] = None
     full_speed: ClassVar[bool] = False
+    at_most: ClassVar[bool] = False
 
     @abstractmethod
     def decide(self, view: ClientView, rng: np.random.Generator) -> FloatArray:

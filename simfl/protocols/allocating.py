@@ -9,10 +9,14 @@ import numpy as np
 from simfl.common.amounts import one_or_each
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work
+from simfl.common.notices import Notice, notice
 from simfl.decisions.base import Allocation
 from simfl.protocols.observations import Observations
 from simfl.protocols.setting import Setting
 from simfl.system.server_id import ServerId
+
+ROUNDING = 1e-9
+"""A frequency that is lower by so small a share is the same."""
 
 
 class Allocating:
@@ -26,6 +30,24 @@ class Allocating:
         self._setting = setting
         # Counted per server, so that simultaneous edge servers draw the same in any order.
         self._count: dict[ServerId, int] = {}
+        self._too_slow = np.zeros(setting.world.num_clients, dtype=bool)
+        self._first_too_slow_s: float | None = None
+
+    @property
+    def warnings(self) -> list[Notice]:
+        """Of clients that cannot compute as slowly as was decided."""
+        clients = np.flatnonzero(self._too_slow)
+        if not clients.size:
+            return []
+        world = self._setting.world
+        lowest_hz = world.frequency_min_hz[clients]
+        device = world.devices[world.device_index[clients[int(np.argmax(lowest_hz))]]]
+        message = (
+            f"{clients.size} of {world.num_clients} clients were to compute slower than they can,"
+            f" and took their lowest frequency (up to {lowest_hz.max() / 1e9:.3g} GHz,"
+            f" {device.name})"
+        )
+        return [notice("clocks_out_of_range", message, clients.size, self._first_too_slow_s)]
 
     def frequency_hz(
         self, clients: IntArray, work: FloatArray, round_number: int, server: ServerId
@@ -43,6 +65,13 @@ class Allocating:
         with at_work(self._allocation, "decide"):
             given = self._allocation.decide(view, rng)
         wanted_hz = one_or_each(given, clients.shape, self._allocation, "decide")
-        frequency_hz = setting.world.round_frequency(clients, wanted_hz)
+        too_slow = wanted_hz < setting.world.frequency_min_hz[clients] * (1.0 - ROUNDING)
+        if too_slow.any():
+            self._too_slow[clients[too_slow]] = True
+            if self._first_too_slow_s is None:
+                self._first_too_slow_s = setting.clock.now_s
+        frequency_hz = setting.world.round_frequency(
+            clients, wanted_hz, at_most=self._allocation.at_most
+        )
         self._observations.allocated(server, clients, frequency_hz)
         return frequency_hz

@@ -10,6 +10,7 @@ import numpy as np
 import simpy
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.common.notices import Notice
 from simfl.eventlog.rows import Rows
 from simfl.protocols.allocating import Allocating
 from simfl.protocols.deadline_policy import UNLIMITED, DeadlinePolicy
@@ -61,6 +62,11 @@ class ClientRounds:
         self._history = _History(np.zeros(clients, dtype=np.int64), np.full(clients, -1))
         self._under_way: dict[int, Dispatched] = {}
         self._late = Late(observations, setting.log)
+
+    @property
+    def warnings(self) -> list[Notice]:
+        """Of clients that cannot compute as slowly as was decided."""
+        return self._allocating.warnings
 
     def radio_idle_s(self, clients: IntArray) -> FloatArray:
         """Seconds since each client's last message, now or when it will be free; inf: asleep."""

@@ -149,8 +149,9 @@ class Run:
 
     @property
     def warnings(self) -> list[Notice]:
-        """What the servers have noticed so far."""
-        return [*self._scheduler.warnings, *self._selecting.warnings]
+        """What has been noticed so far."""
+        noticed = (self._scheduler, self._selecting, self._client_rounds)
+        return [notice for one in noticed for notice in one.warnings]
 
     @property
     def laws(self) -> dict[str, bool]:

@@ -42,13 +42,14 @@ MOST_LISTED = 50
 class _OfServer:
     """What is kept of each server: how often it has chosen, and the rule's memory of that.
 
-    `in_vain` says how often in a row nobody was there when somebody was to come, `looked_s` when
-    that was last.
+    `waited_s` is for how long its rounds have waited for clients to be there, `in_vain` says how
+    often in a row nobody was there when somebody was to come, `looked_s` when that was last.
     """
 
     count: int = 0
     decided: bool = False
     memory: Any = None
+    waited_s: float = 0.0
     in_vain: int = 0
     looked_s: float = -np.inf
 
@@ -71,10 +72,11 @@ class _Odd:
 
 @dataclass(frozen=True)
 class _Oddities:
-    """Rounds with fewer clients than they were to have, and with no more than were to be chosen."""
+    """Rounds that had too few clients, had no more than were to be chosen, or waited for them."""
 
     starved: _Odd = field(default_factory=_Odd)
     no_choice: _Odd = field(default_factory=_Odd)
+    waiting: _Odd = field(default_factory=_Odd)
 
 
 class Selecting:
@@ -118,6 +120,13 @@ class Selecting:
             message = f"in {none.odd} of {none.rounds} rounds the selection had no choice: no more"
             message += " clients were present than it was to choose"
             found.append(notice("no_choice", message, none.odd, none.first_s))
+        waiting, now_s = self._oddities.waiting, self._clock.now_s
+        longest = ((own.waited_s, str(server)) for server, own in self._servers_own.items())
+        waited_s, server = max(longest, default=(0.0, ""))
+        if 2 * waited_s > now_s:
+            message = f"for {waited_s:.4g} of {now_s:.4g} s {server} waited for clients to be"
+            message += " there: seconds, and joules of idle power, say how long that took"
+            found.append(notice("mostly_waiting", message, waiting.odd, waiting.first_s))
         return found
 
     def wanted(self, players: int) -> int:
@@ -144,8 +153,11 @@ class Selecting:
         selection, own = self._selection, self._servers_own[server]
         candidates = self._values.players(ref, clients)
         players = yield from self._available(candidates, server, wait_s, wait_for)
-        waited = {} if wait_for.clients == 1 else {"waited_s": self._clock.now_s - began_s}
+        waited_s = self._clock.now_s - began_s
+        waited = {} if wait_for.clients == 1 else {"waited_s": waited_s}
         if not one:
+            own.waited_s += waited_s
+            self._oddities.waiting.count(waited_s > 0, began_s)
             now_s, enough = self._clock.now_s, selection.enough(candidates.size)
             enough = max(enough, wait_for.wanted(candidates.size))
             self._oddities.starved.count(players.size < enough, now_s)

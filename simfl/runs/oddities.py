@@ -14,6 +14,7 @@ import numpy as np
 from simfl.assembly.simulation import Simulation
 from simfl.common.contract import name_of
 from simfl.common.notices import Notice, notice
+from simfl.eventlog.kinds import KINDS
 from simfl.protocols.run import Run
 from simfl.system.provenance import unverified_figures
 
@@ -22,6 +23,12 @@ LOSS_MARGIN = 1.05
 
 FEWEST_EVALUATIONS = 5
 """So many equal accuracies are no coincidence."""
+
+SHORTEST_STEP_S = 1e-3
+"""Below this a training step is the framework's time, not the model's (docs/hardware.md)."""
+
+MOST_AIRTIME = 0.5
+"""A channel that is on air for more of the time is crowded: queues grow as 1 / (1 - share)."""
 
 LEAST_GROWTH = 0.1
 """A queue that grows by less than this share of what is owed counts as stable."""
@@ -39,6 +46,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         _constant_accuracy,
         _never_took_part,
         _saturated_queues,
+        _crowded_channels,
     )
     return [oddity for rule in rules for oddity in rule(simulation, one)]
 
@@ -53,7 +61,31 @@ def _unverified(simulation: Simulation) -> list[Notice]:
     worst = max(by_profile, key=lambda name: by_profile[name][0])
     most, its = by_profile[worst]
     message = f"{estimates} of {total} figures of the hardware are estimates; most of {worst}"
-    return [notice("unverified_figures", f"{message} ({most} of {its})", estimates)]
+    message += f" ({most} of {its}){_short_steps(simulation)}"
+    return [notice("unverified_figures", message, estimates)]
+
+
+def _short_steps(simulation: Simulation) -> str:
+    """What to say where devices go through a step faster than a framework can start it."""
+    world, flops = simulation.world, simulation.network.forward_flops
+    profiles = {one.name for one in world.profiles if one.kind == "device"}
+    rows = int(simulation.partitioned.num_examples.max(initial=0))
+    rows = min(rows, simulation.algorithm.local.batch_size or rows)
+    step_s = {}
+    for index in np.unique(world.device_index):
+        name, processor = world.devices[index].name, world.devices[index].processor
+        # Cycles that were given for an example were measured on a whole step.
+        measured = processor.counts_bits or getattr(processor, "cycles_per_example", None)
+        if flops and rows and not measured and name.partition(".")[0] in profiles:
+            cost = processor.compute(processor.cycles(rows, flops), processor.frequency_max_hz)
+            step_s[name] = float(cost.duration_s)
+    fastest = min(step_s, key=lambda name: step_s[name], default=None)
+    if fastest is None or step_s[fastest] >= SHORTEST_STEP_S:
+        return ""
+    return (
+        f". A step of {rows} examples takes {1e3 * step_s[fastest]:.2g} ms on {fastest}: frameworks"
+        " need longer for any step, so that such small models take longer than is said"
+    )
 
 
 def _unread(simulation: Simulation) -> list[Notice]:
@@ -130,3 +162,30 @@ def _saturated_queues(simulation: Simulation, one: Run) -> Iterator[Notice]:
             f" {queues.longest[-1]:.3g} rounds, {grows.of_owed:.0%} of what it is owed"
         )
         yield notice("saturated_queues", message, int((queues.lengths[-1] > 1.0).sum()))
+
+
+def _crowded_channels(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """Clients with the whole rate each, of a channel that could not carry what all of them sent."""
+    world, accounts, now_s = simulation.world, one.accounts, one.clock.now_s
+    if world.access_sharing.contended or not now_s:
+        return
+    shared = np.array([link.shared_channel and not link.needs_places for link in world.links])
+    kinds, airtime_s = list(KINDS), np.zeros(world.num_clients)
+    for kind in ("upload", "download"):
+        bits = 8.0 * accounts.bytes[: world.num_clients, kinds.index(kind)]
+        rate_bps = np.array([link.rate_bps(kind == "upload") for link in world.links])
+        airtime_s += bits / (rate_bps[world.link_index] * world.rate_factor)
+    point = simulation.edge if simulation.protocol.hierarchical else world.home_edge
+    channel = point * len(world.links) + world.link_index
+    airtime_s[~shared[world.link_index]] = 0.0
+    busy_s = np.bincount(channel, weights=airtime_s)
+    crowded = np.flatnonzero(busy_s > MOST_AIRTIME * now_s)
+    if crowded.size:
+        worst = int(np.argmax(busy_s))
+        clients = np.flatnonzero(channel == worst)
+        message = (
+            f"{clients.size} clients have {world.link_names[world.link_index[clients[0]]]} at one"
+            f" access point, each at its full rate: their messages would keep that channel on air"
+            f" for {busy_s[worst]:.3g} s of the run's {now_s:.3g} s"
+        )
+        yield notice("crowded_channel", message, crowded.size)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from simfl.study.modelled import NOT_MODELLED, goes_by_learning, sized_only
+from simfl.study.comparable import CAVEATS
 from simfl.study.targets import ends, judged, known_first, target_of
 
 CONFIDENCE = 0.95
@@ -41,11 +41,12 @@ def paired_differences(
     `confidence`), relative (difference / |baseline_mean|), effect_size (Hedges' g_av of paired
     values: the mean difference over the root mean square of the two standard deviations, corrected
     for small samples; Lakens, Front. Psychol. 4:863, 2013, Eqs. 10 and 4), p_value (paired t) and
-    verdict (higher, lower, equal, undecided, "one seed", "not all reached", "not modelled", "no
-    pairs"). All are over `replications`; interval and p need two, the effect size three.
+    verdict (higher, lower, equal, undecided, "one seed", "not all reached", "not modelled",
+    "counted differently", "no pairs"). All are over `replications`; interval and p need two, the
+    effect size three.
 
-    "not modelled": the runs of some pair differ in codecs that only size messages (`modelled.py`),
-    and the figure goes by what is learned. Everything from baseline_mean to p_value is NaN then.
+    "not modelled" and "counted differently": the runs of some pair differ in what this figure does
+    not tell the truth about (`comparable.py`). All from baseline_mean to p_value is NaN then.
 
     Of a target, a run that missed it counts as a pair all the same. Four more columns: in how many
     of the pairs it was `reached` by the level and by the baseline (`baseline_reached`), and in how
@@ -67,10 +68,14 @@ def paired_differences(
         column: runs.pivot(index=keys, columns=factor, values=column)
         for column in ("value", "end", "there")
     }
-    learned = goes_by_learning(table, metric)
-    sizes = table.assign(codecs=sized_only(table)).pivot(
-        index=keys, columns=factor, values="codecs"
-    )
+    texts = [
+        (
+            caveat,
+            table.assign(text=caveat.of(table)).pivot(index=keys, columns=factor, values="text"),
+        )
+        for caveat in CAVEATS
+        if caveat.touches(table, metric)
+    ]
     if baseline not in wide["there"]:
         raise ValueError(f"no run has {factor} = {baseline}")
     rows = []
@@ -83,8 +88,8 @@ def paired_differences(
         pairs, spent = wide["value"].loc[kept, both], wide["end"].loc[kept, both]
         seeds = pairs.index.unique("seed").size
         reached = bool(pairs.notna().to_numpy().all())
-        modelled = not learned or bool((sizes.loc[kept, both].nunique(axis=1) == 1).all())
-        compared = pairs if reached and modelled else pairs.iloc[:0]
+        apart = [one for one, of in texts if (of.loc[kept, both].nunique(axis=1) > 1).any()]
+        compared = pairs if reached and not apart else pairs.iloc[:0]
         figures = _compared(replications(compared).to_numpy(dtype=float), confidence)
         rows.append(
             {
@@ -92,7 +97,7 @@ def paired_differences(
                 "seeds": seeds,
                 "pairs": len(pairs),
                 **figures,
-                "verdict": _verdict(figures, seeds, reached) if modelled else NOT_MODELLED,
+                "verdict": apart[0].name if apart else _verdict(figures, seeds, reached),
                 **({} if target_of(metric) is None else _race(pairs, spent)),
             }
         )

@@ -10,9 +10,9 @@ import pandas as pd
 from scipy import stats
 
 from simfl.common.arrays import FloatArray, IntArray
+from simfl.study.comparable import caveat
 from simfl.study.comparisons import half_width, replications
 from simfl.study.means import point_means
-from simfl.study.modelled import differ
 from simfl.study.targets import judged, target_of
 
 MOST_BINS = 32
@@ -51,8 +51,8 @@ def reached_by_all(table: pd.DataFrame, metric: str) -> bool:
 
 
 def explainable(table: pd.DataFrame, metric: str) -> bool:
-    """Whether effects on a figure mean anything: all have it, and what changes it is modelled."""
-    return reached_by_all(table, metric) and not differ(table, metric)
+    """Whether effects on a figure mean anything: all have it, and it can be compared."""
+    return reached_by_all(table, metric) and caveat(table, metric) is None
 
 
 def not_computed(table: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
@@ -65,8 +65,9 @@ def not_computed(table: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
 
 
 def _reason(table: pd.DataFrame, metric: str) -> str:
-    if reached_by_all(table, metric):
-        return "runs differ in codecs that only size messages"
+    found = caveat(table, metric)
+    if found is not None and reached_by_all(table, metric):
+        return f"{found.name}, as {found.why}"
     met = f"{table[metric].count()} of {len(table)} runs met the target"
     return f"{met}, and these are no fair sample"
 

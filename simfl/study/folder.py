@@ -18,9 +18,9 @@ from filelock import FileLock, Timeout
 from simfl.runs.files import FolderInUse
 from simfl.runs.runfolder import MANIFEST, RunFolderError, load_run
 from simfl.scenario.yaml_source.text import dump
+from simfl.study.comparable import CAVEATS
 from simfl.study.figures import FIGURES
 from simfl.study.loaded import STUDY, TABLE
-from simfl.study.modelled import SIZED_ONLY
 from simfl.study.plan import Point
 from simfl.study.rows import ENDED, row
 from simfl.study.studyfile import Study, as_text
@@ -116,9 +116,8 @@ class StudyFolder:
             table = pd.DataFrame(rows)
         else:
             names = ("study", "point", "seed", "digest", "folder", *factors, "status", "reason")
-            table = pd.DataFrame(
-                columns=[*names, *FIGURES, "warning_kinds", "warning_counts", SIZED_ONLY, *targets]
-            )
+            said = ("warning_kinds", "warning_counts", *(caveat.column for caveat in CAVEATS))
+            table = pd.DataFrame(columns=[*names, *FIGURES, *said, *targets])
         for column in factors:
             if table[column].map(type).nunique() > 1:
                 table[column] = _one_type(table[column])

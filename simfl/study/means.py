@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from simfl.common.arrays import FloatArray
+from simfl.study.comparable import CAVEATS
 from simfl.study.comparisons import CONFIDENCE, half_width
 from simfl.study.figures import Bounds, cut
-from simfl.study.modelled import SIZED_ONLY, sized_only
 from simfl.study.studyfile import short_names
 from simfl.study.targets import completed, ends, judged, median_and_bound, target_of
 
@@ -28,7 +28,7 @@ def factor_names(table: pd.DataFrame) -> list[str]:
 def point_means(
     table: pd.DataFrame, factors: Sequence[str], metrics: Sequence[str]
 ) -> pd.DataFrame:
-    """One row per setting: point, its factors, runs, sized_only, and each metric's mean over seeds.
+    """One row per setting: point, its factors, runs, caveats, and each metric's mean over seeds.
 
     `runs` counts those that completed, METRIC_runs those that METRIC is judged by (of a target also
     those that diverged) and METRIC_count those of them that have it. METRIC_ci is half the width of
@@ -40,7 +40,7 @@ def point_means(
     for point, runs in table.groupby("point", sort=True):
         row = {"point": point, **{name: runs[name].iloc[0] for name in factors}}
         row["runs"] = len(completed(runs))
-        row[SIZED_ONLY] = sized_only(runs).iloc[0]
+        row |= {caveat.column: caveat.of(runs).iloc[0] for caveat in CAVEATS}
         for metric in metrics:
             row |= _of_metric(judged(runs, metric), metric)
         rows.append(row)

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from simfl.study.comparable import CAVEATS, Caveat
 from simfl.study.means import point_means, setting_names
-from simfl.study.modelled import NOT_MODELLED, SIZED_ONLY, differ, sized_only
 from simfl.study.words import reached, reached_columns
 
 Direction = Literal["max", "min"]
@@ -20,11 +20,13 @@ def pareto_front(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd
     """Whether each row is on the front: no other row is as good in all columns, better in one.
 
     A row in which an objective is missing (NaN) is not on the front, and dominates nobody; nor does
-    one whose objectives are not modelled (`modelled.py`), where others' are.
+    one with a caveat (`comparable.py`) about an objective that others do not have.
     """
     signs = np.array([1.0 if way == "max" else -1.0 for way in objectives.values()])
     values = table[list(objectives)].to_numpy(dtype=float) * signs
-    complete = ~np.isnan(values).any(axis=1) & ~_unmodelled(table, objectives)
+    complete = ~np.isnan(values).any(axis=1)
+    for caveat in _caveats(table, objectives):
+        complete &= (caveat.of(table) == "").to_numpy()
     front = complete.copy()
     for index in np.flatnonzero(complete):
         as_good = (values[complete] >= values[index]).all(axis=1)
@@ -33,10 +35,13 @@ def pareto_front(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd
     return pd.Series(front, index=table.index)
 
 
-def _unmodelled(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd.Series[bool]:
-    """Rows with codecs that only size messages, where these differ and an objective is learned."""
-    apart = any(differ(table, metric) for metric in objectives)
-    return (sized_only(table) != "") & apart
+def _caveats(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> list[Caveat]:
+    """In what the rows differ that keeps one of the objectives from being compared."""
+    return [
+        caveat
+        for caveat in CAVEATS
+        if caveat.of(table).nunique() > 1 and any(caveat.touches(table, one) for one in objectives)
+    ]
 
 
 def study_front(
@@ -64,9 +69,9 @@ def unranked(
         for about, metric in reached_columns(list(objectives)).items()
         if math.isnan(setting[metric])
     ]
-    apart = _unmodelled(means, objectives)
     return missed + [
-        f"not ranked: {name} ({NOT_MODELLED}: what {setting[SIZED_ONLY]} does to what is learned)"
-        for (name, setting), out in zip(settings, apart, strict=True)
-        if out
+        f"not ranked: {name} ({caveat.name} under {setting[caveat.column]})"
+        for caveat in _caveats(means, objectives)
+        for name, setting in settings
+        if setting[caveat.column]
     ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simfl.runs.runfolder import LoadedRun
-from simfl.study.modelled import SIZED_ONLY
+from simfl.study.comparable import caveat_columns
 from simfl.study.warned import SEPARATOR, kinds_of
 
 ENDED = ("completed", "diverged")
@@ -18,7 +18,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
     """The figures of `figures.FIGURES`, of the targets, and of the run's measures.
 
     And `warning_kinds`, of which `warnings` is the number, with how often each was found
-    (`warning_counts`), and `sized_only` (`modelled.py`).
+    (`warning_counts`), and the columns of `comparable.CAVEATS`.
 
     `targets`: column name -> (column of the rounds table, accuracy or loss, target). A figure of a
     measure is called `measure.figure`. A target that the run missed is NaN: it would have taken
@@ -56,7 +56,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         "warnings": len(kinds),
         "warning_kinds": SEPARATOR.join(kind for kind, _ in kinds),
         "warning_counts": SEPARATOR.join(str(count) for _, count in kinds),
-        SIZED_ONLY: SEPARATOR.join(manifest.get("sized_only", ())),
+        **caveat_columns(run),
     }
     for name, (column, figure, target) in targets.items():
         row[name] = run.spent_to(column, **{figure: target})

@@ -90,6 +90,18 @@ class Processor(ABC):
         nearest: FloatArray = levels[np.searchsorted(middles, within)]
         return nearest
 
+    def level_below(self, frequency_hz: ArrayLike) -> FloatArray:
+        """The highest level that is no faster than `frequency_hz`; the lowest where all are."""
+        within: FloatArray = np.clip(
+            np.asarray(frequency_hz, dtype=float), self.frequency_min_hz, self.frequency_max_hz
+        )
+        levels = self.levels()
+        if levels is None:
+            return within
+        number = np.searchsorted(levels, within, side="right") - 1
+        below: FloatArray = levels[np.maximum(number, 0)]
+        return below
+
     def check_frequencies(self) -> None:
         """ValueError unless 0 < minimum <= levels <= maximum, levels ascending."""
         low, high = self.frequency_min_hz, self.frequency_max_hz

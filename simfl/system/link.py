@@ -44,6 +44,9 @@ class Link(ABC):
     power_tail_w: Annotated[float | None, ">= 0", "interface in its tail"] = None
     duty_cycle: Annotated[float, "> 0", "<= 1", "share of the time in which it may send"] = 1.0
     loss_probability: Annotated[float, ">= 0", "<= 1", "of one attempt to send a message"] = 0.0
+    shared_channel: Annotated[
+        bool, "its rate is that of a channel which all clients of an access point share, as Wi-Fi's"
+    ] = False
 
     def __post_init__(self) -> None:
         if self.jitter_s > 0 and self.rtt_s == 0:

@@ -208,8 +208,13 @@ class World:
         device = self.devices[int(self.device_index[client])]
         return device.processor.levels()
 
-    def round_frequency(self, clients: ArrayLike, frequency_hz: ArrayLike) -> FloatArray:
-        """`frequency_hz` within each client's range, at its device's nearest level."""
+    def round_frequency(
+        self, clients: ArrayLike, frequency_hz: ArrayLike, *, at_most: bool = False
+    ) -> FloatArray:
+        """`frequency_hz` within each client's range, at its device's nearest level.
+
+        With `at_most` at the highest level that is no faster, or else the lowest.
+        """
         asked = _indices(clients)
         wanted = np.broadcast_to(np.asarray(frequency_hz, dtype=float), asked.shape)
         if np.isnan(wanted).any():
@@ -218,8 +223,10 @@ class World:
             wanted, self.frequency_min_hz[asked], self.frequency_max_hz[asked]
         )
         for device, own in self._by_device(asked):
-            if device.processor.levels() is not None:
-                rounded[own] = device.processor.nearest_level(rounded[own])
+            processor = device.processor
+            if processor.levels() is not None:
+                to_level = processor.level_below if at_most else processor.nearest_level
+                rounded[own] = to_level(rounded[own])
         return rounded
 
     def plan_rounds(

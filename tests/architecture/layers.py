@@ -53,7 +53,7 @@ ROOMS = {
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
         "measures eventlog runs.runfolder console.printable study.loaded study.studyfile"
-        " study.means study.modelled study.pareto study.comparisons study.effects study.figures"
+        " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
         " study.warned study.words",
         "numpy pandas matplotlib plotly",
     ),
@@ -97,7 +97,7 @@ ROOMS = {
     "runs.battery_levels": _room(
         "assembly.assemble eventlog runs.runfolder scenario system.battery", "numpy pandas"
     ),
-    "runs.oddities": _room("system protocols measures assembly.simulation", "numpy"),
+    "runs.oddities": _room("system eventlog protocols measures assembly.simulation", "numpy"),
     "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
     "runs.execution": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.simulation runs.oddities runs.outcome"

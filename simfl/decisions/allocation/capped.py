@@ -17,8 +17,11 @@ class Capped(Allocation):
     """The highest frequency of each device that is no higher than `frequency_hz`."""
 
     looks_at: ClassVar[frozenset[str] | None] = frozenset({"frequency_max_hz"})
+    at_most: ClassVar[bool] = True
 
-    frequency_hz: Annotated[float, "> 0", "no client computes faster than this"]
+    frequency_hz: Annotated[
+        float, "> 0", "no client computes faster, unless its lowest frequency is above"
+    ]
 
     def decide(self, view: ClientView, rng: np.random.Generator) -> FloatArray:
         """Per client the lower of its maximum and the cap."""

@@ -8,12 +8,12 @@ from typing import Any
 from simfl.pictures.report import charts
 from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import RunFolderError
+from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import first_order_indices, main_effects, not_computed
 from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names
-from simfl.study.modelled import unmodelled_sentences
 from simfl.study.pareto import pareto_front, unranked
 from simfl.study.studyfile import as_text, level, short_names
 from simfl.study.warned import warning_kinds
@@ -90,7 +90,7 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         " that share their random draws say more sharply.",
         "note",
     )
-    for sentence in unmodelled_sentences(study.table, metrics):
+    for sentence in caveat_sentences(study.table, metrics):
         page.text(sentence, "note")
     targets = reached_columns(metrics)
     if targets:

@@ -1,0 +1,158 @@
+"""Whether runs can be compared in a figure, or differ in what the figure leaves out or counts.
+
+Codecs that only size messages leave what is learned as it was, and whoever is charged for idle
+power saves none. Where runs differ so, a difference in such a figure says nothing about them, and
+no difference neither: it gets the name of the reason in place of a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from simfl.runs.runfolder import LoadedRun
+from simfl.study.figures import is_learned
+from simfl.study.targets import target_of
+
+
+def _texts_of_codecs(run: LoadedRun) -> str:
+    return ", ".join(run.manifest.get("sized_only", ()))
+
+
+def _client_idle(run: LoadedRun) -> str:
+    rule = run.scenario["population"].get("client_idle", "always")
+    return "" if rule == "always" else f"client_idle {rule}"
+
+
+def _server_idle_share(run: LoadedRun) -> str:
+    share = run.scenario["population"].get("server_idle_share", 1.0)
+    return "" if share == 1.0 else f"server_idle_share {share:g}"
+
+
+def _counts_idle(metric: str, whose: str) -> bool:
+    """Whether joules of `whose` idle power are in a figure; of a measure's joules they may be."""
+    target = target_of(metric)
+    name = metric if target is None else target.spent
+    if name in ("energy_j", f"{whose}_energy_j"):
+        return True
+    return "." in metric and (metric.endswith("_j") or "energy" in metric)
+
+
+@dataclass(frozen=True)
+class Caveat:
+    """One way in which runs differ that some figures do not tell the truth about.
+
+    `column` of a study's table holds `text` of each run, "" where there is nothing to say. `name`
+    stands in place of a difference or a verdict, `why` follows it. Besides the figures that it
+    `concerns`, it concerns all figures of runs whose reason of ending begins with one of `ends`.
+    """
+
+    column: str
+    name: str
+    why: str
+    concerns: Callable[[str], bool]
+    text: Callable[[LoadedRun], str]
+    ends: tuple[str, ...] = ()
+
+    def of(self, table: pd.DataFrame) -> pd.Series[str]:
+        """The column; empty texts where the table has none (it is not one of a study's runs)."""
+        if self.column in table:
+            return table[self.column].fillna("")
+        return pd.Series("", index=table.index)
+
+    def touches(self, runs: pd.DataFrame, metric: str) -> bool:
+        """Whether it concerns a figure of these runs."""
+        if self.concerns(metric):
+            return True
+        ended = runs["reason"].fillna("").astype(str) if "reason" in runs else pd.Series(dtype=str)
+        return bool(self.ends and ended.str.startswith(self.ends).any())
+
+
+SIZED_ONLY = Caveat(
+    column="sized_only",
+    name="not modelled",
+    why="it sizes messages only, and the figures are those of exact values",
+    concerns=is_learned,
+    text=_texts_of_codecs,
+    ends=("accuracy reached", "loss reached", "plateau"),
+)
+_CHARGED = "it says who is charged for idle power, and saves none (client_active_j leaves it out)"
+CAVEATS: tuple[Caveat, ...] = (
+    SIZED_ONLY,
+    Caveat(
+        column="charged_client_idle",
+        name="counted differently",
+        why=_CHARGED,
+        concerns=lambda metric: _counts_idle(metric, "client"),
+        text=_client_idle,
+        ends=("energy_j reached",),
+    ),
+    Caveat(
+        column="charged_server_idle",
+        name="counted differently",
+        why=_CHARGED,
+        concerns=lambda metric: _counts_idle(metric, "server"),
+        text=_server_idle_share,
+        ends=("energy_j reached",),
+    ),
+)
+"""In the order in which they are asked."""
+
+
+TEST_EXAMPLES = "test_examples"
+"""The column of a study's table that holds of how many test examples accuracies are shares."""
+
+
+def caveat_columns(run: LoadedRun) -> dict[str, Any]:
+    """What a run's row in its study's table says of each, and its number of test examples."""
+    texts = {caveat.column: caveat.text(run) for caveat in CAVEATS}
+    return {**texts, TEST_EXAMPLES: run.manifest.get(TEST_EXAMPLES, 0)}
+
+
+def caveat(runs: pd.DataFrame, metric: str) -> Caveat | None:
+    """What keeps a figure of these runs from being compared; None: nothing."""
+    found = (one for one in CAVEATS if one.of(runs).nunique() > 1 and one.touches(runs, metric))
+    return next(found, None)
+
+
+def caveat_of_pair(
+    first: Mapping[str, Any], other: Mapping[str, Any], metric: str
+) -> Caveat | None:
+    """What keeps a figure of two rows of runs from being compared."""
+    return caveat(pd.DataFrame([first, other]), metric)
+
+
+def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """What keeps some of these figures from being compared, or from telling settings apart."""
+    asked: dict[str, list[str]] = {}
+    for metric in metrics:
+        found = caveat(runs, metric)
+        if found is not None:
+            asked.setdefault(found.column, []).append(metric)
+    return [
+        f"{one.name}: {', '.join(asked[one.column])} under"
+        f" {', '.join(sorted({text for text in one.of(runs) if text}))}; {one.why}"
+        for one in CAVEATS
+        if one.column in asked
+    ] + [sentence for metric in metrics for sentence in _too_coarse(runs, metric)]
+
+
+def _too_coarse(runs: pd.DataFrame, metric: str) -> list[str]:
+    """Of an accuracy that is the same, within one test example, in several settings."""
+    if metric not in ("accuracy", "best_accuracy") or TEST_EXAMPLES not in runs:
+        return []
+    examples = int(runs[TEST_EXAMPLES].min())
+    right = runs[metric].dropna() * examples
+    if not examples or not np.allclose(right, right.round(), rtol=0.0, atol=1e-3):
+        return []  # R^2 of a regression is no share of the examples
+    means = np.sort(runs.groupby("point")[metric].mean().dropna().to_numpy(dtype=float))
+    if means.size < 2 or np.diff(means).min() >= 1.0 / examples:
+        return []
+    return [
+        f"{metric} is a share of {examples} test examples, in steps of {1.0 / examples:.2g}: where"
+        " settings differ by less, it cannot tell them apart (the loss can)"
+    ]
