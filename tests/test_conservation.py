@@ -203,7 +203,7 @@ def test_rounds_only_keeps_the_totals(tmp_path):
 def test_missing_cost_data_is_an_error(tmp_path):
     """A processor that only knows cycles per example cannot serve as a server: named, not zero."""
     (tmp_path / "bare.yaml").write_text(
-        "kind: server\npower_idle_w: 1\nmemory_bandwidth_bytes_per_s: 1.0e9\n"
+        "kind: server\npower_idle_w: 1\nmemory_bandwidth_bytes_per_s: 1.0e9\noverhead_s: 0\n"
         "processor: {name: cpu, cores: 1, frequency_min_hz: 1.0e9, frequency_max_hz: 1.0e9,\n"
         "            kappa: 1.0e-28, cycles_per_example: 1.0e6}\n"
     )

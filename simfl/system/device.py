@@ -50,8 +50,8 @@ class Server:
     processor: Processor
     power_idle_w: Annotated[float, ">= 0", "the whole machine, always paid"]
     memory_bandwidth_bytes_per_s: Annotated[float, "> 0"]
+    overhead_s: Annotated[float, ">= 0", "fixed time per call (dispatch, serialisation)"]
     memory_bytes: Annotated[float | None, "> 0", "null: unknown"] = None
-    overhead_s: Annotated[float, ">= 0", "fixed time per call (dispatch, serialisation)"] = 0.005
     sources: Mapping[str, str] = field(default_factory=dict)
     unverified: tuple[str, ...] = ()
 

@@ -75,6 +75,7 @@ SERVER = Server(
     ),
     power_idle_w=60.0,
     memory_bandwidth_bytes_per_s=1e10,
+    overhead_s=0.005,
 )
 
 
