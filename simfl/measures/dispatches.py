@@ -32,6 +32,21 @@ def dispatches(run: LoadedRun) -> pd.DataFrame:
     return table.reset_index().sort_values("arrived_s", ignore_index=True)
 
 
+def flat_rounds(run: LoadedRun) -> pd.DataFrame:
+    """One row per version of a flat protocol, in order.
+
+    `version`, `round`, `dispatched_s` (its clients are selected, those of the update that arrived
+    last), `arrived_s` (it is published) and `latency_s` between them. Empty for protocols with
+    tiers and for runs that kept no events.
+    """
+    events = run.events
+    selected = events[(events["kind"] == "select") & events["edge"].isna()]
+    began = selected.groupby("round")["time_s"].max().rename("dispatched_s")
+    table = run.rounds[["version", "round", "time_s"]].rename(columns={"time_s": "arrived_s"})
+    table = table.join(began, on="round", how="inner")
+    return table.assign(latency_s=table["arrived_s"] - table["dispatched_s"])
+
+
 def decisions(run: LoadedRun) -> pd.DataFrame:
     """The cloud's scheduling decisions in order: `round`, `picked` and the columns of the log.
 

@@ -3,6 +3,9 @@
 Source: FedCure (arXiv 2511.10227), Figure 4a, read as the latencies T_pi(t) from dispatch to
 arrival of the edge servers scheduled in rounds t = 1, 2, ...; round 0, in which all are dispatched,
 is left out. The standard deviation is that of the population.
+
+Under a flat protocol nobody schedules edge servers: a round there is from the selection of its
+clients to the publication of its version. Rounds in vain make no version and are left out.
 """
 
 from __future__ import annotations
@@ -14,22 +17,25 @@ import numpy as np
 
 from simfl.common.arrays import FloatArray
 from simfl.measures.base import Measure
-from simfl.measures.dispatches import ROUND_0, dispatches
+from simfl.measures.dispatches import ROUND_0, dispatches, flat_rounds
 from simfl.runs.runfolder import LoadedRun
 
 
 @dataclass(frozen=True, eq=False)
 class Latencies:
-    """Of the scheduled dispatches that arrived: `latency_s`, and `gap_s` between two arrivals."""
+    """Of the scheduled dispatches that arrived: `latency_s`, and `gap_s` between two arrivals.
+
+    Of a flat run's versions from selection to publication, and between two publications.
+    """
 
     latency_s: FloatArray
     gap_s: FloatArray
 
 
 def round_latencies(run: LoadedRun) -> Latencies:
-    """In order of arrival; empty where nothing was scheduled."""
+    """In order of arrival; empty where nothing was scheduled, as in round 0 alone."""
     table = dispatches(run)
-    table = table[table["round"] > ROUND_0]
+    table = flat_rounds(run) if table.empty else table[table["round"] > ROUND_0]
     return Latencies(table["latency_s"].to_numpy(), np.diff(table["arrived_s"].to_numpy()))
 
 
@@ -40,12 +46,18 @@ def coefficient_of_variation(values: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class RoundLatency(Measure):
-    """Latency of the scheduled dispatches, and how much it varies."""
+    """Seconds of a round, and how much they vary.
+
+    With edge servers those of a scheduled dispatch, from the cloud's message to the arrival of the
+    model. Under flat protocols those of a version, from the selection of its clients (under
+    asynchronous and buffered, of the update that arrived last) to its publication: waiting for
+    clients to come and rounds in vain lie between two of them.
+    """
 
     learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """latency_mean_s, latency_cov of T_pi(t), and arrival_gap_cov of the times between."""
+        """latency_mean_s, latency_cov, and arrival_gap_cov of the times between two ends."""
         found = round_latencies(run)
         if not found.latency_s.size:
             return {}
