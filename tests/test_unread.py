@@ -25,6 +25,7 @@ SIZES = {"data": {"name": "sizes"}, "model": "linear", "algorithm": {"name": "no
 PAPER = {"population": {"name": "paper", "clients": 4, "edges": 2}}
 HIERARCHICAL = {"protocol": {"name": "hierarchical", "edge_rounds": 1}}
 BEHIND = {"server_behind": "backhaul"}
+OUTAGES = {"works": {"mean_s": 9}, "broken": {"mean_s": 1}}
 
 
 def one_server(**changes: Any) -> Scenario:
@@ -68,9 +69,14 @@ def unread(scenario: Scenario) -> dict[str, str]:
             "no edge servers",
         ),
         (
-            {"population": {"faults": {"cloud_link": None}}},
+            {"population": {"faults": {"cloud_link": OUTAGES}}},
             "population.faults.cloud_link",
             "no edge servers",
+        ),
+        (
+            {"population": {**BEHIND, "faults": {"cloud_link": OUTAGES}}},
+            "population.faults.cloud_link",
+            "over a backhaul that never fails",
         ),
         ({"decisions": {"association": "random"}}, "decisions.association", "no edge servers"),
         ({"decisions": {"scheduling": "greedy"}}, "decisions.scheduling", "schedules no edge"),
@@ -231,6 +237,36 @@ def test_losses_can_be_switched_off_by_an_override() -> None:
 
     assemble(losing.with_overrides(["population.message_loss=null"]))
     assemble(losing.with_overrides(["population.message_loss.probability=0"]))
+
+
+@pytest.mark.parametrize(
+    ("key", "beside"),
+    [
+        ("protocol.wait_for", []),
+        ("protocol.wait_for.limit_s", ["protocol.wait_for.clients=1"]),
+        ("population.faults.cloud_link", []),
+    ],
+)
+def test_a_null_that_is_the_default_says_what_leaving_the_key_out_says(
+    key: str, beside: list[str]
+) -> None:
+    """Whether or not anything reads it: no warning, no refusal, the digest without it."""
+    without = one_server().with_overrides(beside)
+    named = without.with_overrides([f"{key}=null"])
+    in_file = Scenario.from_mapping(named.as_mapping())
+
+    for one in (named, in_file):
+        simulation = assemble(one)
+        assert key not in dict(simulation.unread_keys)
+        assert simulation.digest == assemble(without).digest
+
+
+def test_a_null_that_means_something_is_told_where_nothing_reads_it() -> None:
+    """A batch of the whole shard is not the default."""
+    untrained = one_server(**SIZES).with_overrides(["algorithm.local.batch_size=null"])
+
+    with pytest.raises(ScenarioError, match="nothing reads it"):
+        assemble(untrained)
 
 
 @pytest.mark.parametrize("behind", ["access_point", "backhaul"])

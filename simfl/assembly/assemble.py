@@ -42,7 +42,7 @@ from simfl.assembly.standalone_baseline import (
     standalone_scenario,
 )
 from simfl.assembly.trials import check_answers, check_costs
-from simfl.assembly.unread import dotted, held, refuse_named, unread_keys
+from simfl.assembly.unread import dotted, held, refuse_named, told, unread_keys
 from simfl.common.arrays import IntArray
 from simfl.common.plain import to_json
 from simfl.decisions.divergence import mean_js
@@ -67,7 +67,8 @@ from simfl.system.world import World
 class Outline:
     """A scenario whose parts are built and whose machines are there, without any data.
 
-    `scenario` is without the keys that nothing reads, `unread` says which those are and why.
+    `scenario` is without the keys that nothing reads, `unread` says which those are and why (but
+    for those that it had at null, as by default).
     """
 
     scenario: Scenario
@@ -89,14 +90,14 @@ def outlined(scenario: Scenario) -> Outline:
     parts, complete = _parts(scenario)
     world = _checked_world(scenario, parts, streams)
     unread = unread_keys(scenario, parts, world)
-    idle = held(scenario, unread)
+    idle, to_tell = held(scenario, unread), told(scenario, parts, unread)
     if idle:
         # The run is made as if they were not there: what is left says all about it.
         scenario = scenario.without(idle)
         parts, complete = _parts(scenario)
         world = _checked_world(scenario, parts, streams)
     resolved = scenario.with_parts(complete, leave_out=unread)
-    return Outline(scenario, unread, resolved, parts, streams, world)
+    return Outline(scenario, to_tell, resolved, parts, streams, world)
 
 
 def _checked_world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> World:

@@ -17,6 +17,7 @@ from simfl.assembly.registry import part_name
 from simfl.common.contract import at_work, is_users_own
 from simfl.protocols.base import Protocol
 from simfl.scenario.scenario import Keys, Scenario
+from simfl.scenario.validation.keys import parameters
 from simfl.system.codecs.base import ABOUT_VALUES
 from simfl.system.populations.base import Population
 from simfl.system.world import World
@@ -93,6 +94,31 @@ def held(scenario: Scenario, found: Mapping[Keys, str]) -> dict[Keys, str]:
     return {keys: reason for keys, reason in found.items() if scenario.holds(keys)}
 
 
+def told(
+    scenario: Scenario, parts: Mapping[Keys, Any], found: Mapping[Keys, str]
+) -> dict[Keys, str]:
+    """Those of the unread keys that a user has to hear of: all but a null that is the default.
+
+    That says what leaving the key out says, whether or not anything reads it.
+    """
+    return {
+        keys: reason
+        for keys, reason in found.items()
+        if not (scenario.is_null(keys) and _null_by_default(parts, keys))
+    }
+
+
+def _null_by_default(parts: Mapping[Keys, Any], keys: Keys) -> bool:
+    """Whether null is the default of the parts' key at this path."""
+    depth = next((end for end in range(len(keys) - 1, 0, -1) if keys[:end] in parts), None)
+    if depth is None:
+        return False
+    owner, (*above, last) = parts[keys[:depth]], keys[depth:]
+    for step in above:
+        owner = getattr(owner, str(step), None)
+    return any(one.name == last and one.default is None for one in parameters(type(owner))[0])
+
+
 def refuse_named(scenario: Scenario, found: Mapping[Keys, str]) -> None:
     """Raises `ScenarioError` where an override (`--set`) names a key that nothing reads."""
     for named in scenario.where().source.origins:
@@ -163,6 +189,9 @@ def _tiers(one: Composition) -> Found:
         yield ("population", "server_behind"), reason
         return
     reason = f"{name} has no edge servers: clients send to the cloud"
+    if one.world.behind_backhaul:
+        uncut = f"{reason} over a backhaul that never fails; faults.cloud_link is edge servers'"
+        yield ("population", "faults", "cloud_link"), uncut
     beyond = (*one.population.backhaul_keys, "backhaul_sharing")
     for key in one.population.tier_keys:
         yield ("population", *key.split(".")), reason

@@ -29,7 +29,10 @@ class DeadlinePolicy:
         " first of its clients to come; null waits",
     ] = None
     over_selection: Annotated[
-        float, ">= 1", "<= 1e6", "how many times more clients are selected than are waited for"
+        float,
+        ">= 1",
+        "<= 1e6",
+        "how many times more clients are asked (the selection's count) than are waited for",
     ] = 1.0
     late: Annotated[
         Literal["drop", "carry_over"], "what becomes of updates that come after the close"

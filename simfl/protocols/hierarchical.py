@@ -22,7 +22,7 @@ from simfl.protocols.clock import Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.edge_dispatch import EdgeReport, dispatch_edge
 from simfl.protocols.run import Run
-from simfl.protocols.wait_for import WaitFor
+from simfl.protocols.wait_for import ANYBODY, WaitFor
 from simfl.system.server_id import ServerId
 
 
@@ -38,9 +38,9 @@ class Hierarchical(Protocol):
     patience: Annotated[DeadlinePolicy, "how long an edge server waits for its clients"] = field(
         default_factory=DeadlinePolicy
     )
-    wait_for: Annotated[WaitFor, "whom an edge server waits for before it selects"] = field(
-        default_factory=WaitFor
-    )
+    wait_for: Annotated[
+        WaitFor | None, "whom an edge server waits for before it selects; null: anybody"
+    ] = None
 
     @property
     def asks(self) -> frozenset[str]:
@@ -65,7 +65,7 @@ class Hierarchical(Protocol):
                 round_number,
                 self.edge_rounds,
                 self.patience,
-                self.wait_for,
+                self.wait_for or ANYBODY,
             )
             run.observations.arrived(ServerId(edge), reports[edge].latency_s)
 

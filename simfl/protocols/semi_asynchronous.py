@@ -24,7 +24,7 @@ from simfl.protocols.clock import Mailbox, Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.edge_dispatch import EdgeReport, dispatch_edge
 from simfl.protocols.run import Run
-from simfl.protocols.wait_for import WaitFor
+from simfl.protocols.wait_for import ANYBODY, WaitFor
 from simfl.system.server_id import ServerId
 
 
@@ -41,9 +41,9 @@ class SemiAsynchronous(Protocol):
     patience: Annotated[DeadlinePolicy, "how long an edge server waits for its clients"] = field(
         default_factory=DeadlinePolicy
     )
-    wait_for: Annotated[WaitFor, "whom an edge server waits for before it selects"] = field(
-        default_factory=WaitFor
-    )
+    wait_for: Annotated[
+        WaitFor | None, "whom an edge server waits for before it selects; null: anybody"
+    ] = None
 
     def process(self, run: Run) -> Process:
         """The cloud: merge what arrives, publish, dispatch the next."""
@@ -62,7 +62,7 @@ class SemiAsynchronous(Protocol):
                 round_number,
                 self.edge_rounds,
                 self.patience,
-                self.wait_for,
+                self.wait_for or ANYBODY,
             )
             inbox.put(edge, report)
 

@@ -12,7 +12,7 @@ from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
-from simfl.protocols.wait_for import WaitFor
+from simfl.protocols.wait_for import ANYBODY, WaitFor
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Synchronous(Protocol):
     patience: Annotated[DeadlinePolicy, "how long the server waits for a round's clients"] = field(
         default_factory=DeadlinePolicy
     )
-    wait_for: Annotated[WaitFor, "whom the server waits for before it selects"] = field(
-        default_factory=WaitFor
-    )
+    wait_for: Annotated[
+        WaitFor | None, "whom the server waits for before it selects; null: anybody"
+    ] = None
 
     @property
     def asks(self) -> frozenset[str]:
@@ -40,7 +40,7 @@ class Synchronous(Protocol):
         yield from run.forwards.send(ref, run.all_clients[:0], round_number)
         while True:
             chosen = yield from run.select(
-                ref, run.all_clients, round_number, wait_for=self.wait_for
+                ref, run.all_clients, round_number, wait_for=self.wait_for or ANYBODY
             )
             delivered = yield from run.client_rounds(
                 chosen, ref, round_number, patience=self.patience

@@ -18,7 +18,10 @@ class WaitFor:
     """
 
     clients: Annotated[
-        int, ">= 1", "clients that a server waits for, present and free, before it selects"
+        int,
+        ">= 1",
+        "clients that a server waits for, present and free, before it selects; a selection has a"
+        " choice where that is more than its count",
     ] = 1
     limit_s: Annotated[
         float | None,

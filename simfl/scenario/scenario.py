@@ -94,6 +94,10 @@ class Scenario(Section):
         """Whether the content that it was made of has the key: not a default filled in."""
         return self._source.holds(keys)
 
+    def is_null(self, keys: Keys) -> bool:
+        """Whether that content has null there."""
+        return self._source.is_null(keys)
+
     def without(self, paths: Collection[Keys]) -> Scenario:
         """This scenario with the keys at these paths at their defaults."""
         return self.from_source(self._source.without(paths))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from simfl.assembly.assemble import outlined
+from simfl.assembly.unread import held
 from simfl.study.design import draw, settings
-from simfl.study.plan import points, shard
+from simfl.study.plan import Point, points, shard
 from simfl.study.studyfile import Interval, Sample, Study
 from tests.study.studies import write_study
 
@@ -129,6 +132,20 @@ def test_points_that_differ_in_an_unread_key_are_one_run(tmp_path: Path) -> None
     assert not flat.scenario.holds(("population", "backhaul"))
     assert not flat.scenario.holds(("decisions", "scheduling"))
     assert greedy.scenario.holds(("population", "backhaul"))
+
+
+def test_a_factor_may_be_null(tmp_path: Path) -> None:
+    """As if the point did not set the key: who waits for nobody has no limit that is unread."""
+
+    def found(**point: Any) -> list[Point]:
+        return points(Study.from_yaml(write_study(tmp_path, seeds=[1], points=point)))
+
+    without, waits = found(grid={"protocol.wait_for": [None, {"clients": 3, "limit_s": 3600.0}]})
+
+    assert without.digest == found(variants={"plain": {}})[0].digest != waits.digest
+    for one in (without, waits):
+        idle = held(one.scenario, outlined(one.scenario).unread)
+        assert not [keys for keys in idle if keys[0] == "protocol"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 8, 9])

@@ -14,6 +14,8 @@ from simfl.common.contract import did, is_users_own, name_of
 from simfl.scenario.yaml_source.error import ScenarioError, show
 from simfl.scenario.yaml_source.text import Key, parse
 
+_ABSENT = object()
+
 
 @dataclass(frozen=True)
 class Source:
@@ -79,14 +81,21 @@ class Source:
 
     def holds(self, keys: tuple[Key, ...]) -> bool:
         """Whether the content has a value at `keys`."""
+        return self._at(keys) is not _ABSENT
+
+    def is_null(self, keys: tuple[Key, ...]) -> bool:
+        """Whether that value is null."""
+        return self._at(keys) is None
+
+    def _at(self, keys: tuple[Key, ...]) -> Any:
         section: Any = self.content
         for key in keys:
             is_key = isinstance(section, dict) and key in section
             is_index = isinstance(section, list) and isinstance(key, int) and key < len(section)
             if not (is_key or is_index):
-                return False
+                return _ABSENT
             section = section[key]
-        return True
+        return section
 
     def without(self, paths: Collection[tuple[Key, ...]]) -> Source:
         """This content without the keys at these paths, as far as it has them."""

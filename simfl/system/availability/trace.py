@@ -26,7 +26,9 @@ class Trace(Availability):
         Literal["drawn", "listed"],
         "which client of the trace each one replays: one drawn for it, or in the file's order",
     ] = "drawn"
-    offset_s: Annotated[float, ">= 0", "time of the trace at simulated time 0"] = 0.0
+    offset_s: Annotated[
+        float, ">= 0", "time of the trace at simulated time 0; hardware.md shows who is there when"
+    ] = 0.0
 
     _intervals: Intervals = field(init=False, repr=False, compare=False)
     _first: IntArray = field(init=False, repr=False, compare=False)

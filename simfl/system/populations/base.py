@@ -42,7 +42,9 @@ class Population(ABC):
     """Keys about the link to the cloud, which a flat protocol may have: see `server_behind`."""
 
     clients: Annotated[int, ">= 1", "number of clients"]
-    edges: Annotated[int, ">= 1", "number of edge servers"] = 1
+    edges: Annotated[
+        int, ">= 1", "edge servers; in a flat run its access points, where clients share a medium"
+    ] = 1
     edge_server: Annotated[str, "server profile of the edges"] = "edge_xeon_d"
     cloud_server: Annotated[str, "server profile of the cloud"] = "edge_epyc_node"
     server_behind: Annotated[
