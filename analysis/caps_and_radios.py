@@ -16,7 +16,6 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 
 from simfl.pictures.overview import COLOURS
-from simfl.runs.runfolder import load_run
 from simfl.study.comparisons import paired_differences
 from simfl.study.loaded import load_study
 from simfl.study.means import point_means
@@ -50,9 +49,8 @@ for figure in (ENERGY, TIME):
 # Settings of which a run missed it are left out: what that one spent is not what it takes.
 
 # %%
-spent = runs["folder"].map(lambda one: load_run(folder / one).clients["energy_j"].sum())
 there = runs.groupby("point")[ENERGY].transform(lambda own: own.notna().all())
-phones = runs.assign(phones_j=spent.where(there.astype(bool)))
+phones = runs.assign(phones_j=runs["client_energy_j"].where(there.astype(bool)))
 wide = point_means(phones, factors, ["phones_j"]).pivot(
     index=["variant", CAP], columns=RADIO, values="phones_j"
 )

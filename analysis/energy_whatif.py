@@ -97,7 +97,7 @@ for name, one in runs.items():
         {
             "run": name,
             "round_s": float(versions.iloc[-1] / len(versions)),
-            "turns": int(one.clients["participations"].sum()),
+            "client_rounds": int(one.clients["participations"].sum()),
             "phones_j": float(joules.sum()),
             **{f"{state}_j": float(joules[f"{state}_j"]) for state in STATES},
             "accuracy": float(one.rounds["accuracy"].iloc[-1]),

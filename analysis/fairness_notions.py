@@ -26,7 +26,7 @@ NOTIONS = {
     "collaborative_fairness.fairness": "collaborative: 100 corr(contribution, reward)",
     "equity.worst": "worst-served client (share)",
     "equity.jain_index": "equity: Jain's index of accuracies (1)",
-    "participation.jain_index": "participation: Jain's index of turns (1)",
+    "participation.jain_index": "participation: Jain's index of client rounds (1)",
     "energy_j": "energy of all machines (J)",
 }
 

@@ -29,7 +29,7 @@ print(f"{run.manifest['name']}: {run.manifest['reason']}, {horizon_s:.4g} s, {le
 
 # %% [markdown]
 # ## Who waits for whom
-# A turn is a client's download, training and upload. The turns of one edge round (of one round,
+# A client round is a client's download, training and upload. Those of one edge round (of one round,
 # where a flat server has no edge) start together and have the same server version; the round ends
 # with the last upload, and everybody else waits for that client, the straggler. Rounds that the
 # end of the run cut short are left out, and so are queries, by which a selection asks clients for
@@ -42,32 +42,36 @@ stages = stages.assign(client=stages["client"].astype(int), edge=stages["edge"].
 in_round = ["edge", "version"]
 is_cut = stages["cut_by"] == "end"
 whole = ~is_cut.groupby([stages[key] for key in in_round]).transform("any")
-turns = (
+client_rounds = (
     stages[whole]
     .groupby([*in_round, "client"])
     .agg(start_s=("start_s", "min"), end_s=("time_s", "max"))
     .reset_index()
     .merge(clients[["client", "device", "link"]], on="client")
 )
-turns["duration_s"] = turns["end_s"] - turns["start_s"]
-turns["wait_s"] = turns.groupby(in_round)["end_s"].transform("max") - turns["end_s"]
+client_rounds["duration_s"] = client_rounds["end_s"] - client_rounds["start_s"]
+client_rounds["wait_s"] = (
+    client_rounds.groupby(in_round)["end_s"].transform("max") - client_rounds["end_s"]
+)
 
-rounds = turns.sort_values("end_s").groupby(in_round).tail(1)
+rounds = client_rounds.sort_values("end_s").groupby(in_round).tail(1)
 rounds = rounds.drop(columns="wait_s").rename(columns={"client": "straggler"})
-waits = turns.groupby(in_round)["wait_s"].agg(mean_wait_s="mean", longest_wait_s="max")
+waits = client_rounds.groupby(in_round)["wait_s"].agg(mean_wait_s="mean", longest_wait_s="max")
 rounds = rounds.merge(waits.reset_index(), on=in_round)
 print("\nRounds, by the wait that they cost:")
 print(rounds.sort_values("mean_wait_s", ascending=False).head(8).to_string(index=False))
 
 # %% [markdown]
-# What a client does not spend on turns it waits: for the slower clients of its rounds, and
+# What a client does not spend on rounds it waits: for the slower clients of its rounds, and
 # otherwise for its server (to aggregate, to be dispatched, or to select it).
 
 # %%
 waiting = clients[["client", "device", "edge", "participations"]].copy()
 for state in ("download", "compute", "upload"):
     waiting[state] = clients[f"{state}_s"] / horizon_s
-by_client = turns.groupby("client")["wait_s"].sum().reindex(clients["client"], fill_value=0.0)
+by_client = (
+    client_rounds.groupby("client")["wait_s"].sum().reindex(clients["client"], fill_value=0.0)
+)
 waiting["for slower clients"] = by_client.to_numpy() / horizon_s
 waited_s = clients["idle_s"] + clients["tail_s"]
 waiting["for the server"] = waited_s / horizon_s - waiting["for slower clients"]
@@ -107,7 +111,7 @@ for index, (device, held_up) in enumerate(last_rounds.groupby("device")):
     )
     right.scatter(held_up["end_s"], held_up["duration_s"], color=colour, s=18, label=device)
 right.set(xlabel="end of the round (simulated s)", ylim=(0, None))
-right.set_ylabel("duration of the round (dot) and of its mean turn (foot), s")
+right.set_ylabel("duration of the round (dot) and of its mean client round (foot), s")
 right.grid(alpha=0.3)
 legend_above(right, f"the last {len(last_rounds)} rounds, by their straggler's device")
 figure.savefig(folder / "first_look_waiting.png", dpi=110)

@@ -39,7 +39,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_changes_have_the_direction_that_physics_gives_them(names: dict[str, Any]) -> None:
-    """A faster radio: shorter rounds. A capped clock: longer ones. Fewer phones: fewer turns."""
+    """A faster radio: shorter rounds. A capped clock: longer ones. Fewer phones: fewer rounds."""
     summary = names["summary"]
     unchanged = summary.loc["as it is"]
 
@@ -52,7 +52,9 @@ def test_changes_have_the_direction_that_physics_gives_them(names: dict[str, Any
         processors_j[name] = float((steps["dynamic_j"] + steps["static_j"]).sum())
     assert processors_j["5G"] == pytest.approx(processors_j["as it is"])
     assert summary.loc["1 GHz", "upload_j"] == pytest.approx(unchanged["upload_j"])
-    assert 0.75 < summary.loc["half gone at noon", "turns"] / unchanged["turns"] < 0.95
+    assert (
+        0.75 < summary.loc["half gone at noon", "client_rounds"] / unchanged["client_rounds"] < 0.95
+    )
 
 
 def test_radio_and_clock_train_nothing_and_change_no_accuracy(names: dict[str, Any]) -> None:

@@ -86,7 +86,7 @@ def test_a_run_without_clients_edges_is_understood(tmp_path: Path, look: Any) ->
     assert len(look(tmp_path / "run")["rounds"]) == 3
 
 
-def test_queries_are_no_turns(tmp_path: Path, look: Any) -> None:
+def test_queries_are_no_client_rounds(tmp_path: Path, look: Any) -> None:
     """A round begins when clients are dispatched, not when they are asked for their losses."""
     run = make_run(
         tmp_path / "run", "stop={versions: 3}", "decisions.selection.name=power_of_choice"
