@@ -17,7 +17,13 @@ from simfl.study.words import of_run
 NOT_COMPARED = ("name",)
 """Keys of a scenario that change nothing."""
 
-NOT_SHOWN = ("warnings", "warning_counts", "charged_client_idle", "charged_server_idle")
+NOT_SHOWN = (
+    "warnings",
+    "warning_counts",
+    "warning_messages",
+    "charged_client_idle",
+    "charged_server_idle",
+)
 """Columns of a row: which warnings there are says more than how many, and keys stand above."""
 
 NAMES = {"warning_kinds": "warnings", SIZED_ONLY.column: "codecs that only size"}

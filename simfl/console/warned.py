@@ -10,6 +10,7 @@ from rich.text import Text
 from simfl.common.notices import Notice
 from simfl.console.printable import printable
 from simfl.console.terminal import Terminal
+from simfl.study.warned import FoundKind
 
 
 def print_warnings(console: Terminal, notices: Iterable[Notice]) -> None:
@@ -20,8 +21,10 @@ def print_warnings(console: Terminal, notices: Iterable[Notice]) -> None:
         console.print(Padding(Text(printable(one.advice)), (0, 0, 0, 9)))
 
 
-def print_kinds(console: Terminal, kinds: Iterable[tuple[str, str, str]]) -> None:
-    """Of many runs: each kind of warning, how many of them have it, and what to do."""
-    for kind, runs, advice in kinds:
-        console.print(Text(f"warning: {kind.replace('_', ' ')}: {runs}", style="yellow"))
-        console.print(Padding(Text(advice), (0, 0, 0, 9)))
+def print_kinds(console: Terminal, kinds: Iterable[FoundKind]) -> None:
+    """Of many runs: each kind of warning, how many of them have it, one message, what to do."""
+    for one in kinds:
+        console.print(Text(f"warning: {one.kind.replace('_', ' ')}: {one.runs}", style="yellow"))
+        if one.example:
+            console.print(Padding(Text(printable(f"as: {one.example}")), (0, 0, 0, 9)))
+        console.print(Padding(Text(one.advice), (0, 0, 0, 9)))

@@ -116,7 +116,12 @@ class StudyFolder:
             table = pd.DataFrame(rows)
         else:
             names = ("study", "point", "seed", "digest", "folder", *factors, "status", "reason")
-            said = ("warning_kinds", "warning_counts", *(caveat.column for caveat in CAVEATS))
+            said = (
+                "warning_kinds",
+                "warning_counts",
+                "warning_messages",
+                *(caveat.column for caveat in CAVEATS),
+            )
             table = pd.DataFrame(columns=[*names, *FIGURES, *said, *targets])
         for column in factors:
             if table[column].map(type).nunique() > 1:

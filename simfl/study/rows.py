@@ -8,7 +8,7 @@ from typing import Any
 
 from simfl.runs.runfolder import LoadedRun
 from simfl.study.comparable import caveat_columns
-from simfl.study.warned import SEPARATOR, kinds_of
+from simfl.study.warned import warning_columns
 
 ENDED = ("completed", "diverged")
 """How a run may have ended so that running it again would bring nothing new."""
@@ -17,8 +17,7 @@ ENDED = ("completed", "diverged")
 def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[str, Any]:
     """The figures of `figures.FIGURES`, of the targets, and of the run's measures.
 
-    And `warning_kinds`, of which `warnings` is the number, with how often each was found
-    (`warning_counts`), and the columns of `comparable.CAVEATS`.
+    And the columns of `warned.warning_columns` and of `comparable.caveat_columns`.
 
     `targets`: column name -> (column of the rounds table, accuracy or loss, target). A figure of a
     measure is called `measure.figure`. A target that the run missed is NaN: it would have taken
@@ -30,7 +29,6 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
     squares = float((finished**2).sum())
     between_s = rounds["time_s"].diff().dropna()
     at_clients = run.clients.get("global_accuracy")
-    kinds = kinds_of(run, targets)
     row: dict[str, Any] = {
         "status": manifest["status"],
         "reason": manifest["reason"],
@@ -53,9 +51,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         "wall_s": manifest["wall_s"],
         "jobs_trained": counts["jobs_trained"],
         "jobs_reused": counts["jobs_reused"],
-        "warnings": len(kinds),
-        "warning_kinds": SEPARATOR.join(kind for kind, _ in kinds),
-        "warning_counts": SEPARATOR.join(str(count) for _, count in kinds),
+        **warning_columns(run, targets),
         **caveat_columns(run),
     }
     for name, (column, figure, target) in targets.items():

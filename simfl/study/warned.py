@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -12,40 +13,61 @@ from simfl.runs.runfolder import LoadedRun
 SEPARATOR = ", "
 
 
-def kinds_of(
-    run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]
-) -> list[tuple[str, int]]:
-    """The kinds of a run's warnings, each with its count; and of a target met at the very end."""
-    kinds = [(one.kind, one.count) for one in run.warnings]
-    asked = dict.fromkeys((figure, target) for _, figure, target in targets.values())
-    if any(_in_last_version(run, figure, target) for figure, target in asked):
-        kinds.append(("target_in_last_version", 1))
-    return kinds
+class FoundKind(NamedTuple):
+    """A kind of warning in a study's table: in how many runs, the worst one's message, advice.
 
-
-def warning_kinds(table: pd.DataFrame) -> list[tuple[str, str, str]]:
-    """Each kind in a study's table, how many of its runs have it, and what to do about it.
-
-    As "9 of 9 runs, 1 to 30 per run" where some run has what is warned of more than once.
+    `runs` is as "9 of 9 runs, 1 to 30 per run" where some run has what is warned of more than once.
     """
+
+    kind: str
+    runs: str
+    example: str
+    advice: str
+
+
+def warning_columns(
+    run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]
+) -> dict[str, Any]:
+    """What a run's row says of its warnings, and of a target met at the very end.
+
+    `warnings` is the number of kinds, `warning_kinds` and `warning_counts` are lists in a text,
+    `warning_messages` has one line for each.
+    """
+    found = [(one.kind, one.count, one.message) for one in run.warnings]
+    asked = dict.fromkeys((figure, target) for _, figure, target in targets.values())
+    last = [f"{figure} {target:g}" for figure, target in asked if _in_last(run, figure, target)]
+    if last:
+        message = f"{', '.join(last)} is met in the last version only"
+        found.append(("target_in_last_version", 1, message))
+    return {
+        "warnings": len(found),
+        "warning_kinds": SEPARATOR.join(kind for kind, _, _ in found),
+        "warning_counts": SEPARATOR.join(str(count) for _, count, _ in found),
+        "warning_messages": "\n".join(message for _, _, message in found),
+    }
+
+
+def warning_kinds(table: pd.DataFrame) -> list[FoundKind]:
+    """Each kind of warning in a study's table."""
     if "warning_kinds" not in table:  # collected by an earlier simfl
         return []
-    counts: dict[str, list[int]] = {}
+    found: dict[str, list[tuple[int, str]]] = {}
     for one in table.to_dict("records"):
-        kinds = one["warning_kinds"].split(SEPARATOR)
+        kinds = one["warning_kinds"].split(SEPARATOR) if one["warning_kinds"] else []
         # Tables of an earlier simfl have the kinds alone.
-        times = (
-            one["warning_counts"].split(SEPARATOR)
-            if "warning_counts" in one
-            else ["1"] * len(kinds)
-        )
-        for kind, count in zip(kinds, times, strict=True):
-            if kind:
-                counts.setdefault(kind, []).append(int(count))
+        counts = one.get("warning_counts", SEPARATOR.join("1" for _ in kinds)).split(SEPARATOR)
+        messages = one.get("warning_messages", "\n" * (len(kinds) - 1)).split("\n")
+        for kind, count, message in zip(kinds, counts, messages, strict=False):
+            found.setdefault(kind, []).append((int(count), message))
     return [
-        (kind, f"{len(counts[kind])} of {len(table)} runs{_per_run(counts[kind])}", advice)
+        FoundKind(
+            kind,
+            f"{len(found[kind])} of {len(table)} runs{_per_run([one for one, _ in found[kind]])}",
+            max(found[kind], key=lambda one: one[0])[1],
+            advice,
+        )
         for kind, advice in ADVICE.items()
-        if kind in counts
+        if kind in found
     ]
 
 
@@ -56,7 +78,7 @@ def _per_run(counts: list[int]) -> str:
     return f", {most} per run" if least == most else f", {least} to {most} per run"
 
 
-def _in_last_version(run: LoadedRun, figure: str, target: float) -> bool:
+def _in_last(run: LoadedRun, figure: str, target: float) -> bool:
     """Whether the last of several evaluations is the first that meets the target.
 
     Not where the run was to end when it does (`stop`): then it cannot be otherwise.

@@ -42,18 +42,21 @@ def test_every_row_counts_and_names_its_warnings(study: LoadedStudy) -> None:
         assert one["warnings"] == len(one["warning_kinds"].split(", ")) == len(kinds)
         assert one["warning_kinds"] == ", ".join(kinds)
         assert one["warning_counts"] == ", ".join(str(found.count) for found in warnings)
+        assert one["warning_messages"] == "\n".join(found.message for found in warnings)
 
 
 def test_answers_end_with_a_line_per_kind(
     study: LoadedStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With how many runs have it."""
+    """With how many runs have it, and what one of them was told."""
     from simfl.study.studyfile import Study
 
     answers.print_answers(Study.model_validate(study.content), study)
 
     runs = len(study.table)
-    assert f"warning: unverified figures: {runs} of {runs} runs" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"warning: unverified figures: {runs} of {runs} runs" in said
+    assert " figures of the hardware are estimates" in said
 
 
 def test_a_page_begins_with_the_warnings(
@@ -72,7 +75,7 @@ def test_kinds_are_counted_by_run() -> None:
     """A run with two kinds counts for both; one without warnings for none."""
     table = pd.DataFrame({"warning_kinds": [", ".join(KINDS[:2]), KINDS[2], ""]})
 
-    counts = [(kind, runs) for kind, runs, _ in warning_kinds(table)]
+    counts = [(one.kind, one.runs) for one in warning_kinds(table)]
 
     assert counts == [
         ("unverified_figures", "2 of 3 runs"),
@@ -93,13 +96,23 @@ def test_a_line_says_how_often_a_run_was_warned_of_it(
 ) -> None:
     """One starved round of thirty is not thirty of thirty."""
     kinds = ["starved_rounds", "starved_rounds, target_in_last_version", ""]
-    table = pd.DataFrame({"warning_kinds": kinds, "warning_counts": [*counts, ""]})
+    messages = ["of the first", "of the second\nof the target", ""]
+    table = pd.DataFrame(
+        {
+            "warning_kinds": kinds,
+            "warning_counts": [*counts, ""],
+            "warning_messages": messages,
+        }
+    )
 
     print_kinds(Terminal(), warning_kinds(table))
 
     lines = capsys.readouterr().out.splitlines()
     assert f"warning: starved rounds: {said}" in lines
     assert "warning: target in last version: 1 of 3 runs" in lines
+    worst = "first" if int(counts[0]) >= int(counts[1].split(",")[0]) else "second"
+    said = [line.strip() for line in lines if "as: " in line]
+    assert said == [f"as: of the {worst}", "as: of the target"]
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ def _warnings(page: Page, study: LoadedStudy) -> None:
         return
     page.heading("Warnings")
     page.table(
-        ("kind", "runs", "what to do"),
-        [(kind.replace("_", " "), runs, advice) for kind, runs, advice in found],
+        ("kind", "runs", "as", "what to do"),
+        [(one.kind.replace("_", " "), *one[1:]) for one in found],
     )
 
 
