@@ -31,25 +31,27 @@ BASE = small(
 
 
 def rows(run: simfl.LoadedRun, kind: str) -> pd.DataFrame:
-    """Each client's turns in order, with the details of one stage."""
+    """Each client's rounds in order, with the details of one stage."""
     details = run.details(kind).dropna(subset="client").sort_values(["client", "start_s"])
-    return details.assign(turn=details.groupby("client").cumcount()).set_index(["client", "turn"])
+    return details.assign(number=details.groupby("client").cumcount()).set_index(
+        ["client", "number"]
+    )
 
 
 def computations(run: simfl.LoadedRun) -> pd.DataFrame:
-    """Each client's computations by its turns, of which some end with their download."""
-    begun = rows(run, "download").reset_index()[["client", "turn", "time_s"]]
+    """Each client's computations by its client rounds, of which some end with their download."""
+    begun = rows(run, "download").reset_index()[["client", "number", "time_s"]]
     found = run.details("compute").merge(
         begun.rename(columns={"time_s": "start_s"}), on=["client", "start_s"], validate="1:1"
     )
-    return found.set_index(["client", "turn"])
+    return found.set_index(["client", "number"])
 
 
 @pytest.mark.parametrize("link", ["ethernet_1g", "nb_iot", "cell_umi"])
 def test_another_uplink_changes_no_other_draw(tmp_path, link):
-    """The same clients compute the same noisy cycles turn by turn, and other links fade the same.
+    """The same clients compute the same noisy cycles round by round, and other links fade the same.
 
-    Where clients take part in other rounds, their n-th turns are compared.
+    Where clients take part in other rounds, their n-th client rounds are compared.
     """
     before = simfl.run(BASE, tmp_path / "before")
     scenario = BASE.with_overrides([f"population.groups.0.link={link}"])
@@ -75,7 +77,7 @@ def test_another_uplink_changes_no_other_draw(tmp_path, link):
 def test_faults_change_no_other_draw(tmp_path):
     """Crashes of clients, edge servers and links come on top: cycles stay as they were.
 
-    Of turns that a crash cuts short a part of the cycles is left.
+    Of client rounds that a crash cuts short a part of the cycles is left.
     """
     outages = {"works": {"mean_s": 1.0}, "broken": {"mean_s": 0.2}}
     often = {"works": {"mean_s": 0.3}, "broken": {"mean_s": 0.1}}
@@ -99,9 +101,9 @@ def test_faults_change_no_other_draw(tmp_path):
     shorter = first.loc[common, "cycles"] != second.loc[common, "cycles"]
     assert "edge_server" in set(crashes["what"])
     assert 0 < shorter.sum() <= len(cut)
-    for client, turn in common[shorter]:
-        assert second.loc[(client, turn), "cycles"] < first.loc[(client, turn), "cycles"]
-        ended_s = second.loc[(client, turn), "time_s"]
+    for client, number in common[shorter]:
+        assert second.loc[(client, number), "cycles"] < first.loc[(client, number), "cycles"]
+        ended_s = second.loc[(client, number), "time_s"]
         assert np.isclose(ended_s, cut.loc[[client]], rtol=1e-12).any()
 
 

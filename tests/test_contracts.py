@@ -34,7 +34,7 @@ PAIRS = list(itertools.product(registry.names("algorithms"), registry.names("pro
 def scenario_of(algorithm: str, protocol: str) -> Scenario:
     """The small scenario with this pair; algorithms are run with their defaults.
 
-    Most of the data are held back, so that a turn is a few batches.
+    Most of the data are held back, so that a client round is a few batches.
     """
     local = {"batch_size": 16, "learning_rate": 0.1}
     return small(
@@ -125,12 +125,12 @@ def test_memory_of_clients_survives_tier_boundaries(algorithm, protocol):
     assert isinstance(run.values, Values)
     assert run.observations.participations.sum() > 0
     for client, size in enumerate(simulation.partitioned.num_examples.tolist()):
-        turns = run.observations.participations[client]
-        if turns == 0:
+        client_rounds = run.observations.participations[client]
+        if client_rounds == 0:
             continue
         job = run.values.last_job(client, run.clock.now_s)
         assert job is not None
-        assert job.memory().optimizer_steps >= turns * math.ceil(size / 16)
+        assert job.memory().optimizer_steps >= client_rounds * math.ceil(size / 16)
 
 
 LEARNING = [name for name in registry.names("algorithms") if class_of(name).learns]

@@ -24,7 +24,7 @@ def new_log(folder=None, rows_per_segment=1000):
 
 
 def stage(kind, actor, start_s, end_s, **columns):
-    """One row of a client's turn."""
+    """One row of a client's round."""
     return make_rows(
         1,
         kind=KIND_INDEX[kind],

@@ -73,7 +73,7 @@ def test_an_unwritable_folder_is_refused_before_anything_is_trained(tmp_path):
 
 @pytest.fixture
 def exploding(tmp_path):
-    """An algorithm whose client 2 sends NaN in its second turn."""
+    """An algorithm whose client 2 sends NaN in its second client round."""
     (tmp_path / "exploding.py").write_text(
         "from dataclasses import dataclass\n"
         "import torch\n"

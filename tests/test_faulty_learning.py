@@ -26,13 +26,13 @@ def run(folder: Path, *changes: str) -> simfl.LoadedRun:
 
 
 def test_everything_that_the_scenario_promises_happens(tmp_path: Path) -> None:
-    """Three in ten turns are dropped, and every fault is in the log."""
+    """Three in ten client rounds are dropped, and every fault is in the log."""
     faulty = run(tmp_path / "run", "stop.versions=40", "algorithm.local.steps=1")
 
     events = faulty.events
     counts = events["kind"].value_counts()
-    turns = (events["kind"].eq("download") & events["client"].notna()).sum()
-    assert 0.2 < counts["unavailable"] / turns < 0.4
+    client_rounds = (events["kind"].eq("download") & events["client"].notna()).sum()
+    assert 0.2 < counts["unavailable"] / client_rounds < 0.4
     assert counts["crash"] > 5
     assert counts["battery_empty"] > 0
     what = set(faulty.details("crash")["what"].dropna())

@@ -272,7 +272,7 @@ def test_clients_in_flight_starve_no_round(tmp_path: Path) -> None:
 def test_clients_that_never_took_part_are_warned_of(
     versions: int, warned: bool, tmp_path: Path
 ) -> None:
-    """Five of eight, after 60 turns; after 54, chance might have left somebody out."""
+    """Five of eight, after 60 client rounds; after 54, chance might have left somebody out."""
     (tmp_path / "first.py").write_text(FIRST_THREE)
     run = simfl.run(
         small(

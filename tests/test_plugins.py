@@ -103,8 +103,8 @@ def test_energy_aware_selection_tries_everybody_and_then_spares_phones(run: Runn
 
     chosen = one.details("select")["selected"]
     assert sorted([*chosen.iloc[0], *chosen.iloc[1]]) == list(range(8))
-    turns = one.clients.groupby("device_class")["participations"].mean()
-    assert turns["sbc"] > turns["phone"] >= 1
+    client_rounds = one.clients.groupby("device_class")["participations"].mean()
+    assert client_rounds["sbc"] > client_rounds["phone"] >= 1
     everybody = run("energy_aware", "decisions.selection=all").clients
     phones = one.clients["device_class"] == "phone"
     active = [f"{state}_j" for state in ("download", "compute", "upload")]
@@ -115,7 +115,7 @@ def test_energy_aware_selection_tries_everybody_and_then_spares_phones(run: Runn
 
 
 def test_energy_aware_selection_reads_power_and_estimates() -> None:
-    """What a turn would cost is power so far times estimated seconds; phones count double."""
+    """What a round would cost is power so far times estimated seconds; phones count double."""
     selection = example("energy_aware").EnergyAware(count=2)
     view = client_view(
         participations=np.full(4, 2),
@@ -198,7 +198,7 @@ def test_polynomial_share_is_the_one_merged_with(run: Runner) -> None:
 
 
 def test_cyclic_visits_one_client_after_the_other(run: Runner) -> None:
-    """Turns never overlap, and each visit is a version."""
+    """Client rounds never overlap, and each visit is a version."""
     computing = run("cyclic").details("compute").sort_values("start_s")
 
     assert computing["client"].tolist() == list(range(8))

@@ -190,7 +190,7 @@ def replay(file: Path) -> None:
 
 
 def build_traced(file: Path) -> None:
-    """A population of a capacity trace, whose turns take finite times."""
+    """A population of a capacity trace, whose client rounds take finite times."""
     world = Traced(clients=5, compute_trace=file, rate_trace=file).build(Streams(1), Catalogue())
     plan = world.plan_rounds(np.arange(5), 0, 10, None, 0, 10**6, np.inf)
     assert np.isfinite(plan.compute_s).all() and np.isfinite(plan.upload_s).all()

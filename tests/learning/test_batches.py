@@ -106,6 +106,6 @@ def test_a_share_that_rounds_up_stays_within_the_pass() -> None:
 
 
 def test_epochs_steps_and_share_exclude_each_other() -> None:
-    """At most one of them says how long a turn is."""
+    """At most one of them says how long a client round is."""
     with pytest.raises(ValueError, match="steps and share exclude each other"):
         LocalTraining(steps=1, share=0.5)

@@ -50,7 +50,7 @@ def _send_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     ("model", "most"), [(Mlp((13,)), 2), pytest.param(Cnn((4,)), 2, marks=pytest.mark.slow)]
 )
 def test_the_number_of_workers_changes_no_bit(model: Mlp | Cnn, most: int) -> None:
-    """Two chained turns of all clients come back the same from none and from two workers.
+    """Two chained client rounds of all clients come back the same from none and from two workers.
 
     The loss before is measured on the module, which jobs share: processes compute it.
     """
@@ -64,7 +64,7 @@ def test_the_number_of_workers_changes_no_bit(model: Mlp | Cnn, most: int) -> No
         )
         first = [submit(trainer, client, RECIPE) for client in range(len(SIZES))]
         second = [
-            submit(trainer, client, RECIPE, previous=first[client], turn=1)
+            submit(trainer, client, RECIPE, previous=first[client], number=1)
             for client in range(len(SIZES))
         ]
         results.append([future.result() for future in [*first, *second]])

@@ -65,7 +65,9 @@ def test_kept_adam_state_continues_where_it_stopped() -> None:
     both = LocalTraining(epochs=2, batch_size=None, optimizer="adam", keep_optimizer=True)
     trainer = SequentialTrainer(net, shards(), plain_loss)
     first = submit(trainer, 4, Recipe(local))
-    second = submit(trainer, 4, Recipe(local), start=first.result().payload, previous=first, turn=1)
+    second = submit(
+        trainer, 4, Recipe(local), start=first.result().payload, previous=first, number=1
+    )
 
     expected = submit(trainer, 4, Recipe(both)).result()
 

@@ -91,17 +91,17 @@ def test_a_chain_is_trained_in_order_however_long(trainer: Trainer) -> None:
     """Reading the last of a client's jobs trains all before it, without deep recursion."""
     order: list[int] = []
 
-    def follow(previous: Future | None, turn: int) -> Future:
+    def follow(previous: Future | None, number: int) -> Future:
         def make_brief() -> Brief:
-            order.append(turn)
+            order.append(number)
             return Brief(trainer.network.initial(0), RECIPE, Price(0, 0))
 
-        key = f"0/{turn}"
-        return trainer.submit(LocalJob(key, 0, turn, turn, make_brief, previous=previous))
+        key = f"0/{number}"
+        return trainer.submit(LocalJob(key, 0, number, number, make_brief, previous=previous))
 
     last: Future | None = None
-    for turn in range(400):
-        last = follow(last, turn)
+    for number in range(400):
+        last = follow(last, number)
     assert last is not None
 
     last.result()
@@ -112,7 +112,7 @@ def test_a_chain_is_trained_in_order_however_long(trainer: Trainer) -> None:
 def test_a_job_is_taken_along_as_soon_as_the_one_before_it_is_done(trainer: Trainer) -> None:
     """A client's next job is company in the first training after its last one."""
     first = submit(trainer, 0, RECIPE)
-    second = submit(trainer, 0, RECIPE, previous=first, turn=1)
+    second = submit(trainer, 0, RECIPE, previous=first, number=1)
 
     first.result()
     waited = not second.done
@@ -127,8 +127,8 @@ def test_a_store_that_lost_its_entries_costs_training_again(trainer: Trainer) ->
     store = Emptied()
     again = type(trainer)(trainer.network, shards(), plain_loss, store=store)
     last: Future | None = None
-    for turn in range(300):
-        last = submit(again, 0, RECIPE, previous=last, turn=turn)
+    for number in range(300):
+        last = submit(again, 0, RECIPE, previous=last, number=number)
     assert last is not None
 
     last.result()
@@ -139,7 +139,7 @@ def test_a_store_that_lost_its_entries_costs_training_again(trainer: Trainer) ->
 def test_links_are_dropped_after_training(trainer: Trainer) -> None:
     """A finished future holds neither its brief-maker nor the job before it."""
     first = submit(trainer, 0, RECIPE)
-    second = submit(trainer, 0, RECIPE, previous=first, turn=1)
+    second = submit(trainer, 0, RECIPE, previous=first, number=1)
     second.result()
     gone = weakref.ref(first)
     del first
@@ -155,7 +155,7 @@ def test_a_stored_result_is_not_trained_again(trainer: Trainer) -> None:
     done = submit(keeping, 0, RECIPE).result()
     replay = type(trainer)(trainer.network, shards(), plain_loss, store=store)
     first = submit(replay, 0, RECIPE)
-    second = submit(replay, 0, RECIPE, previous=first, turn=1)
+    second = submit(replay, 0, RECIPE, previous=first, number=1)
 
     second.result()
 

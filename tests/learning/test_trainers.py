@@ -47,7 +47,7 @@ def two_turns(trainer: Trainer, recipe: Recipe, own: Parameters | None = None) -
     later = replace(recipe, local=replace(recipe.local, learning_rate=0.01))
     first = [submit(trainer, client, recipe, own=own) for client in clients]
     second = [
-        submit(trainer, client, later, own=own, previous=first[client], turn=1)
+        submit(trainer, client, later, own=own, previous=first[client], number=1)
         for client in clients
     ]
     return [future.result() for future in [*first, *second]]
@@ -58,7 +58,7 @@ def two_turns(trainer: Trainer, recipe: Recipe, own: Parameters | None = None) -
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("model", MODELS)
 def test_batched_equals_sequential(model: str, optimizer: str, kind: str) -> None:
-    """In float64 the two trainers agree to 1e-9, over two turns of clients of all sizes."""
+    """In float64 the two trainers agree to 1e-9, over two client rounds of clients of all sizes."""
     recipe = Recipe(OPTIMIZERS[optimizer], kind=kind, measure=frozenset({"loss_before"}))
     net = network(model)
     reference = two_turns(SequentialTrainer(net, shards(), plain_loss), recipe)
@@ -84,7 +84,7 @@ def test_masked_entries_stay_as_they_were(trainer_class: type[Trainer], optimize
     free = [submit(trainer, client, recipe, start=start) for client in range(3)]
     masked = [
         submit(
-            trainer, c, recipe, start=start, own={"mask/1.weight": mask}, previous=free[c], turn=1
+            trainer, c, recipe, start=start, own={"mask/1.weight": mask}, previous=free[c], number=1
         )
         for c in range(3)
     ]
@@ -116,7 +116,7 @@ def test_private_tensors_stay_with_the_client(trainer_class: type[Trainer]) -> N
     idle = Recipe(replace(OPTIMIZERS["sgd"], learning_rate=1e-300), private=net.normalisation)
     trainer = trainer_class(net, shards(), plain_loss)
     first = submit(trainer, 4, recipe)
-    second = submit(trainer, 4, idle, previous=first, turn=1)
+    second = submit(trainer, 4, idle, previous=first, number=1)
 
     kept = first.result().memory.private
     again = second.result().memory.private

@@ -140,16 +140,16 @@ def submit(
     own: Parameters | None = None,
     previous: Future | None = None,
     awaits: Start | None = None,
-    turn: int = 0,
+    number: int = 0,
 ) -> Future:
-    """Submit a job of `client`; its seed follows from client and turn."""
+    """Submit a job of `client`; its seed follows from client and client round."""
     weights = trainer.network.initial(5) if start is None else start
     brief = Brief(start=weights, recipe=recipe, price=Price(0, 0), own=own or {})
     job = LocalJob(
-        key=f"{client}/{turn}",
+        key=f"{client}/{number}",
         client=client,
-        seed=1000 * client + turn,
-        version=turn,
+        seed=1000 * client + number,
+        version=number,
         make_brief=lambda: brief,
         awaits=awaits,
         previous=previous,

@@ -26,9 +26,9 @@ GIGACYCLE = 1.0e9
 
 @dataclass(frozen=True, kw_only=True)
 class OwnSpeeds(Paper):
-    """One client per edge server at 1 GHz, whose turn takes so many seconds, and no message."""
+    """One client per edge server at 1 GHz, whose round takes so many seconds, and no message."""
 
-    dispatch_s: Annotated[tuple[float, ...], "of one turn, per edge server"] = LATENCY_S
+    dispatch_s: Annotated[tuple[float, ...], "of one client round, per edge server"] = LATENCY_S
 
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
         """The literature's world, with work given instead of drawn."""

@@ -41,7 +41,7 @@ def fair(tmp_path_factory):
 
 
 def test_dispatches_take_what_the_machines_take(cured):
-    """Without messages worth speaking of a dispatch takes its client's turn, but for noise."""
+    """Without messages worth speaking of a dispatch takes its client's round, but for noise."""
     table = dispatches(cured)
 
     means = table.groupby("edge")["latency_s"].mean()
@@ -159,9 +159,9 @@ def test_the_objective_by_hand(cured):
     longest_s = np.stack(made["estimated_latency_s"]).max(axis=1)
     assert found.relative_latency == pytest.approx(spent_s.sum() / longest_s.mean())
     assert made["normaliser_s"].iloc[-1] == pytest.approx(longest_s.mean())
-    turns = cured.details("compute").merge(table[table["round"] > 0], on=["round", "edge"])
-    idle_share = 1.0 - turns["duration_s"] / turns["latency_s"]
-    assert len(turns) == len(spent_s)
+    client_rounds = cured.details("compute").merge(table[table["round"] > 0], on=["round", "edge"])
+    idle_share = 1.0 - client_rounds["duration_s"] / client_rounds["latency_s"]
+    assert len(client_rounds) == len(spent_s)
     assert found.utility == pytest.approx(idle_share.mean() - 0.25 * 1.0**2)
     assert found.utility == pytest.approx(-0.25, abs=0.01)
     assert found.frequency_hz == pytest.approx(1e9)

@@ -84,9 +84,9 @@ def test_all_in_flight_leaves_nothing_to_schedule(runs):
     few = ROUNDS // 3
     degenerate = [picks(runs(rule, 5, few)) for rule in rules]
     assert degenerate[0] == degenerate[1] == degenerate[2]
-    turns = [runs(rule, 5, few).details("compute")[["time_s", "client"]] for rule in rules]
-    assert turns[0].to_numpy().tolist() == turns[1].to_numpy().tolist()
-    assert turns[0].to_numpy().tolist() == turns[2].to_numpy().tolist()
+    client_rounds = [runs(rule, 5, few).details("compute")[["time_s", "client"]] for rule in rules]
+    assert client_rounds[0].to_numpy().tolist() == client_rounds[1].to_numpy().tolist()
+    assert client_rounds[0].to_numpy().tolist() == client_rounds[2].to_numpy().tolist()
     assert growth(virtual_queues(runs("fedcure", 5, few))).of_owed > 0.3
 
     schedules = [picks(runs(rule)) for rule in rules]

@@ -133,7 +133,7 @@ def rounds(
     return Outcome(timeline, walked, [*timeline.pauses, *ended])
 
 
-def turn(
+def client_round(
     one: Presence,
     server_fails_s: float = np.inf,
     download: MessageLoss | None = None,
@@ -145,7 +145,7 @@ def turn(
 
 def test_a_round_that_nothing_happens_to() -> None:
     """Everything as it was planned: 100 bytes down, 50 up, 50 lost, 42 J and 2 J of the network."""
-    outcome = turn(presence())
+    outcome = client_round(presence())
 
     timeline = outcome.timeline
     assert timeline.stages.begun.all() and timeline.stages.over.all()
@@ -162,7 +162,7 @@ def test_a_round_that_nothing_happens_to() -> None:
 
 def test_who_leaves_and_is_ignored_goes_on() -> None:
     """The round is as it was planned."""
-    outcome = turn(presence((0.0, 7.0)))
+    outcome = client_round(presence((0.0, 7.0)))
 
     assert outcome.interruptions == []
     assert outcome.stops_s[0] == np.inf
@@ -172,7 +172,7 @@ def test_who_leaves_and_is_ignored_goes_on() -> None:
 
 def test_an_aborted_computation_costs_its_share_and_sends_nothing() -> None:
     """Gone at 7 s: half of the computation is paid for; back at 9 s."""
-    outcome = turn(presence((0.0, 7.0), (9.0, np.inf), leaving="abort"))
+    outcome = client_round(presence((0.0, 7.0), (9.0, np.inf), leaving="abort"))
 
     cut, [found] = outcome.timeline, outcome.interruptions
     assert (outcome.stops_s[0], outcome.computed[0]) == (7.0, False)
@@ -197,9 +197,9 @@ def test_a_message_that_is_cut_off_is_lost() -> None:
     The upload has taken what was on air: 4 J in the first second, and nothing in the half second of
     waiting (pro rata of its 1.5 of 4 s it would be 3 J). At 12.5 s half of the attempt is on air.
     """
-    late = turn(presence((0.0, 13.5), leaving="abort"))
-    middle = turn(presence((0.0, 12.5), leaving="abort"))
-    early = turn(presence((0.0, 1.0), leaving="abort"))
+    late = client_round(presence((0.0, 13.5), leaving="abort"))
+    middle = client_round(presence((0.0, 12.5), leaving="abort"))
+    early = client_round(presence((0.0, 1.0), leaving="abort"))
 
     assert late.computed[0]
     for outcome, lasts_s, active_j, network_j in ((late, 1.5, 4.0, 1.0), (middle, 0.5, 2.0, 0.5)):
@@ -218,7 +218,7 @@ def test_an_attempt_counts_when_its_bits_have_begun_to_flow(time_s: float, attem
 
     Nor is the upload then a stage that has begun; what ends at the moment of the cut has ended.
     """
-    outcome = turn(presence((0.0, time_s), leaving="abort"))
+    outcome = client_round(presence((0.0, time_s), leaving="abort"))
 
     timeline = outcome.timeline
     assert timeline.stages.attempts[UPLOAD, 0] == attempts
@@ -239,7 +239,7 @@ def test_a_paused_round_works_only_while_the_client_is_there() -> None:
     wait: 0.5 + 0.5 s of sending, 0.5 + 1.5 s of waiting, 1 s of sending end at 28.5 s.
     """
     there = ((0.0, 7.0), (9.0, 10.0), (14.0, 18.5), (20.0, 21.0), (26.0, np.inf))
-    outcome = turn(presence(*there, leaving="pause"))
+    outcome = client_round(presence(*there, leaving="pause"))
 
     paused = outcome.timeline
     assert outcome.lasts_s[:, 0].tolist() == [2.0, 16.0, 10.5]
@@ -263,7 +263,7 @@ def test_a_paused_round_works_only_while_the_client_is_there() -> None:
 def test_absences_are_segments_that_take_nothing() -> None:
     """Away from 7 to 9 s and from 14.5 to 15 s; the computation is in two parts, of 15 J each."""
     there = ((0.0, 7.0), (9.0, 14.5), (15.0, np.inf))
-    walked = turn(presence(*there, leaving="pause"), upload=None).walked
+    walked = client_round(presence(*there, leaving="pause"), upload=None).walked
 
     table = walked.segments
     columns = (table.kind, walked.begins_s[:, 0], walked.ends_s[:, 0], table.joules[:, 0])
@@ -280,7 +280,7 @@ def test_absences_are_segments_that_take_nothing() -> None:
 
 def test_a_pause_without_end_ends_the_round() -> None:
     """Gone for good at 7 s: as an abort."""
-    outcome = turn(presence((0.0, 7.0), leaving="pause"))
+    outcome = client_round(presence((0.0, 7.0), leaving="pause"))
 
     [found] = outcome.interruptions
     assert (outcome.stops_s[0], outcome.lasts_s[COMPUTE, 0]) == (7.0, 5.0)
@@ -312,7 +312,7 @@ def test_a_crash_ends_the_round_paused_or_not() -> None:
 
 def test_what_reaches_a_failed_server_is_lost() -> None:
     """A server that fails at 14 s gets no upload; at 1 s it has sent nothing either."""
-    late, early = turn(presence(), 14.0), turn(presence(), 1.0)
+    late, early = client_round(presence(), 14.0), client_round(presence(), 1.0)
 
     assert (late.timeline.arrives_s[0], late.lost_bytes[UPLOAD, 0]) == (np.inf, 100)
     assert (late.lasts_s[UPLOAD, 0], late.computed[0], late.stops_s[0]) == (4.0, True, np.inf)
@@ -322,7 +322,7 @@ def test_what_reaches_a_failed_server_is_lost() -> None:
 
 def test_after_a_download_that_nobody_heard_the_radio_has_just_been_in_use() -> None:
     """An upload that is given up ends with half a second of waiting in vain: 12 + 1 + 0.5 s."""
-    late, early = (turn(presence(), fails_s, upload=IN_VAIN) for fails_s in (14.0, 1.0))
+    late, early = (client_round(presence(), fails_s, upload=IN_VAIN) for fails_s in (14.0, 1.0))
 
     ended_s = [float(one.walked.stopped_s[0]) for one in (late, early)]
     assert ended_s == [13.5, 2.0]
@@ -333,7 +333,7 @@ def test_what_would_have_followed_a_download_to_a_failed_server_is_not_paused() 
     """The server fails at 1 s, the download is through at 2 s; the client leaves at 5 s."""
     one = presence((0.0, 5.0), (8.0, 100.0), leaving="pause")
 
-    whole, lost = turn(one), turn(one, 1.0)
+    whole, lost = client_round(one), client_round(one, 1.0)
 
     assert [(pause.stage, pause.time_s) for pause in whole.interruptions] == [("compute", 5.0)]
     assert lost.interruptions == []
@@ -348,7 +348,7 @@ def test_a_battery_that_runs_empty_ends_the_round() -> None:
     one = presence(batteries=batteries)
 
     assert one.there(ONE, 0.0)[0]
-    outcome = turn(one)
+    outcome = client_round(one)
 
     [found] = outcome.interruptions
     assert outcome.stops_s[0] == 5.0
@@ -376,7 +376,7 @@ def test_a_client_that_is_away_draws_idle_power_only() -> None:
     batteries = Batteries(np.array([100.0]), 18.0)
     there = ((0.0, 4.0), (6.0, np.inf))
 
-    outcome = turn(presence(*there, leaving="pause", batteries=batteries))
+    outcome = client_round(presence(*there, leaving="pause", batteries=batteries))
 
     pause, empty = outcome.interruptions
     assert (pause.time_s, pause.goes_on) == (4.0, True)
@@ -392,7 +392,7 @@ def test_a_battery_empties_with_what_is_on_air() -> None:
     """
     batteries = Batteries(np.array([100.0]), 57.5)
 
-    outcome = turn(presence(batteries=batteries))
+    outcome = client_round(presence(batteries=batteries))
 
     assert outcome.stops_s[0] == pytest.approx(15.9)
     assert outcome.timeline.stages.active_j[UPLOAD, 0] == pytest.approx(4.0 + 3.6)
@@ -404,7 +404,7 @@ def test_a_weak_charger_does_not_restart_an_empty_device_at_once() -> None:
     charger = Supply(StepSeries([0.0], [1.0]), np.ones(1), np.zeros(1))
     one = presence(batteries=Batteries(np.array([100.0]), 15.0, [charger], lowest=0.1))
 
-    stops_s = float(turn(one).stops_s[0])
+    stops_s = float(client_round(one).stops_s[0])
 
     assert stops_s == pytest.approx(17 / 3)
     assert not one.there(ONE, stops_s)[0]
@@ -414,7 +414,7 @@ def test_a_round_that_a_device_that_is_off_is_given_ends_at_once() -> None:
     """However much comes in: who asks nobody whether it is there gets nothing done."""
     charger = Supply(StepSeries([0.0], [50.0]), np.ones(1), np.zeros(1))
 
-    outcome = turn(presence(batteries=Batteries(np.array([100.0]), 0.0, [charger])))
+    outcome = client_round(presence(batteries=Batteries(np.array([100.0]), 0.0, [charger])))
 
     [found] = outcome.interruptions
     assert (found.cause, found.stage, found.time_s) == ("battery_empty", "download", 0.0)
@@ -427,7 +427,7 @@ def test_a_round_that_is_cut_for_another_reason_spares_the_battery() -> None:
     batteries = Batteries(np.array([100.0]), 40.0)
     one = presence((0.0, 3.0), leaving="abort", batteries=batteries)
 
-    outcome = turn(one)
+    outcome = client_round(one)
 
     assert outcome.interruptions[0].cause == "unavailable"
     assert batteries.charge_j[0] == pytest.approx(30.0)
@@ -442,7 +442,7 @@ def test_after_a_failed_download_nothing_is_drawn_or_cut() -> None:
     batteries = Batteries(np.array([100.0]), 40.0)
     one = presence(failures=Planned(8.0), batteries=batteries)
 
-    outcome = turn(one, download=IN_VAIN)
+    outcome = client_round(one, download=IN_VAIN)
 
     assert outcome.interruptions == []
     assert not outcome.computed[0]

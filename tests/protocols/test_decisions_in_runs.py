@@ -109,17 +109,17 @@ def test_eq_16_by_hand_in_a_run(tmp_path):
         rows = run.details(kind)
         return rows[(rows["round"] == 0) & (rows["edge"] == 0)]
 
-    turns = first(fast, "compute")
+    client_rounds = first(fast, "compute")
     up, down = (first(fast, kind) for kind in ("upload", "download"))
     ended = up.groupby("client", dropna=True)["time_s"].min()
     begun = down.groupby("client", dropna=True)["start_s"].min()
     backhaul_s = sum(rows[rows["client"].isna()]["duration_s"].sum() for rows in (up, down))
     latency_s = 2 * (ended - begun).max() + backhaul_s
-    cycles = 2 * turns.groupby("client")["cycles"].first() / 1e9
+    cycles = 2 * client_rounds.groupby("client")["cycles"].first() / 1e9
     expected = (cycles / (2.0 * 0.25 * latency_s)) ** (1 / 3) * 1e9
 
     found = first(slow, "compute").groupby("client")["frequency_hz"].first()
-    highest = turns.groupby("client")["frequency_hz"].first()
+    highest = client_rounds.groupby("client")["frequency_hz"].first()
     np.testing.assert_allclose(found, np.minimum(expected, highest), rtol=1e-9)
 
 

@@ -28,10 +28,10 @@ def level_at(time_s: float) -> float:
 
 @pytest.mark.parametrize("way", ["dedicated", "fifo"])
 def test_a_run_goes_on_when_its_devices_have_restarted(tmp_path: Path, way: str) -> None:
-    """Empty at first, back at 40 s. A turn takes 5, 3.2 and 5 J in 4 s, the cloud half a second.
+    """Empty at first, back at 40 s. A round takes 5, 3.2 and 5 J in 4 s, the cloud half a second.
 
-    Of 20 J, and what has come in by then, 1.85 J are left for the second turn's upload, which takes
-    4.5 W more than comes in. Then the phone is off for another 40 s, and so on.
+    Of 20 J, and what has come in by then, 1.85 J are left for the second round's upload, which
+    takes 4.5 W more than comes in. Then the phone is off for another 40 s, and so on.
     """
     found = run(tmp_path, way, 0.0, 100.0, batteries=HARVEST, **PHONE_ALONE)
 

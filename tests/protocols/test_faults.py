@@ -157,7 +157,7 @@ def test_messages_beside_turns_take_no_joules_of_empty_batteries(tmp_path: Path,
 
 
 def test_an_aborted_job_is_not_trained_and_leaves_no_memory(tmp_path: Path) -> None:
-    """Only turns whose upload arrives are trained; what was aborted is not in the chain either."""
+    """Only rounds whose upload arrives are trained; what was aborted is not in the chain either."""
     scenario = small(
         population={"availability": COMES_AND_GOES, "leaving": "abort"}, stop={"versions": 6}
     )

@@ -113,7 +113,7 @@ def test_every_event_is_as_computed_on_paper(by_hand):
     """The log equals a timeline derived by hand, event for event.
 
     The model is y = W x + b with three features: 4 values, 16 bytes, 128 bits. Each client has
-    four examples at 2.5e8 cycles, so a turn is 1e9 cycles.
+    four examples at 2.5e8 cycles, so a client round is 1e9 cycles.
 
     Access link: down 0.25 s + 128/256 s = 0.75 s, up 0.25 s + 128/128 s = 1.25 s. Beyond its idle
     power the radio draws 1.0 W receiving and 1.5 W sending; a client idles at 1.0 + 0.5 = 1.5 W:

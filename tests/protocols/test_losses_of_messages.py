@@ -49,8 +49,8 @@ def test_a_failed_download_ends_the_turn_and_a_failed_upload_brings_nothing(tmp_
     """No training after a download that failed; an aggregation holds the uploads that arrived."""
     run, events = lossy(tmp_path, "synchronous", 0.5)
 
-    turns = events[events["client"].notna()].groupby(["client", "round"])
-    for _, rows in turns:
+    client_rounds = events[events["client"].notna()].groupby(["client", "round"])
+    for _, rows in client_rounds:
         kinds = rows.set_index("kind")
         if "download" in kinds.index and kinds.loc["download", "bytes"] == 0:
             assert not {"compute", "upload"} & set(kinds.index)

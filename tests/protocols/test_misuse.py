@@ -56,8 +56,8 @@ class Brief(Protocol):
 class Overlapping(Protocol):
     def process(self, run):
         ref = run.begin("cloud")
-        turns = [run.env.process(run.client_rounds(run.all_clients[:2], ref, 0)) for _ in range(2)]
-        yield turns[0] & turns[1]
+        rounds = [run.env.process(run.client_rounds(run.all_clients[:2], ref, 0)) for _ in range(2)]
+        yield rounds[0] & rounds[1]
 
 @dataclass(frozen=True)
 class FirstFour(Algorithm):
@@ -82,7 +82,7 @@ def own(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["Twice", "Mask", "Floats", "Nobody", "Strangers"])
 def test_a_selection_chooses_numbers_of_given_clients_each_once(own, name):
-    """Anything else is refused before a turn is booked."""
+    """Anything else is refused before a round is booked."""
     with pytest.raises(ValueError, match=f"{name} must choose among the clients it is given"):
         simulated(small(decisions={"selection": own(name)}))
 

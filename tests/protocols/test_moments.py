@@ -43,7 +43,7 @@ def whole(tmp_path_factory):
 
 @pytest.mark.parametrize("moment", ["upload", "cloud_aggregate"])
 def test_a_limit_at_a_busy_moment_cuts_the_same_in_any_order(tmp_path, whole, moment):
-    """`time_s` at the end of several turns, or of a merge: what ends at that moment counts."""
+    """`time_s` at the end of several rounds, or of a merge: what ends at that moment counts."""
     limit_s = float(whole.loc[whole["kind"] == moment, "time_s"].iloc[1])
 
     found = set()
@@ -77,7 +77,7 @@ def test_participations_are_the_uploads_that_arrived(tmp_path):
 
 
 def test_rounds_of_the_tables_are_those_of_the_events(tmp_path):
-    """A version's `round` is that of the turns behind it, and `participants` are its clients."""
+    """A version's `round` is that of the rounds behind it, and `participants` are its clients."""
     for name, scenario in {
         "flat": small(decisions={"selection": {"name": "random", "count": 3}}),
         "hierarchical": twins(stop={"versions": 8}),
@@ -87,17 +87,17 @@ def test_rounds_of_the_tables_are_those_of_the_events(tmp_path):
 
         events = pd.read_parquet(tmp_path / name / "events.parquet")
         merges = events[events["kind"] == "cloud_aggregate"]
-        turns = events[(events["kind"] == "upload") & events["client"].notna()]
+        client_rounds = events[(events["kind"] == "upload") & events["client"].notna()]
         assert merges["round"].tolist() == [row["round"] for row in run.publications.rounds]
         for row in run.publications.rounds:
-            behind = turns[turns["round"] == row["round"]]
+            behind = client_rounds[client_rounds["round"] == row["round"]]
             if row["edge"] is not None:
                 behind = behind[behind["edge"] == row["edge"]]
             assert row["participants"] == behind["client"].nunique(), row
 
 
 def test_rows_are_written_between_versions_too(tmp_path):
-    """Many edge rounds lie between two versions; the log holds no more than a few turns of them."""
+    """Many edge rounds lie between two versions; the log holds no more than a few of them."""
     scenario = small(
         protocol={"name": "semi_asynchronous", "edge_rounds": 40, "concurrency": 1},
         algorithm="none",

@@ -26,7 +26,7 @@ def timing(decisions, noise, versions, **changes):
 
 @pytest.mark.parametrize("selection", ["all", {"name": "random", "count": 5}])
 def test_without_noise_it_knows_every_latency(selection, tmp_path):
-    """Messages, turns of all clients, aggregation: to rounding."""
+    """Messages, client rounds of all clients, aggregation: to rounding."""
     run = simfl.run(timing({"selection": selection}, 0.0, 8), tmp_path / "run")
 
     errors = estimation_errors(run)
@@ -37,7 +37,7 @@ def test_without_noise_it_knows_every_latency(selection, tmp_path):
 
 @pytest.mark.parametrize("selection", ["all", {"name": "random", "count": 2}])
 def test_with_noise_it_knows_the_mean(selection, tmp_path):
-    """The mean of the longest of noisy turns, which is longer than the longest mean turn."""
+    """The mean of the longest of noisy rounds, which is longer than the longest mean round."""
     run = simfl.run(timing({"selection": selection}, 0.2, 200), tmp_path / "run")
     still = simfl.run(timing({"selection": "all"}, 0.0, 8), tmp_path / "still")
 
@@ -85,7 +85,7 @@ def test_it_knows_at_which_clocks_clients_compute(tmp_path):
 
 
 def test_a_flat_server_is_told_too():
-    """Under a flat protocol, where a rule goes by it: each client's turn, and the round of all."""
+    """Under a flat protocol, where a rule goes by it: each client's round, and the round of all."""
     everybody = {"selection": {"name": "virtual_queue", "share": 1.0}}
     scenario = timing(everybody, 0.0, 2).with_overrides(["protocol=synchronous"])
 

@@ -25,7 +25,7 @@ PROTOCOLS = {
 
 
 def query_rows(events):
-    """The rows of queries, and those of turns."""
+    """The rows of queries, and those of client rounds."""
     clients = events[events["client"].notna() & ~events["kind"].isin(["idle", "tail"])]
     asked = clients["detail"].str.contains('"query"', na=False)
     return clients[asked], clients[~asked]
@@ -76,14 +76,17 @@ def test_a_query_is_paid_by_who_answers(asking):
     """Four model downloads, four passes over the data, four replies of one number, per round.
 
     A forward pass is a third of a training epoch's work at the same clock, hence of its seconds and
-    joules. The turns begin when the last answer is there, and those chosen have the model already.
+    joules. The rounds begin when the last answer is there, and those chosen have the model already.
     """
-    queries, turns = query_rows(asking.events)
+    queries, client_rounds = query_rows(asking.events)
     selects = asking.details("select")
 
     assert (selects["asked"] == 4).all()
     for number in range(3):
-        own, training = queries[queries["round"] == number], turns[turns["round"] == number]
+        own, training = (
+            queries[queries["round"] == number],
+            client_rounds[client_rounds["round"] == number],
+        )
         chosen = selects["selected"].iloc[number]
         assert own["kind"].value_counts().to_dict() == {"download": 4, "compute": 4, "upload": 4}
         assert (own.loc[own["kind"] == "download", "bytes"] == MODEL_BYTES).all()
@@ -106,9 +109,9 @@ def test_a_query_is_paid_by_who_answers(asking):
 
 
 def test_a_query_shifts_no_draw_of_the_turns(tmp_path):
-    """Asking everybody and choosing everybody: the turns of full participation, only later."""
+    """Asking everybody and choosing everybody: the rounds of full participation, only later."""
     everybody = {"selection": {"name": "power_of_choice", "count": 8, "factor": 1.0}}
-    # No radio that a question would wake up for the turn.
+    # No radio that a question would wake up for the client round.
     groups = [{"device": "rpi_4b", "link": "ethernet_1g", "share": 1.0}]
     noisy = {"groups": groups, "compute_noise": 0.1, "transfer_noise": 0.1}
     asked = simfl.run(small(population=noisy, decisions=everybody), tmp_path / "asked")
@@ -196,14 +199,14 @@ def test_models_of_ones_own_are_asked_about_and_not_sent(tmp_path):
     """Standalone: the loss of what each client has, one number up, and training from there."""
     run = simfl.run(small(decisions=ASKING, algorithm="standalone"), tmp_path / "run")
 
-    queries, turns = query_rows(run.events)
+    queries, client_rounds = query_rows(run.events)
     assert set(queries["kind"]) == {"compute", "upload"}
-    assert set(turns["kind"]) == {"compute"}
+    assert set(client_rounds["kind"]) == {"compute"}
     assert run.manifest["bytes"] == 3 * 4 * 4
 
 
 def test_a_personal_model_is_sent_again(tmp_path):
-    """What a query brings is the common model; a client whose turn starts from another needs it."""
+    """What a query brings is the common model; whose round starts from another needs that."""
     file = tmp_path / "own.py"
     file.write_text(
         "from dataclasses import dataclass\nfrom typing import ClassVar\n"
@@ -214,8 +217,8 @@ def test_a_personal_model_is_sent_again(tmp_path):
 
     run = simfl.run(scenario, tmp_path / "run")
 
-    _, turns = query_rows(run.events)
-    assert turns["kind"].value_counts()["download"] == 6
+    _, client_rounds = query_rows(run.events)
+    assert client_rounds["kind"].value_counts()["download"] == 6
     assert run.manifest["bytes"] == 3 * (4 * MODEL_BYTES + 4 * 4 + 4 * MODEL_BYTES)
 
 

@@ -124,7 +124,7 @@ def test_who_leaves_or_crashes_has_no_tail_any_more(
 
 
 def test_a_radio_that_is_switched_off_has_no_tail() -> None:
-    """A turn that a crash ended: nothing but waiting follows."""
+    """A client round that a crash ended: nothing but waiting follows."""
     bench = Bench()
     bench.works(0, 1.0, radio_idle_s=np.inf)
     bench.at(2.0)

@@ -263,5 +263,5 @@ def test_stragglers_of_a_closed_round_are_late_and_come_back(tmp_path):
     late = run.events.query("kind == 'late'")
     assert len(late) and (late["value"] > 0).all()
     assert (run.rounds["staleness"] > 0).any()
-    turns = run.events.query("kind == 'upload'").groupby("client").size()
-    assert turns.max() > 1
+    client_rounds = run.events.query("kind == 'upload'").groupby("client").size()
+    assert client_rounds.max() > 1

@@ -129,7 +129,7 @@ def test_a_battery_empties_in_a_computation(tmp_path: Path) -> None:
 
 
 def test_a_pause_draws_idle_power_alone(tmp_path: Path) -> None:
-    """Half a second at 5 W, then at 1 W until the battery is empty: the turn ends while away."""
+    """Half a second at 5 W, then at 1 W until the battery is empty: the round ends while away."""
     away = {**AWAY, "clients": [0], "back_s": 20.0}
     found = run(tmp_path, "ofdma_equal", 3.5, availability=away, leaving="pause")
 

@@ -28,7 +28,7 @@ SIZE_BYTES = 1112  # of the small model
 ALONE_S = 8 * SIZE_BYTES / 1e6
 
 
-def turns(
+def rounds(
     folder: Path, way: Any, away: tuple[Any, float, float | None], **changes: Any
 ) -> pd.DataFrame:
     """The rows of one round of two equal clients, one or both of which are away for some time."""
@@ -57,7 +57,7 @@ def test_half_of_a_download_is_kept_and_the_rival_speeds_up(tmp_path: Path) -> N
     In units of a download alone: client 0 has its own at 1.5, client 1, back at 4, at 4.5. Radios
     draw their watts for 1.5 of these, and nothing in the pause.
     """
-    events = turns(tmp_path / "run", "ofdma_equal", (1, ALONE_S, 4 * ALONE_S))
+    events = rounds(tmp_path / "run", "ofdma_equal", (1, ALONE_S, 4 * ALONE_S))
 
     rows = downloads(events)
     np.testing.assert_allclose(rows["time_s"], [1.5 * ALONE_S, 4.5 * ALONE_S])
@@ -70,7 +70,7 @@ def test_half_of_a_download_is_kept_and_the_rival_speeds_up(tmp_path: Path) -> N
 
 def test_who_comes_back_finds_a_queue(tmp_path: Path) -> None:
     """Client 0 goes away at half its download, and is back while client 1 has the channel."""
-    events = turns(tmp_path / "run", "fifo", (0, 0.5 * ALONE_S, 1.2 * ALONE_S))
+    events = rounds(tmp_path / "run", "fifo", (0, 0.5 * ALONE_S, 1.2 * ALONE_S))
 
     rows = downloads(events)
     np.testing.assert_allclose(rows["time_s"], [2.0 * ALONE_S, 1.5 * ALONE_S])
@@ -79,7 +79,7 @@ def test_who_comes_back_finds_a_queue(tmp_path: Path) -> None:
 
 def test_who_stays_away_loses_its_turn(tmp_path: Path) -> None:
     """Half a download is lost, at half the joules; the round goes on with the other client."""
-    events = turns(tmp_path / "run", "ofdma_equal", (1, ALONE_S, None))
+    events = rounds(tmp_path / "run", "ofdma_equal", (1, ALONE_S, None))
 
     whole, lost = downloads(events).itertuples()
     assert (whole.bytes, lost.bytes) == (SIZE_BYTES, 0)
@@ -95,7 +95,7 @@ def test_who_stays_away_loses_its_turn(tmp_path: Path) -> None:
 def test_the_end_of_the_run_finds_a_client_away(tmp_path: Path) -> None:
     """Its download has cost what it had when it went away, and is in flight."""
     stop = {"versions": None, "time_s": 1.4 * ALONE_S}
-    events = turns(tmp_path / "run", "ofdma_equal", (1, ALONE_S, 4 * ALONE_S), stop=stop)
+    events = rounds(tmp_path / "run", "ofdma_equal", (1, ALONE_S, 4 * ALONE_S), stop=stop)
 
     rows = downloads(events)
     np.testing.assert_allclose(rows["time_s"], 1.4 * ALONE_S)
@@ -107,7 +107,7 @@ def test_beyond_the_deadline_nobody_waits_for_who_is_away(tmp_path: Path) -> Non
     """One client crosses the deadline, the other one is away: the first update closes the round."""
     protocol = {"name": "synchronous", "patience": {"deadline_s": 1.2 * ALONE_S}}
     away = (1, ALONE_S, 400 * ALONE_S)
-    events = turns(tmp_path / "run", "ofdma_equal", away, protocol=protocol)
+    events = rounds(tmp_path / "run", "ofdma_equal", away, protocol=protocol)
 
     upload = events.query("kind == 'upload'")
     assert upload["client"].tolist() == [0]
@@ -119,7 +119,7 @@ def test_a_deadline_that_finds_nobody_closes_the_round(tmp_path: Path) -> None:
     deadline_s = 1.2 * ALONE_S
     protocol = {"name": "synchronous", "patience": {"deadline_s": deadline_s}}
     away = ([0, 1], ALONE_S, 40 * ALONE_S)
-    events = turns(tmp_path / "run", "ofdma_equal", away, protocol=protocol)
+    events = rounds(tmp_path / "run", "ofdma_equal", away, protocol=protocol)
 
     late = events.query("kind == 'late'")
     assert late["client"].tolist() == [0, 1]

@@ -170,8 +170,8 @@ def laws_hold(**changes: Any) -> None:
                 assert meter.agrees(run, events)
         assert all(run.laws.values()), run.accounts.violations
         assert np.isfinite(events["energy_j"]).all()
-        turns = events[events["kind"] == "upload"].dropna(subset="client")
-        assert not turns.duplicated(["client", "start_s", "round"]).any()
+        client_rounds = events[events["kind"] == "upload"].dropna(subset="client")
+        assert not client_rounds.duplicated(["client", "start_s", "round"]).any()
     assert len(found) == 1
 
 

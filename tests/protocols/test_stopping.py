@@ -31,7 +31,7 @@ def test_a_met_criterion_ends_the_run(stop, reason):
 
 
 def test_simulated_time_ends_the_run_at_that_very_moment():
-    """`time_s` cuts a turn in the middle; what was under way is booked up to there."""
+    """`time_s` cuts a client round in the middle; what was under way is booked up to there."""
     whole = simulated(small(stop={"versions": 1}))[1]
     limit_s = whole.clock.now_s / 3
 

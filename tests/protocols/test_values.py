@@ -59,9 +59,9 @@ def new_values(**changes):
     return simulation.make_run(None, Journal()).values
 
 
-def one_job(values, ref, client=0, turn=0, held=-1):
+def one_job(values, ref, client=0, number=0, held=-1):
     """A submitted job."""
-    (future,) = values.submit(np.array([client]), np.array([turn]), ref, np.array([held]))
+    (future,) = values.submit(np.array([client]), np.array([number]), ref, np.array([held]))
     return future
 
 
@@ -145,7 +145,7 @@ def test_a_job_has_state_client_turn_held_and_chain_in_its_key():
         one_job(values, cloud),
         one_job(values, edge),
         one_job(values, cloud, client=1),
-        one_job(values, cloud, turn=1),
+        one_job(values, cloud, number=1),
         one_job(values, cloud, held=0),
     ]
     again = one_job(values, cloud)
@@ -164,7 +164,7 @@ def test_jobs_of_clients_that_keep_nothing_stand_alone():
     dropped = one_job(values, ref)
 
     values.computed(np.array([0]), [dropped], np.array([1.0]))
-    later = one_job(values, ref, turn=1)
+    later = one_job(values, ref, number=1)
 
     assert later.job.previous is None
     assert values.last_job(0, 2.0) is None
@@ -220,7 +220,7 @@ def own(tmp_path_factory):
 
 @pytest.mark.parametrize("protocol", ["synchronous", {**SEMI_ASYNCHRONOUS, "edge_rounds": 3}])
 def test_a_brief_knows_which_version_its_client_last_received(own, protocol):
-    """-1 at first, then the version of the client's turn before."""
+    """-1 at first, then the version of the client's round before."""
     scenario = small(
         **SMALLER,
         algorithm={"name": own("Remembering"), "local": {"batch_size": 16}},
@@ -287,10 +287,10 @@ def test_what_is_reported_of_a_turn_is_what_its_rows_cost(tmp_path):
     _, run = simulated(small(**SMALLER, stop={"versions": 1}), tmp_path)
 
     events = pd.read_parquet(tmp_path / "events.parquet")
-    turns = events[events["kind"].isin(["download", "compute", "upload"])].groupby("client")
+    rounds = events[events["kind"].isin(["download", "compute", "upload"])].groupby("client")
     view = run.observations.clients(np.arange(8), run.clock.now_s, 0, CLOUD)
-    np.testing.assert_allclose(view.last_energy_j, turns["energy_j"].sum())
-    np.testing.assert_allclose(view.last_duration_s, turns["duration_s"].sum())
+    np.testing.assert_allclose(view.last_energy_j, rounds["energy_j"].sum())
+    np.testing.assert_allclose(view.last_duration_s, rounds["duration_s"].sum())
 
 
 def test_a_job_is_done_when_its_computation_is_not_when_its_upload_is(tmp_path):

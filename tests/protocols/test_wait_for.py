@@ -161,7 +161,7 @@ def test_sixty_phones_take_turns(tmp_path: Path) -> None:
 
     A round takes ten minutes, of which the others come one by one.
     """
-    stays, turns = sixty_phones(np.random.default_rng(1)), {}
+    stays, rounds = sixty_phones(np.random.default_rng(1)), {}
     long = {**TIMING, "data": {**TIMING["data"], "examples_per_client": 10**10}}
     for clients in (1, 10):
         (tmp_path / str(clients)).mkdir()
@@ -176,12 +176,12 @@ def test_sixty_phones_take_turns(tmp_path: Path) -> None:
             stop={"versions": 12},
         )
         run = simfl.run(scenario, tmp_path / str(clients) / "run")
-        turns[clients] = run.clients["participations"].to_numpy()
+        rounds[clients] = run.clients["participations"].to_numpy()
         assert starved(run) == (12 if clients == 1 else 0)
 
-    assert turns[1].tolist() == [12] + [0] * 59
-    assert turns[10].sum() == 120
-    assert np.count_nonzero(turns[10]) > 30 and turns[10].max() < 12
+    assert rounds[1].tolist() == [12] + [0] * 59
+    assert rounds[10].sum() == 120
+    assert np.count_nonzero(rounds[10]) > 30 and rounds[10].max() < 12
 
 
 def test_who_can_never_come_is_named(tmp_path: Path) -> None:

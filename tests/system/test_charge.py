@@ -1,4 +1,4 @@
-"""Batteries between turns: tails of radios, and what an empty battery does not give."""
+"""Batteries between client rounds: tails of radios, and what an empty battery does not give."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_gap_noise_figure_efficiency_and_best_modulation() -> None:
 
 
 def test_shadowing_is_normal_in_decibels_and_belongs_to_the_path() -> None:
-    """8 dB between clients; the same for a client in every turn and direction."""
+    """8 dB between clients; the same for a client in every client round and direction."""
     shadowed, where = replace(MACRO, shadowing_db=8.0), paths(np.full(50_000, 500.0))
 
     lost_db = shadowed.loss_db(where) - 116.781
@@ -146,7 +146,7 @@ def test_shadowing_is_normal_in_decibels_and_belongs_to_the_path() -> None:
 
 
 def test_rayleigh_fading_is_exponential_and_redrawn() -> None:
-    """Power gains of mean 1, variance 1, new in every turn and direction; none where still."""
+    """Power gains of mean 1, variance 1, new in every round and direction; none where still."""
     faded, where = replace(MACRO, fading_blocks=1), paths(np.full(50_000, 500.0))
     still = MACRO.snr(where)[0, 0]
 
@@ -202,7 +202,7 @@ def test_umi_is_continuous_at_its_breakpoint() -> None:
 
 
 def test_umi_draws_sight_once_per_path() -> None:
-    """23 % of the paths at 99.6 m on the ground see their access point, in every turn."""
+    """23 % of the paths at 99.6 m on the ground see their access point, in every client round."""
     clear = replace(UMI, shadowing_sight_db=0.0, shadowing_blocked_db=0.0, fading_blocks=0)
     ground_m = float(np.sqrt(100.0**2 - 8.5**2))
     where = paths(np.full(20_000, ground_m))

@@ -65,9 +65,9 @@ def world_over(make_world: MakeWorld, *links: Link, **changes: object) -> World:
     )
 
 
-def plan(world: World, turns: int = 3, **more: object) -> RoundPlan:
-    """One turn of everybody."""
-    return world.plan_rounds(ALL, turns, 100, 1e7, 250_000, 125_000, 1e12, **more)
+def plan(world: World, rounds: int = 3, **more: object) -> RoundPlan:
+    """One client round of everybody."""
+    return world.plan_rounds(ALL, rounds, 100, 1e7, 250_000, 125_000, 1e12, **more)
 
 
 @pytest.mark.parametrize("other", [PHONE, CELL, replace(CELL, fading_blocks=4)])
@@ -91,7 +91,7 @@ def test_a_change_of_the_uplink_leaves_all_other_draws(make_world: MakeWorld, ot
 
 
 def test_draws_are_the_same_over_another_link(make_world: MakeWorld) -> None:
-    """Noise, loss draws and fading belong to client and turn: links of other rates share them."""
+    """Noise, loss draws and fading belong to client and round: links of other rates share them."""
     slow = replace(CELL, uplink_bandwidth_hz=1e5, rtt_s=0.0, jitter_s=0.0)
     fast = replace(slow, uplink_bandwidth_hz=2e5, uplink_radiated_w=0.2)
 
@@ -119,7 +119,7 @@ def test_the_nearest_are_the_fastest(make_world: MakeWorld) -> None:
 
 
 def test_fading_changes_from_turn_to_turn_and_can_be_stilled(make_world: MakeWorld) -> None:
-    """Another turn, another rate; without noise every turn is the same, shadowing stays."""
+    """Another round, another rate; without noise every round is the same, shadowing stays."""
     world = world_over(make_world, replace(CELL, jitter_s=0.0))
     quiet = world.without_noise
 
@@ -132,7 +132,7 @@ def test_fading_changes_from_turn_to_turn_and_can_be_stilled(make_world: MakeWor
 
 
 def test_company_does_not_matter_on_radio_links(make_world: MakeWorld) -> None:
-    """A client's turn costs the same alone and in a cohort, losses and fading included."""
+    """A client's round costs the same alone and in a cohort, losses and fading included."""
     world = world_over(make_world, CELL, WIRED, **NOISE)
 
     together = plan(world, radio_idle_s=5.0)
@@ -172,7 +172,7 @@ def test_the_backhaul_loses_messages_too(make_world: MakeWorld) -> None:
 
 
 def test_radio_states_through_a_turn(make_world: MakeWorld) -> None:
-    """The turn's messages promote a sleeping radio; its tail burns in the gaps, once.
+    """The client round's messages promote a sleeping radio; its tail burns in the gaps, once.
 
     Computations take 1 s (even clients) and 0.6 s, less than the 4 s tail at 0.5 W beyond idle;
     the promotion is 0.5 s at 1 W beyond idle.
@@ -205,7 +205,7 @@ def test_a_long_computation_outlasts_the_tail(make_world: MakeWorld) -> None:
 
 
 def test_without_a_download_the_tail_goes_on(make_world: MakeWorld) -> None:
-    """A turn that only uploads: 3.5 s after the last message 0.5 s of tail are left."""
+    """A client round that only uploads: 3.5 s after the last message 0.5 s of tail are left."""
     world = world_over(make_world, PHONE)
     up = world.plan_rounds(ALL, 0, 100, 1e7, 0, 125_000, 1e12, radio_idle_s=3.5)
     none = world.plan_rounds(ALL, 0, 100, 1e7, 0, 0, 1e12, radio_idle_s=3.5)

@@ -117,13 +117,13 @@ def test_zero_work_and_zero_bytes_cost_nothing(make_world: MakeWorld) -> None:
 
 
 def test_order_and_company_do_not_matter(make_world: MakeWorld) -> None:
-    """A client's turn costs the same alone, in any order and in a bigger population."""
+    """A client's round costs the same alone, in any order and in a bigger population."""
     noise = {"compute_noise": 0.3, "transfer_noise": 0.2}
     world, bigger = make_world(**noise), make_world(clients=8, **noise)
-    turns = np.array([5, 6, 7, 8])
+    rounds = np.array([5, 6, 7, 8])
 
-    together = world.plan_rounds(ALL, turns, 100, 1e7, 1e6, 1e6, np.inf)
-    reversed_order = world.plan_rounds(ALL[::-1], turns[::-1], 100, 1e7, 1e6, 1e6, np.inf)
+    together = world.plan_rounds(ALL, rounds, 100, 1e7, 1e6, 1e6, np.inf)
+    reversed_order = world.plan_rounds(ALL[::-1], rounds[::-1], 100, 1e7, 1e6, 1e6, np.inf)
     alone = bigger.plan_rounds(2, 7, 100, 1e7, 1e6, 1e6, np.inf)
 
     others = figures(reversed_order), figures(alone)
@@ -140,10 +140,10 @@ def test_order_and_company_do_not_matter(make_world: MakeWorld) -> None:
 def test_noise_differs_from_turn_to_turn(make_world: MakeWorld) -> None:
     """Durations scatter with the stated sigma around the noiseless one; joules go with them."""
     world = make_world(compute_noise=0.2, transfer_noise=0.1)
-    turns = np.arange(20_000)
-    clients = np.zeros_like(turns)
+    rounds = np.arange(20_000)
+    clients = np.zeros_like(rounds)
 
-    plan = world.plan_rounds(clients, turns, 100, 1e7, 25_000, 12_500, np.inf)
+    plan = world.plan_rounds(clients, rounds, 100, 1e7, 25_000, 12_500, np.inf)
 
     assert plan.compute_s.mean() == pytest.approx(1.0, rel=0.01)
     assert np.log(plan.compute_s).std() == pytest.approx(0.2, rel=0.03)
@@ -161,9 +161,9 @@ def test_stragglers_are_shifted_exponential(make_world: MakeWorld) -> None:
     intervals of four standard errors.
     """
     world = make_world(straggler_mean=1.0)
-    turns = np.arange(40_000)
+    rounds = np.arange(40_000)
 
-    plan = world.plan_rounds(np.zeros_like(turns), turns, 100, 1e7, 0, 0, np.inf)
+    plan = world.plan_rounds(np.zeros_like(rounds), rounds, 100, 1e7, 0, 0, np.inf)
     slowest = plan.compute_s.reshape(-1, 10).max(axis=1)
 
     for sample, mean in ((plan.compute_s, 2.0), (slowest, 3.92897)):
@@ -176,9 +176,9 @@ def test_stragglers_are_shifted_exponential(make_world: MakeWorld) -> None:
 def test_lognormal_noise_has_the_spread_of_the_median_one_form(make_world: MakeWorld) -> None:
     """Sigma 0.5: the form with median 1 has mean 1.1331; both have the variation 0.5329."""
     world = make_world(compute_noise=0.5)
-    turns = np.arange(200_000)
+    rounds = np.arange(200_000)
 
-    factor = world.plan_rounds(np.zeros_like(turns), turns, 100, 1e7, 0, 0, np.inf).compute_s
+    factor = world.plan_rounds(np.zeros_like(rounds), rounds, 100, 1e7, 0, 0, np.inf).compute_s
 
     standard_error = factor.std() / np.sqrt(factor.size)
     assert abs(factor.mean() - 1.0) < 4 * standard_error

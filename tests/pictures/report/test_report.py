@@ -101,8 +101,8 @@ def test_a_runs_charts_show_the_run(run: LoadedRun, tmp_path: Path) -> None:
 
     joules = [sum(trace["x"]) for trace in by_axis["energy of all of them (J)"]["data"]]
     assert sum(joules) == pytest.approx(run.manifest["energy_j"], rel=1e-4)
-    turns = [sum(trace["y"]) for trace in by_axis["client (number)"]["data"]]
-    assert sum(turns) == run.clients["participations"].sum()
+    client_rounds = [sum(trace["y"]) for trace in by_axis["client (number)"]["data"]]
+    assert sum(client_rounds) == run.clients["participations"].sum()
     timeline = {trace["name"]: trace for trace in charts[-1]["data"]}
     own = run.events[run.events["kind"] == "compute"]
     assert sum(timeline["compute"]["x"]) == pytest.approx(own["duration_s"].sum(), rel=1e-4)

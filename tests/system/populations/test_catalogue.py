@@ -135,7 +135,7 @@ def test_other_devices_keep_places_and_factors() -> None:
 
 
 def test_million_clients_are_arrays() -> None:
-    """A million clients build in under 2 s of processor time and a turn of all is planned too."""
+    """A million clients build in under 2 s of processor time and a round of all is planned too."""
     started = time.process_time()
 
     world = replace(MIX, clients=1_000_000).build(Streams(1), Catalogue())
