@@ -166,8 +166,12 @@ def half_width(values: np.ndarray, confidence: float = CONFIDENCE) -> float:
     """Half of Student's confidence interval for the mean of `values`; NaN below two values."""
     if values.size < 2:
         return math.nan
-    error = float(values.std(ddof=1)) / math.sqrt(values.size)
-    return float(stats.t.ppf((1 + confidence) / 2, values.size - 1)) * error
+    deviation = float(values.std(ddof=1))
+    if deviation <= ROUNDING * float(np.abs(values).max()):
+        return 0.0
+    return float(stats.t.ppf((1 + confidence) / 2, values.size - 1)) * (
+        deviation / math.sqrt(values.size)
+    )
 
 
 def verdict(low: float, high: float) -> str:

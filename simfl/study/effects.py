@@ -11,7 +11,7 @@ from scipy import stats
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.comparable import caveat
-from simfl.study.comparisons import half_width, replications
+from simfl.study.comparisons import ROUNDING, half_width, replications
 from simfl.study.means import point_means
 from simfl.study.targets import judged, target_of
 
@@ -37,7 +37,10 @@ def main_effects(
         blocks = table.pivot(index=others, columns=factor, values=metric).dropna()
         if blocks.shape[1] < 2 or blocks.empty:
             continue
-        effects = replications(blocks.sub(blocks.mean(axis=1), axis=0))
+        effects = blocks.sub(blocks.mean(axis=1), axis=0)
+        # Sums in another order differ in their last bits.
+        size = blocks.abs().max(axis=1)
+        effects = replications(effects.where(effects.abs().gt(ROUNDING * size, axis=0), 0.0))
         for level in table[factor].drop_duplicates():
             values = effects[level].to_numpy(dtype=float)
             figures = {"blocks": len(blocks), "effect": float(values.mean())}

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from simfl.study.comparisons import paired_differences, verdict
+from simfl.study.comparisons import half_width, paired_differences, verdict
 from simfl.study.effects import first_order_indices, main_effects
 from simfl.study.means import factor_names, point_means
 from simfl.study.pareto import pareto_front, study_front
@@ -256,3 +256,19 @@ def test_factors_are_found_in_a_table() -> None:
     runs = table(point=[0], folder=["f"], variant=["a"], k=[1], status=["completed"], y=[0.0])
 
     assert factor_names(runs) == ["variant", "k"]
+
+
+def test_rounding_is_no_effect_and_no_spread() -> None:
+    """Sums that were added up in another order: 0 with 0 around it, and an interval of nothing."""
+    last_bit = 1.0 + 2.0**-52
+    runs = table(
+        seed=[1, 2, 3] * 2,
+        rule=["a"] * 3 + ["b"] * 3,
+        y=[5.0, 5.1, 5.2 * last_bit, 5.0 * last_bit, 5.1, 5.2],
+    )
+
+    found = main_effects(runs, "y", ["rule"])
+
+    assert found["effect"].tolist() == found["ci"].tolist() == [0.0, 0.0]
+    assert half_width(np.array([0.1, 0.1 * last_bit, 0.1])) == 0.0
+    assert half_width(np.array([0.1, 0.1 + 1e-9, 0.1])) > 0.0
