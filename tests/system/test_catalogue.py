@@ -268,6 +268,17 @@ def test_wrong_files(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_server_says_what_an_aggregation_takes_at_least(tmp_path: Path) -> None:
+    """No figure of a machine is a default of the code, which nobody would count as an estimate."""
+    text = (shipped_folder() / "edge_xeon_d.yaml").read_text(encoding="utf-8")
+    bare = "".join(
+        line for line in text.splitlines(keepends=True) if not line.startswith("overhead_s")
+    )
+
+    with pytest.raises(CatalogueError, match=r"overhead_s: missing, accepted: float >= 0"):
+        write(tmp_path, "bare", bare.replace(" overhead_s,", "")).server("bare")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
