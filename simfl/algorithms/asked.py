@@ -109,6 +109,8 @@ class Asked:
         self._check_recipe(given.recipe, "brief")
         if given.start is not state.weights:
             self._check_weights(given.start, "brief")
+        self._check_beside(given)
+        self._check_correction(given)
         return given
 
     def learned_price(self, state: ServerState, client: int, held: int) -> Price:
@@ -215,6 +217,42 @@ class Asked:
                 said = f"{tuple(found.shape)} {found.dtype}"
                 wanted = f"{tuple(like.shape)} {like.dtype}"
                 raise misbehaves(self.algorithm, f"{method}: {name}", said, wanted)
+
+    def _check_beside(self, brief: Brief) -> None:
+        """What is trained beside the model has names of its own, and values to start from."""
+        beside = brief.recipe.beside
+        if not beside:
+            return
+        known = sorted(beside.intersection(self.network.tensor_names))
+        if known:
+            accepted = "beside: names that the model does not have"
+            raise misbehaves(self.algorithm, "brief", known, accepted)
+        if brief.recipe.kind == "gradient":
+            accepted = "beside: nothing, as a gradient job trains nothing"
+            raise misbehaves(self.algorithm, "brief", sorted(beside), accepted)
+        for name in sorted(beside):
+            found = brief.start.get(name)
+            if not isinstance(found, Tensor) or not found.is_floating_point():
+                accepted = "a tensor for every name of beside"
+                raise misbehaves(self.algorithm, f"brief: start[{name!r}]", found, accepted)
+
+    def _check_correction(self, brief: Brief) -> None:
+        """A correction is one of gradients that are taken, and of their shapes and types."""
+        if brief.correction and brief.recipe.kind == "gradient":
+            accepted = "no correction of a gradient job, which makes no step"
+            raise misbehaves(self.algorithm, "brief", sorted(brief.correction), accepted)
+        trainable, beside = brief.recipe.trainable, brief.recipe.beside
+        wanted = self.network.trainable_names if trainable is None else trainable
+        for name, found in brief.correction.items():
+            method = f"brief: correction[{name!r}]"
+            if name not in wanted | beside:
+                raise misbehaves(self.algorithm, method, name, "parameters that are trained")
+            like = brief.start[name]
+            if not isinstance(found, Tensor):
+                raise misbehaves(self.algorithm, method, found, "a tensor")
+            if (found.shape, found.dtype) != (like.shape, like.dtype):
+                said = f"{tuple(found.shape)} {found.dtype}"
+                raise misbehaves(self.algorithm, method, said, f"{tuple(like.shape)} {like.dtype}")
 
     def _check_recipe(self, given: Any, method: str = "recipe") -> None:
         if not isinstance(given, Recipe):

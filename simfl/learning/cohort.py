@@ -38,7 +38,8 @@ class Cohort(ABC):
         self.trainable = tasks[0].trainable(network)
         self.masks = stack([task.masks() for task in tasks])
         starts = [task.start for task in tasks]
-        self.parameters = stack(starts, network.parameter_names)
+        self.correction = stack([task.brief.correction for task in tasks])
+        self.parameters = stack(starts, tasks[0].parameter_names(network))
         self.buffers = stack(starts, network.buffer_names)
 
     @abstractmethod
@@ -67,7 +68,8 @@ class Cohort(ABC):
         """Take all steps; returns what the optimizer holds afterwards."""
         optimizer = StackedOptimizer(self.tasks, self.parameters, self.trainable)
         for step, live in enumerate(self.data.live):
-            optimizer.step(step, live, self._masked(self.gradients(step)), self.masks)
+            gradients = self._corrected(self.gradients(step), live)
+            optimizer.step(step, live, self._masked(gradients), self.masks)
         return optimizer.buffers
 
     def _mean_gradient(self) -> Parameters:
@@ -78,6 +80,14 @@ class Cohort(ABC):
                 total[name][:live] += gradient * per_job_view(rows[step, :live], gradient)
         taken = rows.sum(0)
         return {name: gradient / per_job_view(taken, gradient) for name, gradient in total.items()}
+
+    def _corrected(self, gradients: Parameters, live: int) -> Parameters:
+        """The gradients with what the briefs add to them at every step."""
+        for name, correction in self.correction.items():
+            gradient = gradients.get(name)
+            own = correction[:live]
+            gradients[name] = own if gradient is None else gradient + own
+        return gradients
 
     def _masked(self, gradients: Parameters) -> Parameters:
         for name in self.masks.keys() & gradients.keys():
@@ -127,11 +137,19 @@ class AutogradCohort(Cohort):
                 self._moving = {**self._moving, **moved}
             return outputs
 
+        def features(
+            parameters: Parameters, inputs: Tensor, layer: str | None = None
+        ) -> tuple[Tensor, Tensor]:
+            with self.stacked.listening(self.network.feature_layer(layer)) as heard:
+                outputs = forward(parameters, inputs)
+            return outputs, heard[0]
+
         batch = Minibatch(
             inputs=inputs,
             targets=self.data.targets[step, :live],
             valid=valid,
             forward=forward,
+            features=features,
             objective=self.network.objective,
             start=_first(self.start, live),
             own=_first(self.own, live),
@@ -174,7 +192,8 @@ class DenseCohort(Cohort):
     def train(self) -> Parameters:
         """Plain SGD descends inside the products; other optimizers take the gradients."""
         local = self.recipe.local
-        if local.optimizer != "sgd" or local.momentum or local.weight_decay or self.masks:
+        plain = local.optimizer == "sgd" and not local.momentum and not local.weight_decay
+        if not plain or self.masks or self.correction:
             return super().train()
         rates = [task.brief.recipe.local.learning_rate for task in self.tasks]
         self.weights = self.weights * self.weights.new_tensor(rates).view(1, -1, 1)

@@ -90,7 +90,10 @@ class Recipe:
     of the loss at the start weights, over the whole shard or, with `local.steps` or `local.share`,
     over so many mini-batches. `trainable` names the parameters that may change (None: all).
     `private` names the tensors (parameters or buffers) that stay with the client from round to
-    round and are never part of a payload. `measure` names extra figures to return, of `MEASURES`.
+    round and are never part of a payload. `beside` names further tensors, none of the model's, that
+    are trained with it and stay with the client too: a second model, say. What they are before the
+    client's first job stands in `Brief.start`, what they have become in `Memory.private`. `measure`
+    names extra figures to return, of `MEASURES`.
     """
 
     local: LocalTraining
@@ -98,11 +101,17 @@ class Recipe:
     trainable: frozenset[str] | None = None
     private: frozenset[str] = frozenset()
     measure: frozenset[str] = frozenset()
+    beside: frozenset[str] = frozenset()
 
     @property
     def remembers(self) -> bool:
         """Whether a client keeps something for its next job."""
-        return bool(self.private) or self.local.keep_optimizer
+        return bool(self.stays) or self.local.keep_optimizer
+
+    @property
+    def stays(self) -> frozenset[str]:
+        """Names of the tensors that stay with the client and are never part of a payload."""
+        return self.private | self.beside
 
 
 MEASURES = frozenset({"loss_before"})
@@ -145,14 +154,18 @@ class Prices:
 class Brief:
     """What one client gets for one round: values and their price.
 
-    `own` are tensors of this client only (masks, indices); they reach the algorithm's loss with a
-    leading job axis.
+    `own` are tensors of this client only (masks, indices, another model): the road by which they
+    reach the algorithm's loss, as `Minibatch.own`, with a leading job axis. `correction` is added,
+    at every local step, to the gradient of the loss by the parameters that it names, before weight
+    decay and momentum: SCAFFOLD's c - c_i. Both reach the trainer as they are: no codec acts on
+    them, and what they cost stands in `price`.
     """
 
     start: Parameters
     recipe: Recipe
     price: Price
     own: Parameters = field(default_factory=dict)
+    correction: Parameters = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -177,6 +190,8 @@ class Update:
     (kind "gradient"), as the server has them behind a codec; private tensors are in `memory` only.
     `brief` is the server's: its start is what was sent, whatever a codec made of it. `version` is
     the server version the job started from, `staleness` how many versions it has moved on since.
+    `steps` counts the local steps that were made, which is not what the recipe's sizes make one
+    expect where a batch was left out (BatchNorm, and one row); a gradient job makes none.
     """
 
     client: int
@@ -187,6 +202,7 @@ class Update:
     version: int
     staleness: int = 0
     measures: Mapping[str, float] = field(default_factory=dict)
+    steps: int = 0
 
     @property
     def is_finite(self) -> bool:

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters
+
+
+class Features(Protocol):
+    """How a loss gets at hidden activations."""
+
+    def __call__(
+        self, parameters: Parameters, inputs: Tensor, layer: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The outputs, as of `Minibatch.forward`, and what enters `layer`: (jobs, rows, ...).
+
+        `layer` is a module's name, None the last module with parameters (the model's head). Raises
+        ValueError where the model has no such module, or calls it not once in a pass.
+        """
 
 
 @dataclass(frozen=True)
@@ -18,14 +31,16 @@ class Minibatch:
 
     inputs: (jobs, rows, ...); targets: (jobs, rows) class indices or (jobs, rows, outputs) values;
     valid: (jobs, rows), 1 for an example and 0 for padding; forward(parameters, inputs): the
-    model's outputs (jobs, rows, outputs); start: the weights the jobs started from; own: the
-    briefs' own tensors, stacked; common: the state's shared tensors (`Algorithm.common`).
+    model's outputs (jobs, rows, outputs); features(parameters, inputs, layer): the same with what
+    enters a layer (`Features`); start: the weights the jobs started from; own: the briefs' own
+    tensors, stacked; common: the state's shared tensors (`Algorithm.common`).
     """
 
     inputs: Tensor
     targets: Tensor
     valid: Tensor
     forward: Callable[[Parameters, Tensor], Tensor]
+    features: Features
     objective: Objective
     start: Parameters
     own: Parameters

@@ -111,6 +111,32 @@ class Network:
             layers.setdefault(name.rpartition(".")[0], []).append(name)
         return tuple(map(tuple, layers.values()))
 
+    @contextmanager
+    def listening(self, layer: str | None = None) -> Iterator[list[Tensor]]:
+        """What enters a module in every pass of `call` meanwhile; see `Features`."""
+        name, heard = self.feature_layer(layer), []
+
+        def hear(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+            heard.append(arguments[0])
+
+        handle = self._module.get_submodule(name).register_forward_pre_hook(hear)
+        try:
+            yield heard
+        finally:
+            handle.remove()
+
+    def feature_layer(self, layer: str | None = None) -> str:
+        """The name of the module that features enter: the last one with parameters, or `layer`.
+
+        Raises ValueError for a name that no module has.
+        """
+        if layer is None:
+            return self.layers[-1][0].rpartition(".")[0]
+        known = [name for name, _ in self._module.named_modules() if name]
+        if layer not in known:
+            raise ValueError(f"the model has no module {layer!r}, accepted: {', '.join(known)}")
+        return layer
+
     @cached_property
     def normalisation(self) -> frozenset[str]:
         """Names of the tensors (weights and running statistics) of BatchNorm modules, by type."""

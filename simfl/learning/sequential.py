@@ -55,12 +55,13 @@ class _LocalRun:
         self.trainable = task.trainable(network)
         self.parameters = {
             name: task.start[name][None].clone().requires_grad_(name in self.trainable)
-            for name in network.parameter_names
+            for name in task.parameter_names(network)
         }
         self.buffers = {name: task.start[name] for name in network.buffer_names}
         self.start = {name: tensor[None] for name, tensor in task.start.items()}
         self.own = {name: tensor[None] for name, tensor in task.brief.own.items()}
         self.masks = {name: mask[None] for name, mask in task.masks().items()}
+        self.correction = {name: one[None] for name, one in task.brief.correction.items()}
         self.draws = augmentation is not None or not network.stackable
 
     def train(self, batches: Sequence[Tensor]) -> Parameters:
@@ -69,6 +70,10 @@ class _LocalRun:
         for step, rows in enumerate(batches):
             optimizer.zero_grad()
             self._loss(step, rows).backward()  # type: ignore[no-untyped-call]  # torch's gap
+            for name, correction in self.correction.items():
+                gradient = self.parameters[name].grad
+                corrected = correction.clone() if gradient is None else gradient + correction
+                self.parameters[name].grad = corrected
             for name, mask in self.masks.items():
                 if (gradient := self.parameters[name].grad) is not None:
                     gradient.masked_fill_(~mask, 0.0)
@@ -115,6 +120,7 @@ class _LocalRun:
                 targets=examples.targets[None],
                 valid=torch.ones(1, len(rows), dtype=inputs.dtype, device=inputs.device),
                 forward=self._forward,
+                features=self._features,
                 objective=self.network.objective,
                 start=self.start,
                 own=self.own,
@@ -130,11 +136,26 @@ class _LocalRun:
         """
         passes = []
         for index, rows in enumerate(inputs.unbind(0)):
-            tensors = {name: tensor[index] for name, tensor in parameters.items()}
+            tensors = {
+                name: parameters[name][index]
+                for name in self.network.tensor_names
+                if name in parameters
+            }
             passes.append(self.network.call({**self.buffers, **tensors}, rows, training=True))
         if len(passes) == 1 and not brings_buffers(self.network, parameters):
             self.buffers = passes[0][1]
         return torch.stack([outputs for outputs, _ in passes])
+
+    def _features(
+        self, parameters: Parameters, inputs: Tensor, layer: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The outputs, and what enters a layer; see `Features`."""
+        with self.network.listening(layer) as heard:
+            outputs = self._forward(parameters, inputs)
+        if len(heard) != len(inputs):
+            name = self.network.feature_layer(layer)
+            raise ValueError(f"the model calls {name!r} not once in a pass")
+        return outputs, torch.stack(heard)
 
     def _optimizer(self) -> torch.optim.Optimizer:
         local = self.task.brief.recipe.local

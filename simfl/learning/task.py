@@ -45,12 +45,12 @@ class Task:
 
     def cohort(self) -> Hashable:
         """Tasks with equal values here can be trained as one stack of tensors."""
-        recipe, own = self.brief.recipe, self.brief.own
+        recipe, own, corrected = self.brief.recipe, self.brief.own, tuple(self.brief.correction)
         inputs = self.examples.inputs.shape[1:]
         rows = padded_rows(len(self.examples), recipe.local.batch_size)
         shapes = tuple([(name, one.shape, one.dtype) for name, one in self.start.items()])
         owned = tuple([(name, one.shape, one.dtype) for name, one in own.items()]) if own else ()
-        return _shape(recipe), shapes, owned, inputs, rows, id(self.common)
+        return _shape(recipe), shapes, owned, corrected, inputs, rows, id(self.common)
 
     def order(self, network: Network) -> tuple[Tensor, list[int]]:
         """Row indices of all steps, one after the other, and how many each step takes."""
@@ -65,18 +65,23 @@ class Task:
         order, sizes = self.order(network)
         return list(torch.split(order, sizes))
 
+    def parameter_names(self, network: Network) -> tuple[str, ...]:
+        """Names of the model's parameters, and of what is trained beside it."""
+        return network.parameter_names + tuple(sorted(self.brief.recipe.beside))
+
     def trainable(self, network: Network) -> list[str]:
-        """Names of the parameters that this job changes, in the model's order."""
-        wanted = self.brief.recipe.trainable
+        """Names of the parameters that this job changes, in the order of `parameter_names`."""
+        wanted, beside = self.brief.recipe.trainable, self.brief.recipe.beside
         return [
             name
-            for name in network.parameter_names
-            if name in network.trainable_names and (wanted is None or name in wanted)
+            for name in self.parameter_names(network)
+            if name in beside
+            or (name in network.trainable_names and (wanted is None or name in wanted))
         ]
 
     def trains_all(self, network: Network) -> bool:
-        """Whether this job changes every parameter of the model."""
-        return len(self.trainable(network)) == len(network.parameter_names)
+        """Whether this job changes every parameter of the model, and nothing else."""
+        return tuple(self.trainable(network)) == network.parameter_names
 
     def masks(self) -> Parameters:
         """For masked parameters, by name: True where the parameter may change."""
@@ -117,10 +122,10 @@ class Task:
         `optimizer` maps "<buffer>/<parameter>" to what the optimizer holds afterwards.
         """
         recipe = self.brief.recipe
-        sent = {*self.trainable(network), *network.buffer_names} - recipe.private
+        sent = {*self.trainable(network), *network.buffer_names} - recipe.stays
         memory = self.memory
-        if recipe.private:
-            kept = {name: tensor for name, tensor in tensors.items() if name in recipe.private}
+        if recipe.stays:
+            kept = {name: tensor for name, tensor in tensors.items() if name in recipe.stays}
             memory = replace(memory, private={**memory.private, **kept})
         if recipe.local.keep_optimizer:
             memory = replace(
@@ -138,12 +143,12 @@ class Task:
             }
             arrived, memory = self._arrived(changes, memory)
             payload |= {name: start[name] + change for name, change in arrived.items()}
-        return self._update(payload, memory, measures)
+        return self._update(payload, memory, measures, steps)
 
     def derived(self, gradient: Parameters, **measures: float) -> Update:
         """The update of a gradient job; the client's memory stays, but for a residual."""
-        private = self.brief.recipe.private
-        payload = {name: tensor for name, tensor in gradient.items() if name not in private}
+        stays = self.brief.recipe.stays
+        payload = {name: tensor for name, tensor in gradient.items() if name not in stays}
         payload, memory = self._arrived(payload, self.memory)
         return self._update(payload, memory, measures)
 
@@ -155,7 +160,9 @@ class Task:
         arrived, residual = uploaded(self.uplink, values, raw_bytes, self.seed, memory.residual)
         return arrived, memory if residual is None else replace(memory, residual=residual)
 
-    def _update(self, payload: Parameters, memory: Memory, measures: dict[str, float]) -> Update:
+    def _update(
+        self, payload: Parameters, memory: Memory, measures: dict[str, float], steps: int = 0
+    ) -> Update:
         return Update(
             client=self.client,
             brief=self.brief,
@@ -164,6 +171,7 @@ class Task:
             num_examples=len(self.examples),
             version=self.version,
             measures=measures,
+            steps=steps,
         )
 
 

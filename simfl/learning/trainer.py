@@ -47,7 +47,7 @@ class UpdateStore(Protocol):
 
 def without_start(update: Update) -> Update:
     """An update without the tensors that its job started from."""
-    return replace(update, brief=replace(update.brief, start={}, own={}))
+    return replace(update, brief=replace(update.brief, start={}, own={}, correction={}))
 
 
 class Awaited(Protocol):

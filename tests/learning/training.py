@@ -138,13 +138,14 @@ def submit(
     *,
     start: Parameters | None = None,
     own: Parameters | None = None,
+    correction: Parameters | None = None,
     previous: Future | None = None,
     awaits: Start | None = None,
     number: int = 0,
 ) -> Future:
     """Submit a job of `client`; its seed follows from client and client round."""
     weights = trainer.network.initial(5) if start is None else start
-    brief = Brief(start=weights, recipe=recipe, price=Price(0, 0), own=own or {})
+    brief = Brief(weights, recipe, Price(0, 0), own or {}, correction or {})
     job = LocalJob(
         key=f"{client}/{number}",
         client=client,
@@ -177,6 +178,7 @@ def assert_close(left: Update, right: Update) -> None:
     assert left.memory.optimizer_steps == right.memory.optimizer_steps
     assert left.num_examples == right.num_examples
     assert left.version == right.version
+    assert left.steps == right.steps
     assert left.measures == right.measures
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -91,6 +92,7 @@ class StackedForward:
         finally:
             module.train(was_training)
         modules = dict(module.named_modules())
+        self._heard: tuple[str, list[Tensor]] | None = None
         self._layers = {node: _layer(node, modules) for node in self._graph.nodes}
         self.dense = dense_chain(_chain(self._graph, modules))
         _verify(self, module, input_shape)
@@ -121,6 +123,21 @@ class StackedForward:
         valid = torch.ones(inputs.shape[:2], dtype=inputs.dtype, device=inputs.device)
         return self._run(Pass(tensors, valid, training=False), inputs)
 
+    @contextmanager
+    def listening(self, layer: str) -> Iterator[list[Tensor]]:
+        """What enters a module in every pass meanwhile, each (jobs, rows, ...).
+
+        Raises ValueError unless a pass calls the module, and once.
+        """
+        if [node.target for node in self._layers if node.op == "call_module"].count(layer) != 1:
+            raise ValueError(f"the model calls {layer!r} not once in a pass")
+        heard: list[Tensor] = []
+        self._heard = layer, heard
+        try:
+            yield heard
+        finally:
+            self._heard = None
+
     def _run(self, current: Pass, inputs: Tensor) -> Tensor:
         values: dict[fx.Node, Any] = {}
         for node, layer in self._layers.items():
@@ -132,6 +149,9 @@ class StackedForward:
             else:
                 arguments = fx.node.map_arg(node.args, values.__getitem__)
                 settings = fx.node.map_arg(node.kwargs, values.__getitem__)
+                if self._heard is not None and node.target == self._heard[0]:
+                    entering = arguments[0]
+                    self._heard[1].append(entering.view(*inputs.shape[:2], *entering.shape[1:]))
                 values[node] = layer(current, *arguments, **settings)
         raise AssertionError("a traced graph ends with its output")
 
