@@ -407,7 +407,7 @@ BAD: list[Bad] = [
         "broken plug-in",
         {"model": "net.py:Net"},
         "model.name",
-        "cannot be imported \\(SyntaxError",
+        "cannot be imported \\(net.py:1: SyntaxError",
         {"net.py": "def f(:\n"},
     ),
     Bad(

@@ -145,7 +145,8 @@ def test_a_part_that_calls_exit_leaves_a_closed_run(tmp_path: Path) -> None:
     )
 
     assert done.exit_code == 1
-    assert done.output == "simfl: Quitter.aggregate called sys.exit(0) (line 10 of its file)\n"
+    place = f"{tmp_path / 'quitter.py'}:10"
+    assert done.output == f"simfl: {place} in Quitter.aggregate: called sys.exit(0)\n"
     manifest = simfl.load_run(tmp_path / "run").manifest
     assert manifest["status"] == "failed" and manifest["counts"]["versions"] == 2
     with pytest.raises(PartMisbehaves, match=r"sys\.exit"):

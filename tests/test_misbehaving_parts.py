@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import simfl
 from simfl.assembly.assemble import assemble
 from simfl.cli.app import app
 from simfl.common.contract import PartMisbehaves
+from simfl.runs.files import FolderInUse
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import SMALL, simulated, small
 
@@ -80,6 +82,20 @@ class Clamped(nn.Module):
         self.head.weight.data.clamp_(-0.01, 0.01)
         return self.head(inputs.flatten(1))
 
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(64, 10)
+    def forward(self, inputs):
+        return self.head(inputs.flatten(1)), inputs
+class PairInTraining(Pair):
+    def forward(self, inputs):
+        pair = super().forward(inputs)
+        return pair if self.training else pair[0]
+class Mapped(Pair):
+    def forward(self, inputs):
+        return {"logits": super().forward(inputs)[0]}
+
 class Shrinking(Codec):
     def encoded_bytes(self, raw_bytes): return -np.asarray(raw_bytes)
 class Nothing(Dataset):
@@ -101,6 +117,9 @@ class Leaving(Selection):
     def decide(self, memory, view, rng): sys.exit(0)
 class Misspelt(Selection):
     def decide(self, memory, view, rng): return memory, view.positions["x"]
+class Tiring(Selection):
+    def initial(self): return 0
+    def decide(self, memory, view, rng): return memory + 1, view.clients if memory < 1 else 1 / 0
 class Renumbering(Allocation):
     def decide(self, view, rng):
         view.clients[:] = 0
@@ -232,17 +251,17 @@ def invoked(scenario: dict[str, Any], folder: Path) -> tuple[int, str, dict[str,
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("Leaving", "Leaving.decide called sys.exit(0)"),
-        ("Misspelt", "Misspelt.decide raised AttributeError: a client view has no positions"),
+        ("Leaving", "in Leaving.decide: called sys.exit(0)"),
+        ("Misspelt", "in Misspelt.decide: no field 'positions', did you mean 'position_m'?"),
     ],
 )
 def test_a_part_that_raises_or_leaves_closes_the_run(own, tmp_path, name, said):
-    """One line with the part's name and the line of its file, exit code 1, status failed."""
+    """One line with its file, its line and the part's name, exit code 1, status failed."""
     code, stderr, manifest = invoked({**SMALL, "decisions": {"selection": own(name)}}, tmp_path)
 
     assert code == 1
-    assert f"simfl: {said}" in stderr
-    assert "of its file)" in stderr
+    line = PLUGINS.partition(f"class {name}(")[0].count("\n") + 2
+    assert stderr.splitlines()[-1].endswith(f"own.py:{line} {said}")
     assert manifest["status"] == "failed"
     assert said in manifest["reason"]
 
@@ -252,5 +271,72 @@ def test_a_protocol_that_raises_is_named(own, tmp_path):
     code, stderr, manifest = invoked({**SMALL, "protocol": own("Wrong")}, tmp_path)
 
     assert code == 1
-    assert "simfl: Wrong.process raised KeyError: 'boom' (line " in stderr
+    assert "in Wrong.process: KeyError: 'boom'" in stderr
     assert manifest["status"] == "failed"
+
+
+def test_a_part_that_gives_something_wrong_is_told_with_the_line_of_its_method(own):
+    """Of the user's file; a name that does not exist comes with the nearest one that does."""
+    with pytest.raises(PartMisbehaves) as error:
+        simulated(small(decisions={"allocation": own("OneForMany")}))
+
+    line = PLUGINS.partition("class OneForMany(")[0].count("\n") + 2
+    assert re.search(rf"own\.py:{line} in OneForMany\.decide gave ", str(error.value))
+
+
+@pytest.mark.parametrize("name", ["Pair", "PairInTraining", "Mapped"])
+def test_a_model_that_gives_something_else_than_a_tensor_is_refused(own, name):
+    """Whether always or in training alone: at the model, with its file and line."""
+    with pytest.raises(ScenarioError) as error:
+        assemble(small(model=own(name)))
+
+    assert error.value.key == "model"
+    what = "dict" if name == "Mapped" else "tuple"
+    assert re.search(rf"own\.py:\d+ in {name}\.forward gave a {what}, accep", str(error.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def half(:\n", r"broken\.py:1: SyntaxError: "),
+        ("import os\n\nmissing()\n", r"broken\.py:3: NameError: name 'missing' is not defined"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_told_with_its_line(tmp_path, text, said):
+    """As part of the refusal at the scenario's key."""
+    (tmp_path / "broken.py").write_text(text)
+
+    with pytest.raises(ScenarioError, match=said):
+        assemble(small(model=f"{tmp_path / 'broken.py'}:Net"))
+
+
+def test_the_way_to_an_error_is_told_on_demand(own, tmp_path):
+    """Before the one line, which is the last one as ever."""
+    file = tmp_path / "scenario.yaml"
+    file.write_text(yaml.safe_dump({**SMALL, "decisions": {"selection": own("Misspelt")}}))
+
+    results = [
+        CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "run"), *options])
+        for options in ([], ["--traceback"])
+    ]
+
+    short, long = (result.stderr.splitlines() for result in results)
+    assert short[-1] == long[-1]
+    assert not any("Traceback" in line for line in short)
+    assert sum(line.startswith("Traceback") for line in long) > 1  # of its cause, too
+    assert any("view.positions" in line for line in long)
+
+
+def test_a_run_that_failed_before_its_first_version_makes_room(own, tmp_path):
+    """One that came further does not: the message says what to do."""
+    folder = tmp_path / "run"
+    with pytest.raises(PartMisbehaves):
+        simfl.run(small(decisions={"selection": own("Misspelt")}), folder)
+
+    assert simfl.run(small(), folder).manifest["status"] == "completed"
+
+    with pytest.raises(PartMisbehaves):
+        simfl.run(small(decisions={"selection": own("Tiring")}), folder, overwrite=True)
+    with pytest.raises(FolderInUse, match="failed after 1 versions; --overwrite runs it anew"):
+        simfl.run(small(), folder)
+    assert simfl.load_run(folder).manifest["status"] == "failed"

@@ -10,14 +10,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
 from simfl.common.amounts import amounts, distinct_of, number, whole_amounts
 from simfl.common.arrays import IntArray
-from simfl.common.contract import PartMisbehaves, at_work, is_users_own, misbehaves, name_of
+from simfl.common.contract import PartMisbehaves, at_work, is_users_own, misbehaves, named
 from simfl.common.plain import to_json
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, Memory, Price, Prices, Recipe, Update
@@ -134,12 +134,14 @@ class Asked:
         self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]
     ) -> ServerState:
         """The next state after lower ones are mixed in."""
+        self._check_memory("merge", state, lower)
         with self._asking("merge", state, *lower):
             given = self.algorithm.merge(state, lower, shares)
         return self._state(given, "merge")
 
     def adopt(self, state: ServerState, upper: ServerState) -> ServerState:
         """A lower tier's state after it took over the higher one's."""
+        self._check_memory("adopt", state, [upper])
         with self._asking("adopt", state, upper):
             given = self.algorithm.adopt(state, upper)
         return self._state(given, "adopt")
@@ -194,6 +196,21 @@ class Asked:
             yield
         if _marks(held) != before:
             raise _changed_in_place(self.algorithm, method)
+
+    def _check_memory(
+        self, method: Literal["merge", "adopt"], state: ServerState, others: Sequence[ServerState]
+    ) -> None:
+        """What the base's way to pass states on would lose: it carries weights alone."""
+        inherited = getattr(type(self.algorithm), method) is getattr(Algorithm, method)
+        if not self._own or not inherited:
+            return
+        lost = {key for one in others if one.memory is not state.memory for key in one.memory}
+        if lost:
+            raise PartMisbehaves(
+                f"{named(self.algorithm, method)} is Algorithm's, which passes weights between"
+                f" servers and would lose the memory of {', '.join(sorted(map(str, lost)))};"
+                " accepted: a merge and an adopt of its own, or refusals of such protocols"
+            )
 
     def _state(self, given: Any, method: str) -> ServerState:
         if self._own:
@@ -313,7 +330,7 @@ class AskedLoss:
 
 def _changed_in_place(algorithm: Algorithm, method: str) -> PartMisbehaves:
     return PartMisbehaves(
-        f"{name_of(algorithm)}.{method} changed tensors in place that it was given, accepted: it"
+        f"{named(algorithm, method)} changed tensors in place that it was given, accepted: it"
         " makes new ones"
     )
 

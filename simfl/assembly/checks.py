@@ -12,6 +12,7 @@ from simfl.algorithms.base import Algorithm, Trait
 from simfl.assembly import registry
 from simfl.common.arrays import IntArray
 from simfl.common.contract import PartMisbehaves
+from simfl.common.suggestion import nearest
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.decisions.sampling import CountedSelection
 from simfl.learning.network import Network
@@ -20,7 +21,6 @@ from simfl.measures.base import ModelMeasure
 from simfl.protocols.base import Protocol
 from simfl.protocols.wait_for import WaitFor
 from simfl.scenario.scenario import Keys, Scenario
-from simfl.scenario.suggestion import nearest
 from simfl.scenario.yaml_source.error import ScenarioError, show
 
 LEARNED_CRITERIA = ("accuracy", "loss", "plateau")
@@ -241,25 +241,25 @@ def check_model(network: Network, outputs: int) -> None:
     try:
         weights, kept = network.initial(0), network.initial(0)
         with torch.no_grad(), torch.random.fork_rng(devices=()):
-            given, _ = network.call(weights, examples, training=False)
-            network.call(weights, examples, training=True)
+            given = [network.call(weights, examples, training=one)[0] for one in (False, True)]
+    except PartMisbehaves as error:
+        if error.__cause__ is None:  # it gave what it may not give
+            raise
+        raise ValueError(f"{error} (examples of shape {shape} do not pass through)") from error
     except (Exception, SystemExit) as error:  # the user's module may raise anything, or leave
         cause = f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}"
-        if isinstance(error, PartMisbehaves):
-            cause = str(error)
         raise ValueError(f"examples of shape {shape} do not pass through: {cause}") from error
     for name, tensor in weights.items():
         if not all_finite({name: kept[name]}):
             raise ValueError(f"its initial weights {name} are not finite")
         if not torch.equal(tensor, kept[name]):
             raise ValueError(f"its forward pass changes its weights {name} in place")
-    found: Any = given
-    if not isinstance(found, torch.Tensor) or found.dtype != network.dtype:
-        kind = getattr(found, "dtype", type(found).__name__)
-        raise ValueError(f"gives {kind}, accepted: a tensor of {network.dtype}")
     wanted = (2, outputs)
-    if tuple(found.shape) != wanted:
-        raise ValueError(
-            f"gives {tuple(found.shape)} for 2 examples of shape {shape}, accepted: {wanted}, one "
-            f"value for each of {outputs} outputs"
-        )
+    for found in given:
+        if found.dtype != network.dtype:
+            raise ValueError(f"gives {found.dtype}, accepted: a tensor of {network.dtype}")
+        if tuple(found.shape) != wanted:
+            raise ValueError(
+                f"gives {tuple(found.shape)} for 2 examples of shape {shape}, accepted: {wanted}, "
+                f"one value for each of {outputs} outputs"
+            )

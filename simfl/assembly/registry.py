@@ -17,6 +17,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from simfl.common.suggestion import nearest
 from simfl.scenario.plugins import PluginError, import_class, is_import_path
 from simfl.scenario.scenario import frame_schema
 from simfl.scenario.sections import (
@@ -26,7 +27,6 @@ from simfl.scenario.sections import (
     Part,
     PopulationSection,
 )
-from simfl.scenario.suggestion import nearest
 from simfl.scenario.validation.keys import adapter, json_schema, plain
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.error import show

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfl.cli.common import DataRoot, exit_codes, say
+from simfl.cli.common import DataRoot, Traceback, exit_codes, say
 from simfl.cli.looking import compare, export, report, trace
 from simfl.cli.studies import study
 
@@ -76,9 +76,10 @@ def run(
         Path | None, typer.Option(help="Folder for TensorBoard's curves, live.")
     ] = None,
     quiet: Annotated[bool, typer.Option(help="No progress, no summary.")] = False,
+    traceback: Traceback = False,
 ) -> None:
     """Run a scenario and leave a run folder."""
-    with exit_codes():
+    with exit_codes(traceback=traceback):
         from simfl import Scenario
         from simfl import run as run_scenario
         from simfl.assembly.simulation import Options
@@ -121,9 +122,10 @@ def validate(
         bool, typer.Option("--resolved", help="Print it with the defaults filled in.")
     ] = False,
     data_root: DataRoot = None,
+    traceback: Traceback = False,
 ) -> None:
     """Check a scenario completely, without running it."""
-    with exit_codes():
+    with exit_codes(traceback=traceback):
         from simfl.assembly.assemble import assemble
         from simfl.assembly.simulation import Options
         from simfl.scenario.scenario import Scenario

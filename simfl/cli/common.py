@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import format_exception
 from typing import Annotated
 
 import typer
@@ -19,6 +20,10 @@ BAD_INPUT, DIVERGED, INTERRUPTED, FAILED = 2, 3, 130, 1
 
 DataRoot = Annotated[
     Path | None, typer.Option("--data-root", help="Folder of the data sets (else SIMFL_DATA).")
+]
+
+Traceback = Annotated[
+    bool, typer.Option("--traceback", help="Where an error came from, line by line.")
 ]
 
 # Errors whose text is for the user, with their exit codes.
@@ -72,8 +77,11 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 @contextmanager
-def exit_codes() -> Iterator[None]:
-    """Turn errors into one line on standard error and the documented exit code."""
+def exit_codes(*, traceback: bool = False) -> Iterator[None]:
+    """Turn errors into one line on standard error and the documented exit code.
+
+    With `traceback`, the whole way that an error took stands before its line.
+    """
     try:
         yield
     except KeyboardInterrupt:
@@ -91,6 +99,8 @@ def exit_codes() -> Iterator[None]:
             code, reason = _of_a_file(error)
         else:
             raise
+        if traceback:
+            typer.echo("".join(format_exception(error)), err=True, nl=False)
     else:
         return
     say("simfl: " + re.sub(r"\s*[\r\n]\s*", " ", reason.strip()), err=True)

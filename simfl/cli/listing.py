@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from simfl.common.suggestion import nearest
 from simfl.console.terminal import Terminal
-from simfl.scenario.suggestion import nearest
 
 if TYPE_CHECKING:
     from simfl.system.catalogue import Kind

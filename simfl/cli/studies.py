@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfl.cli.common import FAILED, DataRoot, exit_codes, say
+from simfl.cli.common import FAILED, DataRoot, Traceback, exit_codes, say
 
 
 def study(
@@ -36,6 +36,7 @@ def study(
     data_root: DataRoot = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     quiet: Annotated[bool, typer.Option(help="No progress, no tables.")] = False,
+    traceback: Traceback = False,
 ) -> None:
     """Run every point of a study that has not been run yet, and answer its questions."""
     from simfl.console.study import follow_study
@@ -43,7 +44,7 @@ def study(
 
     if engine not in ("local", "ray"):
         raise typer.BadParameter(f"found {engine!r}, accepted: local or ray", param_hint="--engine")
-    with exit_codes():
+    with exit_codes(traceback=traceback):
         from simfl.cli.listing import shipped_scenarios
         from simfl.console.answers import print_answers
         from simfl.pictures.study_overview import save_study_overview

@@ -90,7 +90,7 @@ class ClientView:
             """A deferred column, made and kept."""
             columns = vars(self).get("_columns", {})
             if name not in columns:
-                raise AttributeError(f"a client view has no {name}")
+                raise AttributeError(f"a client view has no {name}", name=name, obj=self)
             vars(self)[name] = columns[name]()
             return vars(self)[name]
 

@@ -16,7 +16,7 @@ from torch import Tensor, fx, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from simfl.common.contract import at_work
+from simfl.common.contract import PartMisbehaves, at_work, named
 from simfl.learning.flops import forward_flops
 from simfl.learning.kernels.stacked import NotStackable, StackedForward
 from simfl.learning.objective import Objective
@@ -200,7 +200,12 @@ class Network:
         fixed = not training and not self.stackable
         draws = seeded(0, self.device) if fixed else nullcontext()
         with draws, at_work(self._module, "forward"):
-            outputs: Tensor = functional_call(self._module, {**parameters, **buffers}, (inputs,))
+            outputs: Any = functional_call(self._module, {**parameters, **buffers}, (inputs,))
+        if not isinstance(outputs, Tensor):
+            raise PartMisbehaves(
+                f"{named(self._module, 'forward')} gave a {type(outputs).__name__}, accepted: one"
+                " tensor (a loss gets at other activations by `Minibatch.features`)"
+            )
         return outputs, buffers
 
     @cached_property

@@ -13,7 +13,7 @@ import simpy
 
 from simfl.common.amounts import one_or_each
 from simfl.common.arrays import FloatArray, IntArray
-from simfl.common.contract import PartMisbehaves, at_work, name_of
+from simfl.common.contract import PartMisbehaves, at_work, named
 from simfl.decisions.base import Staleness
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.learned_values import LearnedValues
@@ -176,5 +176,5 @@ def shares_of(rule: Staleness, staleness: IntArray) -> FloatArray:
     shares = one_or_each(given, staleness.shape, rule, "share")
     wrong = shares[~(shares <= 1.0)]
     if wrong.size:
-        raise PartMisbehaves(f"{name_of(rule)} gives the share {wrong[0]:g}, not in [0, 1]")
+        raise PartMisbehaves(f"{named(rule, 'share')} gave {wrong[0]:g}, not in [0, 1]")
     return shares

@@ -8,7 +8,7 @@ import numpy as np
 
 from simfl.common.amounts import distinct_of
 from simfl.common.arrays import IntArray
-from simfl.common.contract import PartMisbehaves, name_of, short
+from simfl.common.contract import PartMisbehaves, named, short
 
 
 def numbers_among(players: IntArray, shown: IntArray, decision: Any, part: Any) -> IntArray:
@@ -22,7 +22,7 @@ def numbers_among(players: IntArray, shown: IntArray, decision: Any, part: Any) 
     chosen = distinct_of(players, decision)
     if chosen is None or not chosen.size:
         raise PartMisbehaves(
-            f"{name_of(part)} must choose among the clients it is given: at least one of their"
-            f" numbers, each once; found {short(decision)}"
+            f"{named(part, 'decide')} must choose among the clients it is given:"
+            f" at least one of their numbers, each once; found {short(decision)}"
         )
     return chosen

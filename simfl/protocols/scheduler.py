@@ -8,7 +8,7 @@ import numpy as np
 
 from simfl.common.amounts import number
 from simfl.common.arrays import BoolArray, FloatArray
-from simfl.common.contract import PartMisbehaves, at_work, name_of
+from simfl.common.contract import PartMisbehaves, at_work, named
 from simfl.common.notices import Notice
 from simfl.common.plain import to_json
 from simfl.decisions.base import Scheduling
@@ -72,7 +72,7 @@ class Scheduler:
             detail = json.loads(to_json(dict(given)))
         edge = number(picked, rule, "decide")
         if isinstance(edge, bool) or edge not in candidates:
-            raise PartMisbehaves(f"{name_of(rule)} picked edge server {edge}, not idle")
+            raise PartMisbehaves(f"{named(rule, 'decide')} picked edge server {edge}, not idle")
         edge = int(edge)
         self.picked.append(edge)
         posterior = self._observations.posterior()

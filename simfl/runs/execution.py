@@ -94,9 +94,10 @@ def run(
 
     `out` defaults to `runs/<name>-seed<seed>`. With `resume` a run that was cut off goes on where
     it was, and a completed one is read. Raises `ScenarioError` before anything is written if the
-    scenario is wrong; `FolderInUse` if the folder holds a run and neither `overwrite` nor `resume`
-    is given, or another run than this one, or if a run is going on there; `RunFolderError` if what
-    is to be resumed is damaged; `Diverged` and `Stalled` after leaving a readable folder.
+    scenario is wrong; `FolderInUse` if the folder holds a run (but for one that failed before its
+    first version, which is replaced) and neither `overwrite` nor `resume` is given, or another run
+    than this one, or if a run is going on there; `RunFolderError` if what is to be resumed is
+    damaged; `Diverged` and `Stalled` after leaving a readable folder.
     """
     if not isinstance(scenario, Scenario):
         scenario = Scenario.from_yaml(scenario)

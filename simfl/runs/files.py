@@ -73,8 +73,9 @@ def free_reserve(folder: Path) -> None:
 def check_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
     """Raises `FolderInUse` unless a run may be begun, begun anew or resumed in `folder`.
 
-    It may where there is nothing yet; with `overwrite` or `resume` also where a run of simfl's lies
-    under its own name.
+    It may where there is nothing yet, or a run that failed before its first version: there is
+    nothing in it to lose. With `overwrite` or `resume` also where another run of simfl's lies under
+    its own name.
     """
     try:
         if folder.is_symlink():
@@ -88,7 +89,7 @@ def check_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
         if MANIFEST not in found:
             raise FolderInUse(f"{folder}: not empty and no run folder; choose another --out")
         try:
-            read_manifest(folder)
+            manifest = read_manifest(folder)
         except RunFolderError as error:
             raise FolderInUse(f"{error}; choose another --out") from error
         for path in written_paths(folder):
@@ -101,8 +102,16 @@ def check_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
         raise
     except (OSError, ValueError) as error:
         raise _cannot_be_made(folder, error) from error
-    if not (overwrite or resume):
+    if overwrite or resume:
+        return
+    if manifest["status"] != "failed":
         raise FolderInUse(f"{folder}: holds a run; choose another --out, --overwrite or --resume")
+    versions = (manifest.get("counts") or {}).get("versions")
+    if versions != 0:
+        raise FolderInUse(
+            f"{folder}: holds a run that failed after {versions} versions; --overwrite runs it"
+            " anew, --resume goes on with the same one, or choose another --out"
+        )
 
 
 def clear(folder: Path) -> None:

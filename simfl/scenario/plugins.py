@@ -12,11 +12,8 @@ from pathlib import Path
 from traceback import walk_tb
 from types import CodeType, ModuleType
 
-from simfl.common.contract import did, name_of
-from simfl.scenario.suggestion import nearest
-
-PREFIX = "simfl_plugin_"
-"""What the names of modules begin with that were loaded from a file."""
+from simfl.common.contract import PLUGIN_PREFIX, deed, raised_at
+from simfl.common.suggestion import nearest
 
 MOST_NAMED = 20
 """Classes of a module up to which an error lists them all."""
@@ -54,7 +51,8 @@ def import_class(name: str, base_dir: Path) -> type:
     except FileNotFoundError:
         raise PluginError(f"{name!r}, a file that is not there", "an existing file") from None
     except (Exception, SystemExit) as error:  # the user's module may do anything
-        cause = f"{type(error).__name__}: {error}"
+        place = raised_at(error)
+        cause = f"{place}: {deed(error)}" if place else deed(error)
         accepted = "a module that can be imported"
         raise PluginError(f"{name!r}, which cannot be imported ({cause})", accepted) from error
     found = getattr(module, class_name, None)
@@ -77,12 +75,12 @@ def users_code(error: BaseException) -> str | None:
     """What a user's own code did that ended in `error`, with its place; None: none is to blame."""
     while error.__cause__ is not None:  # what a SimPy process raised is raised anew, as a copy
         error = error.__cause__
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    own = [one for one in frames if str(one.f_globals.get("__name__")).startswith(PREFIX)]
-    if not own:
+    place = raised_at(error)
+    if not place:
         return None
-    part = own[-1].f_locals.get("self")
-    return f"{name_of(part)}.{own[-1].f_code.co_name} {did(part, error)}"
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    own = [one for one in frames if str(one.f_globals["__name__"]).startswith(PLUGIN_PREFIX)]
+    return f"{place} in {own[-1].f_code.co_qualname.partition('.<locals>')[0]}: {deed(error)}"
 
 
 class _Uncached(SourceFileLoader):
@@ -101,7 +99,7 @@ def load_file(file: Path) -> ModuleType:
     where the file lies.
     """
     code = file.read_bytes()
-    name = f"{PREFIX}{file.stem}_{hashlib.sha256(code).hexdigest()[:12]}"
+    name = f"{PLUGIN_PREFIX}{file.stem}_{hashlib.sha256(code).hexdigest()[:12]}"
     known = sys.modules.get(name)
     if known is not None and known.__file__ == str(file):
         return known

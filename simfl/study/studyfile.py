@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, model_validator
 
+from simfl.common.suggestion import nearest
 from simfl.scenario.scenario import Scenario
-from simfl.scenario.suggestion import nearest
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.error import show
 from simfl.scenario.yaml_source.source import KeyPath, Source, read_source

@@ -83,7 +83,7 @@ def own(tmp_path_factory):
 @pytest.mark.parametrize("name", ["Twice", "Mask", "Floats", "Nobody", "Strangers"])
 def test_a_selection_chooses_numbers_of_given_clients_each_once(own, name):
     """Anything else is refused before a round is booked."""
-    with pytest.raises(ValueError, match=f"{name} must choose among the clients it is given"):
+    with pytest.raises(ValueError, match=rf"{name}\.decide must choose among the clients it is"):
         simulated(small(decisions={"selection": own(name)}))
 
 
@@ -101,7 +101,8 @@ def test_scheduling_picks_an_idle_edge_server(own, name, edge):
     if name == "Busy":
         scenario = scenario.with_overrides(["protocol.concurrency=2"])
 
-    with pytest.raises(ValueError, match=f"{name} picked edge server -?[0-9]+, not idle") as found:
+    picked = rf"{name}\.decide picked edge server -?[0-9]+, not idle"
+    with pytest.raises(ValueError, match=picked) as found:
         simulated(scenario)
     assert name == "Busy" or f"server {edge}," in str(found.value)
 
@@ -124,7 +125,7 @@ def test_a_share_above_one_is_refused(own, protocol):
     """It would push the model away from its own state."""
     scenario = small(protocol=protocol, decisions={"staleness": own("TooMuch")})
 
-    with pytest.raises(ValueError, match=r"TooMuch gives the share 1\.5, not in"):
+    with pytest.raises(ValueError, match=r"TooMuch\.share gave 1\.5, not in"):
         simulated(scenario)
 
 

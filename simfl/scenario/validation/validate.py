@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from simfl.common.suggestion import nearest
 from simfl.scenario.accepted import accepted_at, keys_at
-from simfl.scenario.suggestion import nearest
 from simfl.scenario.validation.keys import REQUIRED, json_schema
 from simfl.scenario.yaml_source.error import ScenarioError, show
 from simfl.scenario.yaml_source.source import KeyPath

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from simfl.common.contract import did, is_users_own, name_of
+from simfl.common.contract import deed, is_users_own, name_of, placed, told
 from simfl.scenario.yaml_source.error import ScenarioError, show
 from simfl.scenario.yaml_source.text import Key, parse
 
@@ -167,7 +167,8 @@ def blame(where: KeyPath, part: object = None) -> Iterator[None]:
         expected = isinstance(error, ValueError | OSError)
         if not expected and not foreign:
             raise
-        place, reason = where, (str(error) if expected else "") or did(part, error)
+        place, reason = where, str(error) if expected else ""
+        reason = reason or (told(part, "", error) if foreign else deed(error))
         names = {*getattr(part, "__dataclass_fields__", ()), *map(str, where.keys[-1:])}
         named = re.fullmatch(r"(\w+(?:\.\w+)*): (.*)", reason, re.DOTALL)
         if named and named[1].partition(".")[0] in names:
@@ -175,7 +176,7 @@ def blame(where: KeyPath, part: object = None) -> Iterator[None]:
             place = where.child(*(steps[1:] if steps[0] in where.keys[-1:] else steps))
             reason = named[2]
         elif foreign and name_of(part) not in reason:
-            reason = f"{name_of(part)}: {reason}"
+            reason = f"{placed(part, error)}: {reason}"
         raise place.error(reason, "", reason) from error
 
 
