@@ -1,6 +1,7 @@
 """Writes what docs/ holds of the code: `python docs/make_reference.py`, after a change to a key.
 
-scenario.md is made whole from the schema of scenarios. In plugins.md, every block below a comment
+scenario.md is made whole from the schema of scenarios, api.md from the docstrings of what is public
+(`make_api.py`). In plugins.md, every block below a comment
 `<!-- examples/FILE -->` is replaced by that file's text, below `<!-- examples/FILE KEY -->` by one
 section of that YAML file.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import runpy
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -205,7 +207,9 @@ def _paragraphs(text: str) -> str:
 
 
 def main() -> None:
-    """Write scenario.md and the blocks of plugins.md."""
+    """Write scenario.md, api.md and the blocks of plugins.md."""
+    api_page = runpy.run_path(str(FOLDER / "make_api.py"))["api_page"]
+    (FOLDER / "api.md").write_text(api_page(), encoding="utf-8")
     (FOLDER / "scenario.md").write_text(scenario_reference(), encoding="utf-8")
     (FOLDER / "plugins.md").write_text(plugins_page(), encoding="utf-8")
 

@@ -1,7 +1,7 @@
 """simfl: a discrete-event simulator of federated learning on heterogeneous edge systems.
 
-The public API is `Scenario`, `run` and `load_run`. They are imported when first used, so that
-`import simfl` stays light.
+What is public stands here, in `simfl.algorithms` and in `simfl.plugins`, and in docs/api.md. Names
+are imported when they are first used, so that `import simfl` stays light.
 """
 
 from __future__ import annotations
@@ -12,17 +12,66 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from simfl.assembly.simulation import Options as Options
+    from simfl.measures.core.agents import Agents as Agents
+    from simfl.measures.core.certificate import certificate as certificate
+    from simfl.provenance.results import FolderStore as FolderStore
+    from simfl.runs.battery_levels import battery_levels as battery_levels
+    from simfl.runs.execution import federation_of as federation_of
     from simfl.runs.execution import run as run
+    from simfl.runs.runfolder import LoadedRun as LoadedRun
     from simfl.runs.runfolder import load_run as load_run
     from simfl.scenario.scenario import Scenario as Scenario
+    from simfl.study.comparisons import paired_differences as paired_differences
+    from simfl.study.effects import first_order_indices as first_order_indices
+    from simfl.study.effects import main_effects as main_effects
+    from simfl.study.loaded import LoadedStudy as LoadedStudy
+    from simfl.study.loaded import load_study as load_study
+    from simfl.study.means import point_means as point_means
+    from simfl.study.pareto import pareto_front as pareto_front
+    from simfl.study.pareto import study_front as study_front
 
 __version__ = "0.1.0"
-__all__ = ["Scenario", "load_run", "run"]
+__all__ = [
+    "Agents",
+    "FolderStore",
+    "LoadedRun",
+    "LoadedStudy",
+    "Options",
+    "Scenario",
+    "battery_levels",
+    "certificate",
+    "federation_of",
+    "first_order_indices",
+    "load_run",
+    "load_study",
+    "main_effects",
+    "paired_differences",
+    "pareto_front",
+    "point_means",
+    "run",
+    "study_front",
+]
 
 _HOMES = {
+    "Agents": "simfl.measures.core.agents",
+    "FolderStore": "simfl.provenance.results",
+    "LoadedRun": "simfl.runs.runfolder",
+    "LoadedStudy": "simfl.study.loaded",
+    "Options": "simfl.assembly.simulation",
     "Scenario": "simfl.scenario.scenario",
-    "run": "simfl.runs.execution",
+    "certificate": "simfl.measures.core.certificate",
+    "federation_of": "simfl.runs.execution",
     "load_run": "simfl.runs.runfolder",
+    "load_study": "simfl.study.loaded",
+    "paired_differences": "simfl.study.comparisons",
+    "run": "simfl.runs.execution",
+    "battery_levels": "simfl.runs.battery_levels",
+    "first_order_indices": "simfl.study.effects",
+    "main_effects": "simfl.study.effects",
+    "pareto_front": "simfl.study.pareto",
+    "study_front": "simfl.study.pareto",
+    "point_means": "simfl.study.means",
 }
 
 
@@ -33,6 +82,10 @@ def __getattr__(name: str) -> Any:
     if home not in sys.modules:
         _load(home)
     return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
 
 
 def _load(module: str) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.decisions.base import Scheduling
-from simfl.decisions.views import EdgeView
+from simfl.plugins import EdgeView, Scheduling
 
 
 @dataclass(frozen=True)

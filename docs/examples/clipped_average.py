@@ -9,10 +9,7 @@ from typing import Annotated
 import numpy as np
 import torch
 
-from simfl.algorithms.base import Algorithm, ServerState
-from simfl.learning.evaluate import Evaluator
-from simfl.learning.job import Update
-from simfl.learning.parameters import Parameters, add, weighted_sum
+from simfl.plugins import Algorithm, Evaluator, Parameters, ServerState, Update, add, weighted_sum
 
 
 @dataclass(frozen=True)

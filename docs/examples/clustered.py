@@ -7,10 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from simfl.streams import Streams
-from simfl.system.catalogue import Catalogue
-from simfl.system.populations.catalogue import CatalogueMix
-from simfl.system.world import World
+from simfl.plugins import Catalogue, CatalogueMix, Streams, World
 
 
 @dataclass(frozen=True, kw_only=True)

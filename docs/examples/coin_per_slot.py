@@ -7,9 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from simfl.common.arrays import BoolArray, FloatArray, IntArray
-from simfl.streams import Streams
-from simfl.system.availability.base import Availability
+from simfl.plugins import Availability, BoolArray, FloatArray, IntArray, Streams
 
 
 @dataclass(frozen=True)

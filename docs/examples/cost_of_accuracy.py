@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from simfl.measures.base import Measure
-from simfl.runs.runfolder import LoadedRun
+from simfl.plugins import LoadedRun, Measure
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfl.protocols.base import Protocol
-from simfl.protocols.clock import Process
-from simfl.protocols.run import Run
+from simfl.plugins import Process, Protocol, Run
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from simfl.common.arrays import IntArray
-from simfl.decisions.sampling import CountedSelection
-from simfl.decisions.views import ClientView
+from simfl.plugins import ClientView, CountedSelection, IntArray
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfl.common.arrays import FloatArray
-from simfl.system.sharing.base import Flows, Sharing
+from simfl.plugins import FloatArray, Flows, Sharing
 
 
 @dataclass(frozen=True)

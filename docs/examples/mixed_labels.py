@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.common.arrays import IntArray
-from simfl.decisions.base import Association
-from simfl.decisions.views import AssociationView
+from simfl.plugins import Association, AssociationView, IntArray
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from simfl.common.arrays import IntArray
-from simfl.decisions.base import Staleness
+from simfl.plugins import IntArray, Staleness
 
 
 @dataclass(frozen=True)

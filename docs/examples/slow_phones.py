@@ -7,9 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from simfl.common.arrays import FloatArray
-from simfl.decisions.base import Allocation
-from simfl.decisions.views import ClientView
+from simfl.plugins import Allocation, ClientView, FloatArray
 
 
 @dataclass(frozen=True)

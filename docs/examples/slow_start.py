@@ -8,8 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.system.cost import TransferCost
-from simfl.system.link import FixedRateLink
+from simfl.plugins import FixedRateLink, TransferCost
 
 
 @dataclass(frozen=True)

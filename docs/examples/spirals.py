@@ -9,7 +9,7 @@ from typing import Annotated
 
 import torch
 
-from simfl.learning.datasets.base import Data, Dataset, Examples
+from simfl.plugins import Data, Dataset, Examples
 
 
 @dataclass(frozen=True)

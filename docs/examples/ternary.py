@@ -9,10 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from simfl.common.arrays import IntArray
-from simfl.learning.codecs.base import ValueCodec
-from simfl.learning.parameters import Parameters
-from simfl.system.codecs.base import Codec, bit_bytes, value_count
+from simfl.plugins import Codec, IntArray, Parameters, ValueCodec, bit_bytes, value_count
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simfl.system.cost import ComputeCost
-from simfl.system.cpu import Cpu
+from simfl.plugins import ComputeCost, Cpu
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from simfl.learning.partitions.base import Partition, require_enough, sorted_rows
+from simfl.plugins import Partition, require_enough, sorted_rows
 
 
 @dataclass(frozen=True)

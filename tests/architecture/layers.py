@@ -125,11 +125,15 @@ ROOMS = {
         "typer rich",
     ),
     "cli.listing": _room(
-        "assembly.registry system.catalogue system.traces eventlog scenario.suggestion"
-        " console.terminal",
+        "assembly.registry system.catalogue system.traces eventlog console.terminal",
         "rich",
     ),
-    "__init__": _room("scenario runs.execution runs.runfolder"),
+    # The public names: each where it lies, and, of what parts are made of, all in one place.
+    "__init__": _room(
+        "scenario runs.execution runs.runfolder assembly.simulation provenance.results"
+        " runs.battery_levels study measures.core"
+    ),
+    "plugins": _room(f"{_BELOW_ASSEMBLY}"),
     "__main__": _room("cli"),
 }
 

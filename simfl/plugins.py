@@ -1,0 +1,122 @@
+"""What parts of your own are made of: base classes, what their methods are given, what they return.
+
+    from simfl.plugins import Algorithm, Update, weighted_sum
+
+Everything here keeps its name and its meaning as long as `API_VERSION` begins with the same
+number; what is to go is told by a `DeprecationWarning` one version before. docs/api.md lists it,
+and docs/plugins.md says how to use it. Modules below `simfl` that are not listed there may change
+at any time.
+"""
+
+from __future__ import annotations
+
+from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.decisions.base import (
+    Allocation,
+    Association,
+    Estimator,
+    QueryingSelection,
+    Scheduling,
+    Selection,
+    Staleness,
+)
+from simfl.decisions.sampling import CountedSelection
+from simfl.decisions.views import AssociationView, ClientView, EdgeView
+from simfl.learning.codecs.base import ValueCodec
+from simfl.learning.datasets.base import Data, Dataset, Examples
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.federation import Federation
+from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
+from simfl.learning.minibatch import Features, Minibatch, plain_loss
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters, add, squared_distance, weighted_sum
+from simfl.learning.partitions.base import Partition, require_enough, sorted_rows
+from simfl.measures.base import Measure, ModelMeasure
+from simfl.protocols.base import Protocol
+from simfl.protocols.clock import Process
+from simfl.protocols.run import Run
+from simfl.runs.runfolder import LoadedRun
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability
+from simfl.system.catalogue import Catalogue
+from simfl.system.codecs.base import Codec, bit_bytes, value_count
+from simfl.system.cost import ComputeCost, TransferCost
+from simfl.system.cpu import Cpu, Processor
+from simfl.system.link import FixedRateLink, Link
+from simfl.system.populations.base import Population
+from simfl.system.populations.catalogue import CatalogueMix
+from simfl.system.sharing.base import Flows, Sharing
+from simfl.system.world import World
+
+API_VERSION = "1.0"
+"""Of `simfl`, `simfl.algorithms` and `simfl.plugins`: the first number changes with what breaks."""
+
+__all__ = [
+    "API_VERSION",
+    "Algorithm",
+    "Allocation",
+    "Association",
+    "AssociationView",
+    "Availability",
+    "BoolArray",
+    "Brief",
+    "Catalogue",
+    "CatalogueMix",
+    "ClientFacts",
+    "ClientView",
+    "Codec",
+    "ComputeCost",
+    "CountedSelection",
+    "Cpu",
+    "Data",
+    "Dataset",
+    "EdgeView",
+    "Estimator",
+    "Evaluator",
+    "Examples",
+    "Features",
+    "Federation",
+    "FixedRateLink",
+    "FloatArray",
+    "Flows",
+    "IntArray",
+    "Link",
+    "LoadedRun",
+    "LocalTraining",
+    "Measure",
+    "Memory",
+    "Minibatch",
+    "ModelMeasure",
+    "Network",
+    "Parameters",
+    "Partition",
+    "Population",
+    "Price",
+    "Process",
+    "Processor",
+    "Protocol",
+    "QueryingSelection",
+    "Recipe",
+    "Run",
+    "Scheduling",
+    "Selection",
+    "ServerState",
+    "Sharing",
+    "Staleness",
+    "Standing",
+    "Streams",
+    "TransferCost",
+    "Update",
+    "ValueCodec",
+    "Work",
+    "World",
+    "add",
+    "bit_bytes",
+    "plain_loss",
+    "require_enough",
+    "sorted_rows",
+    "squared_distance",
+    "value_count",
+    "weighted_sum",
+]

@@ -1,0 +1,293 @@
+"""SCAFFOLD, MOON and Ditto of docs/examples against loops that know nothing of simfl."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import Tensor
+
+import simfl
+from simfl.assembly.assemble import assemble
+from simfl.common.contract import PartMisbehaves
+from simfl.protocols.run import Run
+from simfl.scenario.yaml_source.error import ScenarioError
+from tests.small import final_weights, largest_difference, simulated, small
+from tests.test_resume import cut_off
+
+EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
+CLASSES = {"scaffold": "Scaffold", "moon": "Moon", "ditto": "Ditto"}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "scaffold": {"server_rate": 0.7},
+    "moon": {"mu": 2.0, "temperature": 0.5},
+    "ditto": {"closeness": 0.3},
+}
+CLIENTS, ROUNDS, STEPS, RATE = 4, 4, 3, 0.2
+
+Weights = dict[str, Tensor]
+
+
+def scenario(name: str, **changes: Any) -> simfl.Scenario:
+    """Four unlike clients, three of which take part in a round; each step is the whole shard."""
+    local = {"steps": STEPS, "batch_size": None, "learning_rate": RATE}
+    part = {"name": f"{EXAMPLES / name}.py:{CLASSES[name]}", **SETTINGS[name], "local": local}
+    sections = {
+        "algorithm": part,
+        "data": {"validation_share": 0.7},
+        "population": {"clients": CLIENTS},
+        "decisions": {"selection": {"name": "random", "count": 3}},
+        "stop": {"versions": ROUNDS},
+    }
+    return small(**{**sections, **changes})
+
+
+def selected(folder: Path) -> list[list[int]]:
+    """Who took part, round by round."""
+    events = pd.read_parquet(folder / "events.parquet")
+    return [json.loads(one)["selected"] for one in events.loc[events["kind"] == "select", "detail"]]
+
+
+def paid(folder: Path) -> dict[str, float]:
+    """Bytes down and up, and cycles of clients."""
+    sums = pd.read_parquet(folder / "events.parquet").groupby("kind")[["bytes", "cycles"]].sum()
+    ways = {way: float(sums["bytes"][way]) for way in ("download", "upload")}
+    return {**ways, "cycles": float(sums["cycles"]["compute"])}
+
+
+class Loop:
+    """The same data and the same first weights, and torch."""
+
+    def __init__(self, run: Run, rounds: list[list[int]]) -> None:
+        self.rounds = rounds
+        self.weights: Weights = dict(run.values.begin(range(CLIENTS), "cloud").value().weights)
+        shards = run.values.trainer.shards
+        self.inputs = [one.inputs.double().flatten(1) for one in shards]
+        self.targets = [one.targets for one in shards]
+
+    def features(self, weights: Weights, client: int) -> Tensor:
+        """The hidden layer's activations."""
+        return F.relu(F.linear(self.inputs[client], weights["1.weight"], weights["1.bias"]))
+
+    def loss(self, weights: Weights, client: int) -> Tensor:
+        """Cross entropy of the client's whole shard."""
+        outputs = F.linear(self.features(weights, client), weights["3.weight"], weights["3.bias"])
+        return F.cross_entropy(outputs, self.targets[client])
+
+    def mean(self, models: dict[int, Weights]) -> Weights:
+        """Weighted by data size."""
+        sizes = {client: len(self.targets[client]) for client in models}
+        total = sum(sizes.values())
+        return {
+            name: sum(sizes[client] / total * model[name] for client, model in models.items())
+            for name in self.weights
+        }
+
+
+def gradient(loss: Tensor, weights: Weights) -> Weights:
+    """By name."""
+    return dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
+
+
+def leaves(weights: Weights) -> Weights:
+    """Tensors of their own that gradients are taken by."""
+    return {name: tensor.detach().clone().requires_grad_() for name, tensor in weights.items()}
+
+
+def scaffold(loop: Loop) -> tuple[Weights, dict[int, Weights]]:
+    """Algorithm 1 with option II; the clients' control variates beside the weights."""
+    x = loop.weights
+    c = {name: torch.zeros_like(tensor) for name, tensor in x.items()}
+    own = dict.fromkeys(range(CLIENTS), c)
+    for chosen in loop.rounds:
+        moves, changes = [], []
+        for i in chosen:
+            y = x
+            for _ in range(STEPS):
+                y = leaves(y)
+                g = gradient(loop.loss(y, i), y)
+                y = {n: (y[n] - RATE * (g[n] - own[i][n] + c[n])).detach() for n in y}
+            renewed = {n: own[i][n] - c[n] + (x[n] - y[n]) / (STEPS * RATE) for n in x}
+            moves.append({n: y[n] - x[n] for n in x})
+            changes.append({n: renewed[n] - own[i][n] for n in x})
+            own[i] = renewed
+        x = {n: x[n] + 0.7 / len(moves) * sum(one[n] for one in moves) for n in x}
+        c = {n: c[n] + sum(one[n] for one in changes) / CLIENTS for n in x}
+    return x, own
+
+
+def moon(loop: Loop) -> tuple[Weights, dict[int, Weights]]:
+    """Algorithm 1; the models that clients sent last beside the weights."""
+    w, last = loop.weights, {}
+    for chosen in loop.rounds:
+        sent = {}
+        for i in chosen:
+            z_glob, z_prev = (loop.features(one, i).detach() for one in (w, last.get(i, w)))
+            model = w
+            for _ in range(STEPS):
+                model = leaves(model)
+                z = loop.features(model, i)
+                e = [torch.exp(F.cosine_similarity(z, one) / 0.5) for one in (z_glob, z_prev)]
+                contrast = -torch.log(e[0] / (e[0] + e[1])).mean()
+                g = gradient(loop.loss(model, i) + 2.0 * contrast, model)
+                model = {n: (model[n] - RATE * g[n]).detach() for n in model}
+            sent[i] = model
+        last |= sent
+        w = loop.mean(sent)
+    return w, last
+
+
+def ditto(loop: Loop) -> tuple[Weights, dict[int, Weights]]:
+    """Algorithm 1 with FedAvg as its solver; the personal models beside the weights."""
+    w, personal = loop.weights, {}
+    for chosen in loop.rounds:
+        sent = {}
+        for k in chosen:
+            v, model = personal.get(k, w), w
+            for _ in range(STEPS):
+                v, model = leaves(v), leaves(model)
+                g, h = gradient(loop.loss(model, k), model), gradient(loop.loss(v, k), v)
+                v = {n: (v[n] - RATE * (h[n] + 0.3 * (v[n] - w[n]))).detach() for n in v}
+                model = {n: (model[n] - RATE * g[n]).detach() for n in model}
+            personal[k], sent[k] = v, model
+        w = loop.mean(sent)
+    return w, personal
+
+
+def kept(name: str, run: Run, client: int) -> Weights | None:
+    """What simfl's run has of one client beside the weights; None: it never took part."""
+    assert run.publications.latest is not None
+    state = run.publications.latest.value()
+    if name == "scaffold":
+        return dict(state.memory["c_i"][client])
+    if name == "moon":
+        return state.memory["last"].get(client)
+    job = run.values.last_job(client, float("inf"))
+    if job is None:
+        return None
+    memory = job.memory()
+    [model] = run.values.algorithm.served(state, client, memory)
+    assert memory.private.keys() == {f"personal/{one}" for one in model}
+    return model
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_an_algorithm_is_what_its_paper_says(name: str, tmp_path: Path) -> None:
+    """The weights, and what every client has, to 1e-9 in float64, under partial participation."""
+    _, run = simulated(scenario(name), tmp_path)
+    rounds = selected(tmp_path)
+    assert len(rounds) == ROUNDS and len({tuple(one) for one in rounds}) > 1
+
+    loop = {"scaffold": scaffold, "moon": moon, "ditto": ditto}[name]
+    expected, clients = loop(Loop(run, rounds))
+
+    assert largest_difference(final_weights(run), expected) < 1e-9
+    for client in range(CLIENTS):
+        own = kept(name, run, client)
+        assert (own is None) == (client not in clients)
+        assert own is None or largest_difference(own, clients[client]) < 1e-9
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_company_and_an_interruption_change_no_bit(name: str, tmp_path: Path) -> None:
+    """In float32 with mini-batches: one at a time, all together, and cut off in the middle."""
+    local = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}
+    part = {"name": f"{EXAMPLES / name}.py:{CLASSES[name]}", **SETTINGS[name], "local": local}
+    one = scenario(name, dtype="float32", algorithm=part)
+    alone = final_weights(simulated(one, cohort_cap=1)[1])
+    together = final_weights(simulated(one)[1])
+    assert largest_difference(alone, together) == 0.0
+
+    cut_off(one, tmp_path / "run", 2)
+    resumed = simfl.run(one, tmp_path / "run", resume=True)
+    assert resumed.manifest["counts"]["jobs_trained"] < 3 * ROUNDS
+    assert largest_difference(load_file(resumed.path / "model.safetensors"), together) == 0.0
+
+
+def test_messages_and_work_are_paid_for(tmp_path: Path) -> None:
+    """Twice the bytes, three passes forward, two models: against FedAvg's of the same scenario."""
+    local = {"steps": STEPS, "batch_size": None, "learning_rate": RATE}
+    _, plain = simulated(scenario("moon", algorithm={"name": "fedavg", "local": local}), tmp_path)
+    before = paid(tmp_path)
+
+    for name, messages, work in (("scaffold", 2, 1), ("moon", 1, 5 / 3), ("ditto", 1, 2)):
+        _, run = simulated(scenario(name), tmp_path / name)
+        after = paid(tmp_path / name)
+        assert after["download"] == messages * before["download"] > 0
+        assert after["upload"] == messages * before["upload"] > 0
+        assert after["cycles"] == pytest.approx(work * before["cycles"])
+        # None but Ditto's, whose clients have models of their own, has FedAvg's global model.
+        same = largest_difference(final_weights(run), final_weights(plain)) < 1e-9
+        assert same == (name == "ditto")
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    """Before the run, with the reason: protocols, optimizers, models, layers that there are not."""
+    batch_norm = {"name": "mlp", "hidden": [8], "batch_norm": True}
+    momentum = {"local": {"momentum": 0.9}}
+    for name, changes, said in (
+        ("scaffold", {"protocol": "hierarchical"}, "there is one c, of one server"),
+        ("scaffold", {"protocol": "buffered"}, "c_i is renewed against the c of its own round"),
+        ("scaffold", {"algorithm": momentum}, "plain SGD's steps"),
+        ("ditto", {"model": batch_norm}, "running statistics"),
+        ("moon", {"algorithm": {"layer": "hed"}}, "no module 'hed', accepted: 0, 1, 2, 3"),
+    ):
+        path = {"name": f"{EXAMPLES / name}.py:{CLASSES[name]}"}
+        algorithm = {**path, **changes.pop("algorithm", {})}
+        with pytest.raises(ScenarioError, match=said):
+            assemble(scenario(name, algorithm=algorithm, **changes))
+
+
+@pytest.mark.parametrize("name", ["moon", "ditto"])
+def test_clients_keep_what_is_theirs_between_tiers(name: str) -> None:
+    """MOON's records cross by its own merge and adopt, Ditto's models lie with the clients."""
+    run = simulated(
+        scenario(name, protocol={"name": "hierarchical", "edge_rounds": 2}, decisions={})
+    )[1]
+
+    found = [kept(name, run, client) for client in range(CLIENTS)]
+    assert all(one is not None for one in found)
+
+
+FORGETFUL = """
+from dataclasses import dataclass, replace
+from simfl.plugins import Algorithm
+
+@dataclass(frozen=True)
+class Forgetful(Algorithm):
+    def aggregate(self, state, updates, evaluator):
+        seen = [*state.memory.get("seen", ()), *(update.client for update in updates)]
+        return replace(super().aggregate(state, updates, evaluator), memory={"seen": seen})
+
+@dataclass(frozen=True)
+class Mindful(Forgetful):
+    def merge(self, state, lower, shares):
+        return super().merge(state, lower, shares)
+    def adopt(self, state, upper):
+        return super().adopt(state, upper)
+"""
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [{"name": "hierarchical", "edge_rounds": 1}, {"name": "asynchronous"}],
+    ids=lambda protocol: protocol["name"],
+)
+def test_a_memory_that_would_be_lost_between_servers_is_refused(
+    protocol: Any, tmp_path: Path
+) -> None:
+    """By what the class defines: one that says how states pass is taken at its word."""
+    (tmp_path / "own.py").write_text(FORGETFUL)
+
+    def own(name: str, **changes: Any) -> simfl.Scenario:
+        algorithm = {"name": f"{tmp_path / 'own.py'}:{name}", "local": {"steps": 1}}
+        return small(algorithm=algorithm, stop={"versions": 2}, **changes)
+
+    with pytest.raises(PartMisbehaves, match=r"Forgetful\.merge is Algorithm's.* memory of seen"):
+        simulated(own("Forgetful", protocol=protocol))
+    simulated(own("Mindful", protocol=protocol))
