@@ -29,6 +29,7 @@ from simfl.learning.evaluate import Evaluator
 from simfl.learning.federation import Federation
 from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
 from simfl.learning.minibatch import Features, Minibatch, plain_loss
+from simfl.learning.models.base import Model
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters, add, squared_distance, weighted_sum
 from simfl.learning.partitions.base import Partition, require_enough, sorted_rows
@@ -87,6 +88,7 @@ __all__ = [
     "Measure",
     "Memory",
     "Minibatch",
+    "Model",
     "ModelMeasure",
     "Network",
     "Parameters",

@@ -400,7 +400,7 @@ BAD: list[Bad] = [
         "other base",
         {"algorithm.name": "net.py:Net"},
         "algorithm.name",
-        "a subclass of simfl.algorithms.base.Algorithm",
+        "a subclass of simfl.plugins.Algorithm",
         {"net.py": NET},
     ),
     Bad(

@@ -136,3 +136,11 @@ from simfl.learning.job import Brief
         "simfl.learning.job.Brief",
     ]
     assert [*wrong_names(text)] == ["simfl.eventlog.kinds", "simfl.nothing"]
+
+
+def test_every_base_class_of_a_part_is_public() -> None:
+    """An error that names it names where it is to be had."""
+    bases = {kind.base for kind in registry.KINDS.values() if kind.base.startswith("simfl.")}
+
+    assert len(bases) > 10
+    assert {base.partition(":")[2] for base in bases} <= set(simfl.plugins.__all__)

@@ -189,9 +189,9 @@ def test_a_users_module_class_is_a_partial_over_its_own_arguments(tmp_path: Path
         ("mine.py:Mien", "without the class 'Mien', did you mean 'Mine'?"),
         ("mine.py:", "without the class ''"),
         (":Mine", "which cannot be imported"),
-        ("broken.py:Mine", "which cannot be imported (SyntaxError"),
-        ("raising.py:Mine", "which cannot be imported (ZeroDivisionError"),
-        ("json:JSONDecoder", "accepted: a subclass of simfl.algorithms.base.Algorithm"),
+        ("broken.py:Mine", "broken.py:1: SyntaxError"),
+        ("raising.py:Mine", "raising.py:1: ZeroDivisionError"),
+        ("json:JSONDecoder", "accepted: a subclass of simfl.plugins.Algorithm"),
         ("half.py:Half", "which does not define more"),
         ("untyped.py:Untyped", "whose fields cannot be read"),
         (

@@ -175,7 +175,11 @@ def resolve(kind: str, name: str, base_dir: Path, where: KeyPath | None = None) 
         raise place.error(error.found, error.accepted) from error
     bases = [base for base in (KINDS[kind].base, KINDS[kind].foreign) if base]
     if not any(issubclass(part_class, import_class(base, Path())) for base in bases):
-        accepted = " or ".join(base.replace(":", ".") for base in bases)
+        public = [
+            f"simfl.plugins.{base.partition(':')[2]}" if base.startswith("simfl.") else base
+            for base in bases
+        ]
+        accepted = " or ".join(public).replace(":", ".")
         raise place.error(f"the class {name!r}", f"a subclass of {accepted}")
     if inspect.isabstract(part_class):
         missing = ", ".join(sorted(getattr(part_class, "__abstractmethods__", ())))
