@@ -132,7 +132,7 @@ def _value(value: Any) -> str:
 
 
 def _block(code: str) -> Iterator[str]:
-    yield from ("```python", code, "```", "")
+    yield from ("```text", code, "```", "")
 
 
 def _text(one: Any) -> str:
