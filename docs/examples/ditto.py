@@ -47,7 +47,7 @@ class Ditto(Algorithm):
         return replace(super().recipe(network, version), beside=names)
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
-        """What the personal model is before the client's first turn."""
+        """What the personal model is before the client's first round."""
         first = {PERSONAL + name: state.weights[name] for name in network.parameter_names}
         return replace(
             super().brief(network, state, client, held), start={**state.weights, **first}

@@ -184,7 +184,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Update:
-    """What arrives of a client's turn, and the memory that it keeps.
+    """What arrives of a client's round, and the memory that it keeps.
 
     `payload` holds the trained tensors and BatchNorm statistics (kind "train") or the gradient
     (kind "gradient"), as the server has them behind a codec; private tensors are in `memory` only.

@@ -168,7 +168,7 @@ def jobs(trainer: Trainer, recipe: Recipe, order: int = 1) -> list[Update]:
     for client in range(len(SIZES))[::order]:
         given = {"start": first, "correction": correction_of(trainer.network, client)}
         one = submit(trainer, client, recipe, **given)
-        chains[client] = one, submit(trainer, client, recipe, previous=one, turn=1, **given)
+        chains[client] = one, submit(trainer, client, recipe, previous=one, number=1, **given)
     return [future.result() for client in range(len(SIZES)) for future in chains[client]]
 
 
@@ -183,7 +183,7 @@ def jobs(trainer: Trainer, recipe: Recipe, order: int = 1) -> list[Update]:
     ],
 )
 def test_features_and_second_models_are_the_same_in_both_trainers(model: str, loss: Loss) -> None:
-    """To 1e-9 in float64, over two turns."""
+    """To 1e-9 in float64, over two rounds."""
     net = network(model)
     recipe = recipe_for(net, loss)
     expected = jobs(SequentialTrainer(net, shards(), loss), recipe)
