@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import numpy as np
 import torch
 
-from simfl.plugins import Algorithm, Evaluator, Parameters, ServerState, Update, add, weighted_sum
+from simfl.plugins import Algorithm, Evaluator, Parameters, ServerState, Update, add, weighted_mean
 
 
 @dataclass(frozen=True)
@@ -22,9 +21,9 @@ class ClippedAverage(Algorithm):
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
         """The weights plus the mean of the clipped changes, weighted by data size."""
-        sizes = np.array([update.num_examples for update in updates], dtype=float)
+        sizes = [update.num_examples for update in updates]
         steps = [self._clipped(update.delta) for update in updates]
-        return replace(state, weights=add(state.weights, weighted_sum(steps, sizes / sizes.sum())))
+        return replace(state, weights=add(state.weights, weighted_mean(steps, sizes)))
 
     def _clipped(self, delta: Parameters) -> Parameters:
         real = {name: step for name, step in delta.items() if step.is_floating_point()}

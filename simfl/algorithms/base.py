@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from torch import Tensor
 
 from simfl.common.arrays import IntArray
@@ -20,7 +19,8 @@ from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
 from simfl.learning.minibatch import Minibatch, plain_loss
 from simfl.learning.network import Network
-from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, weighted_sum
+from simfl.learning.parameters import BYTES_PER_VALUE, Parameters
+from simfl.learning.sums import weighted_mean, weighted_sum
 
 Unmodelled = Literal["uplink", "downlink", "error_feedback"]
 """What of codecs an algorithm's messages may leave no place for (`Algorithm.uncoded`)."""
@@ -185,8 +185,8 @@ class Algorithm:
 
         Tensors that no update carries (private ones) stay as they are.
         """
-        sizes = np.array([update.num_examples for update in updates], dtype=float)
-        mean = weighted_sum([update.payload for update in updates], sizes / sizes.sum())
+        sizes = [update.num_examples for update in updates]
+        mean = weighted_mean([update.payload for update in updates], sizes)
         return replace(state, weights={**state.weights, **mean})
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-import torch
 from torch import Tensor
 
 from simfl.algorithms.base import ServerState, Unmodelled
@@ -46,6 +45,7 @@ from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Price, Update
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add
+from simfl.learning.sums import weighted_sum
 
 KEPT_PER_ROUND = 0.8
 """The share of a reputation that stays from round to round."""
@@ -96,7 +96,7 @@ class Cffl(GradientRewards):
             return Round({}, {}, reputation)
         size = self._relative_sizes(state, R)
         w = self._weights(size)
-        A = torch.stack([w[i] * uploads[i] for i in R]).sum(0)
+        A = weighted_sum([{"values": uploads[i]} for i in R], [w[i] for i in R])["values"]
         rewards = {}
         for i in R:
             values = math.floor(r[i] / max(r[k] for k in R) * size[i] * len(A))

@@ -34,7 +34,8 @@ from simfl.algorithms.gradient_rewards import (
 )
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Update
-from simfl.learning.parameters import Parameters, weighted_sum
+from simfl.learning.parameters import Parameters
+from simfl.learning.sums import weighted_mean
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Cgsv(GradientRewards):
         weights = [held.get(client, 0.0) for client in u]
         if not any(weights):
             weights = [float(update.num_examples) for update in updates]
-        g = weighted_sum(list(u.values()), [one / sum(weights) for one in weights])
+        g = weighted_mean(list(u.values()), weights)
         phi = {client: _cosine(one, g) for client, one in u.items()}
         reputation = moved_reputation(before, phi, self.memory_share, begin=0.0)
         r = self._shares(state, reputation)

@@ -39,7 +39,8 @@ from simfl.algorithms.gradient_rewards import (
 from simfl.learning.evaluate import Evaluator, client_set
 from simfl.learning.job import Price, Update
 from simfl.learning.network import Network
-from simfl.learning.parameters import Parameters, weighted_sum
+from simfl.learning.parameters import Parameters
+from simfl.learning.sums import weighted_mean
 
 FORWARD_SHARE = 1 / 3
 """A forward pass, as a share of a training pass."""
@@ -72,9 +73,8 @@ class FedAve(GradientRewards):
             for model, client in zip(trained, clients, strict=True)
         ]
         D = {client: fit / max(fits) for client, fit in zip(clients, fits, strict=True)}
-        sizes = [float(update.num_examples) for update in updates]
         u = [normalised_to(change, self.normalisation) for change in changes]
-        g = weighted_sum(u, [one / sum(sizes) for one in sizes])
+        g = weighted_mean(u, [update.num_examples for update in updates])
         found = evaluator.metrics_of_each(([model] for model in trained), "validation")
         score = {
             client: one.accuracy * D[client] ** 2

@@ -23,12 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
-import numpy as np
-
 from simfl.algorithms.base import Algorithm, ServerState
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Update
-from simfl.learning.parameters import weighted_sum
+from simfl.learning.sums import weighted_mean
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,5 @@ class FedAvg(Algorithm):
         """Algorithm 1, server: the weighted mean of the clients' models."""
         if self.weights == "examples":
             return super().aggregate(state, updates, evaluator)
-        even = np.full(len(updates), 1 / len(updates))
-        mean = weighted_sum([update.payload for update in updates], even)
+        mean = weighted_mean([update.payload for update in updates], [1.0] * len(updates))
         return replace(state, weights={**state.weights, **mean})

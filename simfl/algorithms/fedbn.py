@@ -27,7 +27,8 @@ from simfl.algorithms.base import Algorithm, ServerState
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Memory, Price, Recipe, Update
 from simfl.learning.network import Network
-from simfl.learning.parameters import Parameters, weighted_sum
+from simfl.learning.parameters import Parameters
+from simfl.learning.sums import weighted_mean
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,7 @@ class FedBN(Algorithm):
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
         """The plain mean of what clients send."""
-        count = len(updates)
-        mean = weighted_sum([update.payload for update in updates], [1.0 / count] * count)
+        mean = weighted_mean([update.payload for update in updates], [1.0] * len(updates))
         return replace(state, weights={**state.weights, **mean})
 
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:

@@ -50,7 +50,8 @@ from simfl.learning.ablation import full_passes
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, Memory, Price, Update
 from simfl.learning.network import Network
-from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, weighted_sum
+from simfl.learning.parameters import BYTES_PER_VALUE, Parameters
+from simfl.learning.sums import weighted_mean, weighted_sum
 from simfl.learning.task import MASK_PREFIX
 from simfl.learning.units import Layout, unit_masks
 
@@ -141,9 +142,9 @@ class FedSac(Algorithm):
         payloads = [update.payload for update in updates]
         masks = [self._masks(state, update.brief.own[UNITS]) for update in updates]
         if self.aggregation == "off":
-            sizes = np.array([update.num_examples for update in updates], dtype=float)
             held = [masked(payload, mask) for payload, mask in zip(payloads, masks, strict=True)]
-            weights = {**state.weights, **weighted_sum(held, sizes / sizes.sum())}
+            sizes = [update.num_examples for update in updates]
+            weights = {**state.weights, **weighted_mean(held, sizes)}
         else:
             weights = dynamic_mean(state.weights, payloads, masks)
         memory = dict(state.memory)
@@ -271,17 +272,15 @@ def dynamic_mean(
 
     Integers (BatchNorm's step counter) are the first client's.
     """
-    weights = dict(before)
-    for name, first in payloads[0].items():
-        if not first.is_floating_point():
-            weights[name] = first
-            continue
-        total, holders = torch.zeros_like(first), torch.zeros_like(first)
-        for payload, mask in zip(payloads, masks, strict=True):
-            total += payload[name] * mask[name]
-            holders += mask[name]
-        mean = total / holders.clamp(min=1.0)
-        weights[name] = torch.where(holders > 0, mean, before[name])
+    once = [1.0] * len(payloads)
+    held = [masked(payload, mask) for payload, mask in zip(payloads, masks, strict=True)]
+    holds = [{name: mask[name].to(one) for name, one in payloads[0].items()} for mask in masks]
+    total, holders = weighted_sum(held, once), weighted_sum(holds, once)
+    weights = {**before, **total}
+    for name, count in holders.items():
+        if count.is_floating_point():
+            mean = total[name] / count.clamp(min=1.0)
+            weights[name] = torch.where(count > 0, mean, before[name])
     return weights
 
 

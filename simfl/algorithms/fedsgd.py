@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
-import numpy as np
-
 from simfl.algorithms.base import Algorithm, ServerState
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Recipe, Update
 from simfl.learning.network import Network
-from simfl.learning.parameters import add, weighted_sum
+from simfl.learning.parameters import add
 from simfl.learning.server_adam import NO_MOMENTS, adam_step
+from simfl.learning.sums import weighted_mean
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class FedSGD(Algorithm):
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
         """One step along the mean gradient, weighted by data size."""
-        sizes = np.array([update.num_examples for update in updates], dtype=float)
-        gradient = weighted_sum([update.payload for update in updates], sizes / sizes.sum())
+        sizes = [update.num_examples for update in updates]
+        gradient = weighted_mean([update.payload for update in updates], sizes)
         rate = updates[0].brief.recipe.local.learning_rate
         if self.server_optimizer == "adam":
             moments = state.memory.get("moments", NO_MOMENTS)

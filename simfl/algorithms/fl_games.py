@@ -55,9 +55,10 @@ from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Update
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
-from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add, weighted_sum
+from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add
 from simfl.learning.players import action_name, action_of, model_of, models_of
 from simfl.learning.server_adam import NO_MOMENTS, adam_step
+from simfl.learning.sums import weighted_mean
 from simfl.streams import Streams
 
 FLAT = "the players answer one another round by round, under one server that hears them all"
@@ -265,8 +266,8 @@ class FLGames(Algorithm):
         return replace(state, weights=weights, memory={**state.memory, "history": history})
 
     def _moved_representation(self, state: ServerState, updates: Sequence[Update]) -> ServerState:
-        sizes = np.array([update.num_examples for update in updates], dtype=float)
-        gradient = weighted_sum([update.payload for update in updates], sizes / sizes.sum())
+        sizes = [update.num_examples for update in updates]
+        gradient = weighted_mean([update.payload for update in updates], sizes)
         rate = self.representation_rate
         if self.representation_optimizer == "sgd":
             return replace(state, weights=add(state.weights, gradient, scale=-rate))

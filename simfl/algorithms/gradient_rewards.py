@@ -26,7 +26,8 @@ from simfl.algorithms.positions import message_bytes
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Brief, Memory, Price, Update
 from simfl.learning.network import Network
-from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add, weighted_sum
+from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add
+from simfl.learning.sums import weighted_mean
 from simfl.system.codecs.sparse import Positions
 
 WHOLE = -1
@@ -129,9 +130,9 @@ class GradientRewards(Algorithm, ABC):
         names = evaluator.network.parameter_names
         changes = [{name: update.delta[name] for name in names} for update in updates]
         result = self._round(state, updates, changes, evaluator)
-        statistics = weighted_sum(
+        statistics = weighted_mean(
             [{n: t for n, t in one.payload.items() if n not in names} for one in updates],
-            [1 / len(updates)] * len(updates),
+            [1.0] * len(updates),
         )
         models, owed = dict(state.memory["models"]), dict(state.memory["owed"])
         for update in updates:

@@ -15,7 +15,8 @@ from simfl.algorithms.base import ServerState
 from simfl.common.arrays import FloatArray
 from simfl.learning.job import LocalTraining, Price, Recipe, Update
 from simfl.learning.network import Network
-from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add, weighted_sum
+from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add
+from simfl.learning.sums import weighted_mean, weighted_sum
 
 
 def measured_recipe(network: Network, local: LocalTraining) -> Recipe:
@@ -62,8 +63,7 @@ def step_along(
         {name: tensor for name, tensor in update.payload.items() if name not in _trained(update)}
         for update in updates
     ]
-    even = np.full(len(updates), 1 / len(updates))
-    return {**weights, **weighted_sum(statistics, even)}
+    return {**weights, **weighted_mean(statistics, [1.0] * len(updates))}
 
 
 def _trained(update: Update) -> frozenset[str]:

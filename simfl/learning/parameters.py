@@ -6,7 +6,7 @@ leading job axis, one slice per client job that is trained together with the oth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -25,33 +25,6 @@ def size_bytes(values: Mapping[str, Tensor]) -> int:
 def add(base: Mapping[str, Tensor], delta: Mapping[str, Tensor], scale: float = 1.0) -> Parameters:
     """`base + scale * delta` for the tensors that `delta` names; the others unchanged."""
     return {**base, **{name: base[name] + scale * step for name, step in delta.items()}}
-
-
-FEW_VALUES = 1 << 12
-"""Values of a tensor up to which copies of all members, in one stack, cost less than a call for
-each."""
-
-
-def weighted_sum(members: Sequence[Mapping[str, Tensor]], weights: Iterable[float]) -> Parameters:
-    """`sum_i weights_i * members_i`, tensor by tensor, in the order given.
-
-    Integer tensors (BatchNorm's step counter) have no mean: the first member's is taken.
-    """
-    shares = list(weights)
-    result: Parameters = {}
-    for name, first in members[0].items():
-        column = [member[name] for member in members]
-        if not first.is_floating_point():
-            result[name] = first
-        elif first.device.type == "cpu" and first.numel() > FEW_VALUES:
-            total = first.contiguous() * shares[0]
-            for one, share in zip(column[1:], shares[1:], strict=True):
-                total.add_(one.contiguous(), alpha=share)
-            result[name] = total
-        else:
-            factors = first.new_tensor(shares).view(-1, *[1] * first.dim())
-            result[name] = (torch.stack(column) * factors).sum(0)
-    return result
 
 
 def squared_distance(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> Tensor:

@@ -17,6 +17,7 @@ from simfl.algorithms.base import Algorithm
 from simfl.learning.codecs.messages import Coding
 from simfl.learning.kernels.numpy_product import openblas
 from simfl.learning.network import Network
+from simfl.learning.sums import SUMS
 from simfl.provenance.journal import make_key
 from simfl.scenario.scenario import Scenario
 
@@ -34,6 +35,7 @@ def numeric_platform(network: Network) -> dict[str, Any]:
         "device": network.device.type,
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "kernel_family": network.kernel_family,
+        "sums": SUMS,
         "products": (on_cpu and openblas()) or "torch",
         "threads": torch.get_num_threads(),
     }

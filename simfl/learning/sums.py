@@ -1,0 +1,360 @@
+"""Weighted sums and means of models: the same to the last bit however their members are grouped.
+
+A sum is a tree over its members in canonical order: of four neighbours the second is joined to
+the first, then the third, then the fourth; so are then every four such branches, and so on upwards.
+A `PartialSum` holds some of the members, joined as far as they can be, and partial sums are merged
+in any order: a join is always of the same two, whoever held what.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simfl.learning.parameters import Parameters
+
+SUMS = "tree of 4"
+"""What the last bits of a sum depend on beside the platform, for the keys of results."""
+
+FAN = 4
+"""Branches under one branch. The fewer, the sooner sums of a few neighbours are whole branches; two
+would have every other join write to a place of its own, and take half as long again."""
+
+FEW_VALUES = 1 << 12
+"""Values of a tensor up to which all such tensors of a member are joined as one row of a matrix."""
+
+PIECE_VALUES = 1 << 17
+"""Values of larger tensors that are joined at a time, so that what is made stays in the cache."""
+
+MOST_AT_ONCE = 64
+"""Members that are joined at a time: each has its row of that matrix."""
+
+Branch = tuple[int, int]
+"""Level and place in the tree: members from place * FAN^level on, FAN^level or what is left."""
+
+
+def weighted_sum(members: Sequence[Parameters], weights: Iterable[float]) -> Parameters:
+    """`sum_i weights_i * members_i`, tensor by tensor, members in canonical order."""
+    whole = PartialSum(weights)
+    whole.add(dict(enumerate(members)))
+    return whole.total()
+
+
+def weighted_mean(members: Sequence[Parameters], weights: Iterable[float]) -> Parameters:
+    """`sum_i weights_i * members_i / sum_i weights_i`: as `weighted_sum`, with `shares`.
+
+    The mean of one member is that member, its very tensors.
+    """
+    return weighted_sum(members, shares(weights))
+
+
+def shares(weights: Iterable[float]) -> list[float]:
+    """The weights of a mean, over their sum; raises ValueError where that is 0."""
+    each = [float(weight) for weight in weights]
+    whole = math.fsum(each)
+    if whole == 0.0:
+        raise ValueError("there is no mean: the weights sum to 0")
+    return [weight / whole for weight in each]
+
+
+class PartialSum:
+    """Some of the members of `sum_i weights_i * members_i`.
+
+    `weights` are those of all members of the whole sum, in canonical order; which of them are here
+    (`held`, by place) is said by `add` and `merge`. Integer tensors (BatchNorm's step counter) have
+    no sum: the first member's are taken.
+    """
+
+    def __init__(self, weights: Iterable[float]) -> None:
+        self.weights = [float(weight) for weight in weights]
+        self.held: set[int] = set()
+        self._top = 0
+        while FAN**self._top < len(self.weights):
+            self._top += 1
+        # Whole branches, and of others how many branches under them are joined, from the first on.
+        self._whole: dict[Branch, _Node] = {}
+        self._begun: dict[Branch, tuple[_Node, int]] = {}
+
+    def add(self, members: Mapping[int, Parameters]) -> None:
+        """Take members in, by place; they are only read.
+
+        Raises ValueError for a member that is here already, and for a place that there is not.
+        """
+        self._hold(members)
+        for branch, places in self._complete((self._top, 0), sorted(members)):
+            weights = self.weights[places.start : places.stop]
+            self._put(branch, _Node.of([members[place] for place in places], weights))
+
+    def merge(self, other: PartialSum) -> None:
+        """Take over all members of another part of this sum, which has none then.
+
+        Raises ValueError for parts of different sums, and for members that are in both.
+        """
+        if other.weights != self.weights:
+            raise ValueError("parts of sums with different weights cannot be merged")
+        self._hold(other.held)
+        whole, begun = other._emptied()
+        for branch, node in whole.items():
+            self._put(branch, node)
+        for branch, start in begun.items():
+            self._begun[branch] = start
+            self._join(branch)
+
+    def total(self) -> Parameters:
+        """The whole sum, after which nothing is held; raises ValueError while members are missing.
+
+        Tensors are new, but those of a sum of one member that counts 1: they are its own.
+        """
+        missing = sorted(set(range(len(self.weights))) - self.held)
+        if missing or not self.weights:
+            raise ValueError(f"of {len(self.weights)} members of a sum are missing: {missing}")
+        return self._emptied()[0][self._top, 0].total()
+
+    def _emptied(self) -> tuple[dict[Branch, _Node], dict[Branch, tuple[_Node, int]]]:
+        whole, begun = self._whole, self._begun
+        self.held, self._whole, self._begun = set(), {}, {}
+        return whole, begun
+
+    def _hold(self, places: Iterable[int]) -> None:
+        new = set(places)
+        if strange := sorted(new - set(range(len(self.weights)))):
+            raise ValueError(f"a sum of {len(self.weights)} members has no places {strange}")
+        if twice := sorted(new & self.held):
+            raise ValueError(f"members of a sum were there before: {twice}")
+        self.held |= new
+
+    def _members(self, branch: Branch) -> range:
+        level, place = branch
+        size = FAN**level
+        return range(place * size, min((place + 1) * size, len(self.weights)))
+
+    def _complete(self, branch: Branch, places: Sequence[int]) -> Iterator[tuple[Branch, range]]:
+        """The largest branches from this one down whose members all are in `places` (sorted)."""
+        members = self._members(branch)
+        if len(places) == len(members) <= MOST_AT_ONCE and places:
+            yield branch, members
+        elif places:
+            for under in self._under(branch):
+                here = self._members(under)
+                first, last = (bisect_left(places, end) for end in (here.start, here.stop))
+                yield from self._complete(under, places[first:last])
+
+    def _under(self, branch: Branch) -> list[Branch]:
+        """The branches that a branch is made of."""
+        level, place = branch
+        under = [(level - 1, FAN * place + number) for number in range(FAN)]
+        return [one for one in under if self._members(one)]
+
+    def _put(self, branch: Branch, node: _Node) -> None:
+        """Take in a whole branch, and join what can be joined with it."""
+        self._whole[branch] = node
+        level, place = branch
+        if level < self._top:
+            self._join((level + 1, place // FAN))
+
+    def _join(self, branch: Branch) -> None:
+        """Join the branches under one, in their order, up to the first that is not whole."""
+        under = self._under(branch)
+        node, done = self._begun.pop(branch, (None, 0))
+        while done < len(under) and under[done] in self._whole:
+            found = self._whole.pop(under[done])
+            node, done = found if node is None else node.joined(found), done + 1
+        if node is not None and done == len(under):
+            self._put(branch, node)
+        elif node is not None:
+            self._begun[branch] = (node, done)
+
+
+class _Node:
+    """What some neighbours sum to; the first of them says names, shapes and integers.
+
+    `rows` are the sums of its small tensors, one after the other, per dtype. `large` are the
+    others by name, which stand to be multiplied with `scale`: with it a join is one pass, in which
+    one branch is added to the other, times the ratio of their scales. Without either, it is the
+    first member alone, of the weight `scale`. Nobody else holds what is in rows and large.
+    """
+
+    def __init__(
+        self,
+        first: Parameters,
+        scale: float,
+        rows: Mapping[torch.dtype, Tensor],
+        large: Mapping[str, Tensor],
+    ) -> None:
+        self.first = first
+        self.scale = scale
+        self.rows = rows
+        self.large = large
+
+    @staticmethod
+    def of(members: Sequence[Parameters], weights: Sequence[float]) -> _Node:
+        """The sum of the members of one branch."""
+        first = members[0]
+        if len(members) == 1:
+            return _Node(first, weights[0], {}, {})
+        small, large = _names(first)
+        rows = {dtype: _added(_matrix(members, names, weights)) for dtype, names in small.items()}
+        if not large:
+            return _Node(first, 1.0, rows, {})
+        joins, scale = _joins(weights)
+        sums = {name: _joined([_plain(one[name]) for one in members], joins) for name in large}
+        return _Node(first, scale, rows, sums)
+
+    def joined(self, other: _Node) -> _Node:
+        """The sum of this and what follows it; both are used up."""
+        small, large = _names(self.first)
+        rows = {
+            dtype: _added(torch.stack([one._row(dtype, names) for one in (self, other)]))
+            for dtype, names in small.items()
+        }
+        joins, scale = _joins([self.scale, other.scale])
+        sums = {}
+        for name in large:
+            own = self.large.get(name, other.large.get(name))
+            sums[name] = _joined([one._large(name) for one in (self, other)], joins, own)
+        return _Node(self.first, scale, rows, sums)
+
+    def total(self) -> Parameters:
+        """The sum itself."""
+        result = dict(self.first)
+        if not self.rows and not self.large:
+            if self.scale != 1.0:
+                numbers = {n: one for n, one in result.items() if one.is_floating_point()}
+                result |= {name: one * self.scale for name, one in numbers.items()}
+            return result
+        for name, values in self.large.items():
+            result[name] = values.mul_(self.scale)
+        for dtype, names in _names(self.first)[0].items():
+            sizes = [self.first[name].numel() for name in names]
+            for name, values in zip(names, torch.split(self.rows[dtype], sizes), strict=True):
+                result[name] = values.clone().view(self.first[name].shape)
+        return result
+
+    def _row(self, dtype: torch.dtype, names: Sequence[str]) -> Tensor:
+        if dtype in self.rows:
+            return self.rows[dtype]
+        return _matrix([self.first], names, [self.scale])[0]
+
+    def _large(self, name: str) -> Tensor:
+        return self.large[name] if name in self.large else _plain(self.first[name])
+
+
+def _names(first: Parameters) -> tuple[dict[torch.dtype, list[str]], list[str]]:
+    """Names of small tensors, by dtype, and of large ones."""
+    small: dict[torch.dtype, list[str]] = {}
+    large: list[str] = []
+    for name, one in first.items():
+        if one.is_floating_point():
+            few = one.numel() <= FEW_VALUES
+            (small.setdefault(one.dtype, []) if few else large).append(name)
+    return small, large
+
+
+def _matrix(
+    members: Sequence[Parameters], names: Sequence[str], weights: Sequence[float]
+) -> Tensor:
+    """The members' small tensors times their weights, a row each: (members, values)."""
+    columns = [torch.stack([member[name] for member in members]) for name in names]
+    flat = [column.view(len(members), column[0].numel()) for column in columns]
+    matrix = flat[0] if len(flat) == 1 else torch.cat(flat, 1)
+    return matrix.detach().mul_(matrix.new_tensor(weights).view(-1, 1))
+
+
+def _added(matrix: Tensor) -> Tensor:
+    """The rows (branches, values) of a matrix added up, which is written to: (values,).
+
+    numpy has the smaller overhead per call; sums are rounded alike by either.
+    """
+    by_numpy = matrix.device.type == "cpu" and matrix.dtype in (torch.float32, torch.float64)
+    rows: Any = matrix.numpy() if by_numpy else matrix
+    with np.errstate(all="ignore"):  # what is not finite is found where the state is made
+        while len(rows) > 1:
+            for number in range(1, min(FAN, len(rows))):
+                right = rows[number::FAN]
+                left = rows[: FAN * len(right) : FAN]
+                left += right
+            rows = rows[::FAN]
+    return matrix[0].clone()
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    """Its values alone: how a tensor lies in memory must not choose how it is added up."""
+    plain = tensor.detach() if tensor.requires_grad else tensor
+    return plain if plain.is_contiguous() else plain.contiguous()
+
+
+LARGEST_RATIO = 2.0**10
+"""How much more a branch may count than the one to its left, and yet be added to it."""
+
+Join = tuple[int, int, int, float]
+"""Left branch (by its first member, and then what the join makes), the branch that is added to, the
+one that is added, and the factor of that."""
+
+
+def _joins(weights: Sequence[float]) -> tuple[list[Join], float]:
+    """The joins of neighbouring branches with these scales, and the scale of what they make."""
+    scales, joins = list(weights), []
+    for left, right in _pairs(len(scales)):
+        stays = LARGEST_RATIO * abs(scales[left]) >= abs(scales[right])
+        one, other = (left, right) if stays else (right, left)
+        # Both may be 0; a NaN, which is not larger than anything, stays one.
+        factor = scales[other] / scales[one] if scales[one] else 0.0
+        joins.append((left, one, other, factor))
+        scales[left] = scales[one]
+    return joins, scales[0]
+
+
+@lru_cache(maxsize=64)
+def _pairs(count: int) -> list[tuple[int, int]]:
+    """The first members of left and right of every join in a branch, each as early as it can be."""
+    pairs: list[tuple[int, int]] = []
+
+    def branch(start: int, size: int) -> None:
+        for under in range(start, min(start + size, count), size // FAN) if size > 1 else ():
+            branch(under, size // FAN)
+            if under > start:
+                pairs.append((start, under))
+
+    size = 1
+    while size < count:
+        size *= FAN
+    branch(0, size)
+    return pairs
+
+
+def _joined(column: Sequence[Tensor], joins: Sequence[Join], own: Tensor | None = None) -> Tensor:
+    """Tensors joined, a piece at a time. `own`: the one of them that may be written to."""
+    result = torch.empty_like(column[0]) if own is None else own
+    if result.numel() <= PIECE_VALUES:
+        _join_piece(result, list(column), joins)
+    else:
+        flat = [torch.split(one.view(-1), PIECE_VALUES) for one in (result, *column)]
+        for place, *values in zip(*flat, strict=True):
+            _join_piece(place, values, joins)
+    return result
+
+
+def _join_piece(place: Tensor, values: list[Tensor], joins: Sequence[Join]) -> None:
+    """Join pieces of the column, with what comes of it in `place`."""
+    spare: list[Tensor] = []
+    made: set[int] = set()  # by a join, so that the next one may write to it
+    for left, one, other, factor in joins[:-1]:
+        if one in made:
+            into = values[one].add_(values[other], alpha=factor)
+            if other in made:
+                spare.append(values[other])
+        else:
+            here = values[other] if other in made else None
+            into = here if here is not None else spare.pop() if spare else torch.empty_like(place)
+            torch.add(values[one], values[other], alpha=factor, out=into)
+        values[left] = into
+        made.add(left)
+    _, one, other, factor = joins[-1]
+    torch.add(values[one], values[other], alpha=factor, out=place)
