@@ -200,7 +200,7 @@ class _Node:
         if len(members) == 1:
             return _Node(first, weights[0], {}, {})
         small, large = _names(first)
-        rows = {dtype: _added(_matrix(members, names, weights)) for dtype, names in small.items()}
+        rows = {dtype: _added(_matrix(members, names), weights) for dtype, names in small.items()}
         if not large:
             return _Node(first, 1.0, rows, {})
         joins, scale = _joins(weights)
@@ -232,6 +232,9 @@ class _Node:
         for name, values in self.large.items():
             result[name] = values.mul_(self.scale)
         for dtype, names in _names(self.first)[0].items():
+            if len(names) == 1:
+                result[names[0]] = self.rows[dtype].view(self.first[names[0]].shape)
+                continue
             sizes = [self.first[name].numel() for name in names]
             for name, values in zip(names, torch.split(self.rows[dtype], sizes), strict=True):
                 result[name] = values.clone().view(self.first[name].shape)
@@ -240,7 +243,7 @@ class _Node:
     def _row(self, dtype: torch.dtype, names: Sequence[str]) -> Tensor:
         if dtype in self.rows:
             return self.rows[dtype]
-        return _matrix([self.first], names, [self.scale])[0]
+        return _added(_matrix([self.first], names), [self.scale])
 
     def _large(self, name: str) -> Tensor:
         return self.large[name] if name in self.large else _plain(self.first[name])
@@ -257,24 +260,27 @@ def _names(first: Parameters) -> tuple[dict[torch.dtype, list[str]], list[str]]:
     return small, large
 
 
-def _matrix(
-    members: Sequence[Parameters], names: Sequence[str], weights: Sequence[float]
-) -> Tensor:
-    """The members' small tensors times their weights, a row each: (members, values)."""
+def _matrix(members: Sequence[Parameters], names: Sequence[str]) -> Tensor:
+    """The members' small tensors, a row each, as a copy: (members, values)."""
     columns = [torch.stack([member[name] for member in members]) for name in names]
     flat = [column.view(len(members), column[0].numel()) for column in columns]
-    matrix = flat[0] if len(flat) == 1 else torch.cat(flat, 1)
-    return matrix.detach().mul_(matrix.new_tensor(weights).view(-1, 1))
+    return (flat[0] if len(flat) == 1 else torch.cat(flat, 1)).detach()
 
 
-def _added(matrix: Tensor) -> Tensor:
-    """The rows (branches, values) of a matrix added up, which is written to: (values,).
+def _added(matrix: Tensor, weights: Sequence[float] | None = None) -> Tensor:
+    """The rows (branches, values) of a matrix added up, each times its weight: (values,).
 
-    numpy has the smaller overhead per call; sums are rounded alike by either.
+    The matrix is written to. numpy has the smaller overhead per call; products and sums are rounded
+    alike by either.
     """
-    by_numpy = matrix.device.type == "cpu" and matrix.dtype in (torch.float32, torch.float64)
-    rows: Any = matrix.numpy() if by_numpy else matrix
+    rows: Any = matrix
+    if matrix.device.type == "cpu" and matrix.dtype in (torch.float32, torch.float64):
+        rows = matrix.numpy()
     with np.errstate(all="ignore"):  # what is not finite is found where the state is made
+        if weights is not None and rows is matrix:
+            rows *= matrix.new_tensor(weights).view(-1, 1)
+        elif weights is not None:
+            rows *= np.array(weights, dtype=rows.dtype)[:, None]
         while len(rows) > 1:
             for number in range(1, min(FAN, len(rows))):
                 right = rows[number::FAN]
