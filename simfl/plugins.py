@@ -31,8 +31,9 @@ from simfl.learning.job import Brief, LocalTraining, Memory, Price, Recipe, Upda
 from simfl.learning.minibatch import Features, Minibatch, plain_loss
 from simfl.learning.models.base import Model
 from simfl.learning.network import Network
-from simfl.learning.parameters import Parameters, add, squared_distance, weighted_sum
+from simfl.learning.parameters import Parameters, add, squared_distance
 from simfl.learning.partitions.base import Partition, require_enough, sorted_rows
+from simfl.learning.sums import weighted_mean, weighted_sum
 from simfl.measures.base import Measure, ModelMeasure
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Process
@@ -120,5 +121,6 @@ __all__ = [
     "sorted_rows",
     "squared_distance",
     "value_count",
+    "weighted_mean",
     "weighted_sum",
 ]
