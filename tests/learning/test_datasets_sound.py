@@ -87,6 +87,7 @@ class Broken(Dataset):
 
 
 def test_a_data_set_is_asked_before_it_is_dealt() -> None:
-    """Whatever class loads the data, the error names the scenario's section."""
-    with pytest.raises(ScenarioError, match="data: Broken: training inputs: row 1, value 1 is nan"):
+    """Whatever class loads the data, the error names the section, and the class's line."""
+    its = r"data: .*test_datasets_sound\.py:\d+ in Broken: training inputs: row 1, value 1 is nan"
+    with pytest.raises(ScenarioError, match=its):
         partition_data(small(), Broken(), Iid(), np.zeros(2, int), Streams(1), None, learns=True)
