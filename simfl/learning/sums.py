@@ -97,7 +97,7 @@ class PartialSum:
 
         Raises ValueError for parts of different sums, and for members that are in both.
         """
-        if other.weights != self.weights:
+        if not np.array_equal(other.weights, self.weights, equal_nan=True):
             raise ValueError("parts of sums with different weights cannot be merged")
         self._hold(other.held)
         whole, begun = other._emptied()

@@ -231,6 +231,17 @@ def test_what_is_not_finite_stays_visible(wrong: float, weight: float) -> None:
         assert all(bool(one[0, 0].isfinite()) for one in found)
 
 
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_a_weight_that_is_not_finite_spoils_the_sum(wrong: float) -> None:
+    """In groups, too."""
+    members, weights = models(9), [0.1] * 8 + [wrong]
+
+    found = [grouped(members, weights, groups, random.Random(0)) for groups in (1, 3)]
+
+    assert same_bits(*found)
+    assert not any(bool(found[0][name].isfinite().any()) for name in ("small", "large"))
+
+
 @pytest.mark.parametrize("piece_values", [1000, 10**6])
 def test_how_a_member_lies_in_memory_changes_no_bit(
     piece_values: int, monkeypatch: pytest.MonkeyPatch
