@@ -6,6 +6,7 @@ import torch
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
 from simfl.cli.listing import shipped_scenarios
+from simfl.learning.sums import PartialSum, shares, weighted_sum
 from simfl.provenance.journal import Journal
 from simfl.runs.execution import run, simulate
 from simfl.scenario.scenario import Scenario
@@ -76,3 +77,28 @@ def test_peak_memory_is_flat_over_fifty_rounds():
     simulate(simulation, one)
 
     assert max(peaks[-10:]) <= 1.02 * max(peaks[:10])
+
+
+def test_sums_on_cuda_have_the_same_bits_in_any_groups():
+    """Of small and large tensors; and the CPU's values to single precision."""
+    generator = torch.Generator().manual_seed(0)
+    members = [
+        {
+            "small": torch.randn(30, generator=generator),
+            "large": torch.randn(9001, generator=generator),
+        }
+        for _ in range(11)
+    ]
+    weights = shares(range(1, 12))
+    on_device = [{name: one.cuda() for name, one in model.items()} for model in members]
+    parts = [PartialSum(weights) for _ in range(3)]
+    for number, part in enumerate(parts):
+        part.add({place: on_device[place] for place in range(number, 11, 3)})
+    parts[2].merge(parts[0])
+    parts[2].merge(parts[1])
+
+    found = parts[2].total()
+
+    assert largest_difference(found, weighted_sum(on_device, weights)) == 0.0
+    expected = weighted_sum(members, weights)
+    assert largest_difference({n: one.cpu() for n, one in found.items()}, expected) < 1e-6

@@ -269,6 +269,17 @@ def test_weights_of_nothing_sum_to_nothing() -> None:
     assert not any(bool(found[name].any()) for name in ("small", "large"))
 
 
+def test_values_that_numpy_does_not_know_are_added_up_by_torch() -> None:
+    """As on an accelerator: the same bits in groups, and the mean to the values' precision."""
+    members, weights = models(9, torch.bfloat16), [1 / 9] * 9
+
+    whole, parts = (grouped(members, weights, groups, random.Random(0)) for groups in (1, 3))
+
+    assert all(torch.equal(tensor, parts[name]) for name, tensor in whole.items())
+    mean = torch.stack([one["small"] for one in members]).double().mean(0)
+    assert (whole["small"].double() - mean).abs().max() < 0.02
+
+
 def test_models_of_integers_or_nothing_have_a_sum() -> None:
     """The first one's integers; an empty tensor stays one."""
     counters = [{"batches": torch.tensor(3 + place), "none": torch.empty(0)} for place in range(3)]
