@@ -99,6 +99,15 @@ def test_run_folder_is_named_after_scenario_and_seed(scenario: Path) -> None:
     ]
 
 
+def test_a_folder_with_a_colon_in_its_name_is_a_folder(scenario: Path) -> None:
+    """pyarrow would take it for an address."""
+    assert simfl_command("run", scenario, "--out", "s3:first").exit_code == 0
+
+    run = simfl.load_run("s3:first")
+    assert len(run.events) == run.manifest["counts"]["events"] > 0
+    assert len(run.rounds) == run.manifest["counts"]["versions"]
+
+
 def test_quiet_prints_nothing(scenario: Path) -> None:
     """--quiet leaves standard output and error empty."""
     result = quiet_run(scenario, "--out", "out")

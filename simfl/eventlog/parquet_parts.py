@@ -1,4 +1,7 @@
-"""The files of an event log: parts while a run goes on, one file in the end."""
+"""The files of an event log: parts while a run goes on, one file in the end.
+
+pyarrow takes a relative path with a colon for an address, so that it is given absolute ones.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,14 @@ PART_NAME = re.compile(r"part-[0-9]{5,}\.(parquet|partial)")
 def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a table so that the file is either absent or complete; raises `OSError`."""
     with replacing(path) as partial:
-        pq.write_table(table, partial, row_group_size=ROW_GROUP_ROWS, **_encoding(table.schema))
+        place = partial.absolute()
+        pq.write_table(table, place, row_group_size=ROW_GROUP_ROWS, **_encoding(table.schema))
 
 
 def read_parquet(path: Path, schema: pa.Schema | None = None) -> pa.Table:
     """The table of a file; raises `RunFolderError` unless it is one, with these columns."""
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(path.absolute())
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RunFolderError(f"{path}: not readable as Parquet ({_in_short(error)})") from None
     if schema is not None and not table.schema.equals(schema):
@@ -41,7 +45,7 @@ def read_parquet(path: Path, schema: pa.Schema | None = None) -> pa.Table:
 def count_rows(path: Path) -> int:
     """How many rows a file has; raises `RunFolderError` unless it is a table."""
     try:
-        return int(pq.read_metadata(path).num_rows)
+        return int(pq.read_metadata(path.absolute()).num_rows)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RunFolderError(f"{path}: not readable as Parquet ({_in_short(error)})") from None
 
@@ -71,7 +75,7 @@ def merge_parts(folder: Path, parts: Sequence[Path]) -> None:
     """
     with (
         replacing(folder / "events.parquet") as partial,
-        pq.ParquetWriter(partial, SCHEMA, **_encoding(SCHEMA)) as writer,
+        pq.ParquetWriter(partial.absolute(), SCHEMA, **_encoding(SCHEMA)) as writer,
     ):
         waiting: list[pa.Table] = []
         for path in parts:

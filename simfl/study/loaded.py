@@ -66,7 +66,7 @@ def load_study(path: Path | str) -> LoadedStudy:
 def _read_table(path: Path, study: str) -> pd.DataFrame:
     """The table of a study's runs; raises `RunFolderError` where it is another table."""
     try:
-        table = pd.read_parquet(path)
+        table = pd.read_parquet(path.absolute())
     except (OSError, ValueError) as error:  # of Arrow's errors some are the one, some the other
         raise RunFolderError(f"{path}: not readable as Parquet ({error}); {REMEDY}") from error
     absent = [name for name in ("point", "seed", "folder", "status") if name not in table]

@@ -204,7 +204,7 @@ def read_capacities(path: Path) -> Capacities:
 def _write(table: pa.Table, path: Path) -> None:
     partial = path.with_suffix(".partial")
     try:
-        pq.write_table(table, partial, compression="zstd")
+        pq.write_table(table, partial.absolute(), compression="zstd")
         partial.replace(path)
     except OSError as error:
         raise TraceError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -215,7 +215,7 @@ def _read(path: Path, schema: pa.Schema) -> dict[str, FloatArray]:
     require_file(path)
     accepted = f"a Parquet file with the columns {', '.join(schema.names)}"
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path.absolute()) as file:
             rows = file.metadata.num_rows
             if rows > MAXIMUM_ROWS:
                 raise TraceError(f"{path}: found {rows:,} rows, accepted: at most {MAXIMUM_ROWS:,}")
