@@ -28,17 +28,24 @@ KernelFamily = Literal["stacked", "one_by_one", "loop"]
 loop: the module itself, a job at a time, because it has no batched form."""
 
 
+def seed_generator(seed: int, device: torch.device) -> None:
+    """Seed torch's generators, of the CPU and of this device, inside of `seeded`."""
+    if device.type == "cuda":
+        torch.manual_seed(seed)
+    else:  # `torch.manual_seed` spends its time on preparing devices that may come
+        torch.default_generator.manual_seed(seed)
+
+
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Run a block on torch's generators seeded with `seed`; they are put back afterwards."""
     if device.type == "cuda":
         with torch.random.fork_rng(devices=[device]):
-            torch.manual_seed(seed)
+            seed_generator(seed, device)
             yield
         return
-    # As above, but `torch.manual_seed` spends its time on preparing devices that may come.
     state = torch.default_generator.get_state()
-    torch.default_generator.manual_seed(seed)
+    seed_generator(seed, device)
     try:
         yield
     finally:
@@ -113,17 +120,21 @@ class Network:
 
     @contextmanager
     def listening(self, layer: str | None = None) -> Iterator[list[Tensor]]:
-        """What enters a module in every pass of `call` meanwhile; see `Features`."""
+        """What enters a module in every pass of `call`, or of the `loaded` one; see `Features`."""
         name, heard = self.feature_layer(layer), []
 
         def hear(module: nn.Module, arguments: tuple[Any, ...]) -> None:
             heard.append(arguments[0])
 
-        handle = self._module.get_submodule(name).register_forward_pre_hook(hear)
+        handles = [
+            module.get_submodule(name).register_forward_pre_hook(hear)
+            for module in (self._module, self._working)
+        ]
         try:
             yield heard
         finally:
-            handle.remove()
+            for handle in handles:
+                handle.remove()
 
     def feature_layer(self, layer: str | None = None) -> str:
         """The name of the module that features enter: the last one with parameters, or `layer`.
@@ -180,6 +191,25 @@ class Network:
         with seeded(0, self.device):
             return forward_flops(self._module, self.input_shape, self.dtype, by_layers)
 
+    def loaded(self, tensors: Mapping[str, Tensor]) -> nn.Module:
+        """A module with a copy of these values, in training mode, for a loop over steps.
+
+        It is always the same one: what it holds counts until the next call. `call` has another.
+        """
+        module = self._working
+        held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        with torch.no_grad():
+            for name in self.tensor_names:
+                held[name].copy_(tensors[name])
+        if not module.training:
+            module.train()
+        return module
+
+    @cached_property
+    def _working(self) -> nn.Module:
+        with seeded(0, self.device):
+            return self._factory().to(device=self.device, dtype=self.dtype)
+
     def call(
         self, parameters: Mapping[str, Tensor], inputs: Tensor, training: bool
     ) -> tuple[Tensor, Parameters]:
@@ -201,12 +231,16 @@ class Network:
         draws = seeded(0, self.device) if fixed else nullcontext()
         with draws, at_work(self._module, "forward"):
             outputs: Any = functional_call(self._module, {**parameters, **buffers}, (inputs,))
+        return self.one_tensor(outputs), buffers
+
+    def one_tensor(self, outputs: Any) -> Tensor:
+        """What the module gave, if that is a tensor; raises PartMisbehaves for anything else."""
         if not isinstance(outputs, Tensor):
             raise PartMisbehaves(
                 f"{named(self._module, 'forward')} gave a {type(outputs).__name__}, accepted: one"
                 " tensor (a loss gets at other activations by `Minibatch.features`)"
             )
-        return outputs, buffers
+        return outputs
 
     @cached_property
     def stacked(self) -> StackedForward | None:
@@ -261,6 +295,11 @@ class Network:
     def stackable(self) -> bool:
         """Whether every layer has a batched form and draws no random numbers."""
         return self.stacked is not None
+
+    @property
+    def draws(self) -> bool:
+        """Whether training may draw random numbers, which whoever trains has to seed."""
+        return self.stacked is None
 
     @property
     def kernel_family(self) -> KernelFamily:

@@ -31,6 +31,12 @@ class Objective:
             return flat.view(targets.shape)
         return ((outputs - targets) ** 2).sum(-1)
 
+    def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean of `per_example` over all rows, in fewer operations."""
+        if self.task == "classification" and outputs.dim() == 2:
+            return functional.cross_entropy(outputs, targets)
+        return self.per_example(outputs, targets).mean()
+
     def accuracy(self, outputs: Tensor, targets: Tensor) -> float:
         """Share of right answers, or R^2, of outputs (rows, classes or values)."""
         if self.task == "classification":

@@ -1,4 +1,4 @@
-"""SGD and Adam: torch's own for one model, and the same on the stacked tensors of many."""
+"""SGD and Adam as `torch.optim` has them: for one model, and on the stacked tensors of many."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from simfl.learning.job import LocalTraining
 from simfl.learning.parameters import Parameters, per_job_view
 from simfl.learning.task import Task
 
@@ -19,16 +18,58 @@ ADAM_EPSILON = 1e-8
 """torch.optim.Adam's defaults."""
 
 
-def new_optimizer(local: LocalTraining, parameters: list[Tensor]) -> torch.optim.Optimizer:
-    """The torch.optim optimizer of these settings."""
-    if local.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=local.learning_rate, weight_decay=local.weight_decay)
-    return torch.optim.SGD(
-        parameters,
-        lr=local.learning_rate,
-        momentum=local.momentum,
-        weight_decay=local.weight_decay,
-    )
+class LoopOptimizer:
+    """SGD and Adam on the tensors of one job, in place: to the last bit what `torch.optim` does.
+
+    `leaves` are the job's trainable parameters, by name. `buffers` is what the optimizer holds, by
+    "<buffer>/<parameter>"; a parameter that never had a gradient has none.
+    """
+
+    def __init__(self, task: Task, leaves: Parameters) -> None:
+        self.local = local = task.brief.recipe.local
+        self.leaves = leaves
+        self.steps = task.steps_kept
+        bare = local.optimizer == "sgd" and not local.momentum
+        kept = () if bare or not self.steps else OPTIMIZER_BUFFERS[local.optimizer]
+        self.buffers = {
+            f"{buffer}/{name}": task.kept(buffer, name).clone()
+            for name in leaves
+            for buffer in kept
+        }
+
+    def step(self, gradients: Sequence[Tensor | None]) -> None:
+        """One step; `gradients` are in the order of the leaves, None where there is none."""
+        self.steps += 1
+        local = self.local
+        with torch.no_grad():
+            for (name, leaf), found in zip(self.leaves.items(), gradients, strict=True):
+                if found is None:
+                    continue
+                decay = local.weight_decay
+                gradient = found.add(leaf, alpha=decay) if decay else found
+                if local.optimizer == "adam":
+                    self._adam(name, leaf, gradient)
+                else:
+                    change = self._with_momentum(name, gradient) if local.momentum else gradient
+                    leaf.add_(change, alpha=-local.learning_rate)
+
+    def _with_momentum(self, name: str, gradient: Tensor) -> Tensor:
+        key = f"momentum_buffer/{name}"
+        if key in self.buffers:
+            return self.buffers[key].mul_(self.local.momentum).add_(gradient)
+        self.buffers[key] = gradient.clone()
+        return self.buffers[key]
+
+    def _adam(self, name: str, leaf: Tensor, gradient: Tensor) -> None:
+        first, second = ADAM_BETAS
+        keys = [f"{buffer}/{name}" for buffer in OPTIMIZER_BUFFERS["adam"]]
+        if keys[0] not in self.buffers:
+            self.buffers.update((key, torch.zeros_like(leaf)) for key in keys)
+        mean, variance = (self.buffers[key] for key in keys)
+        mean.lerp_(gradient, 1 - first)
+        variance.mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        root = variance.sqrt().div_((1 - second**self.steps) ** 0.5).add_(ADAM_EPSILON)
+        leaf.addcdiv_(mean, root, value=-self.local.learning_rate / (1 - first**self.steps))
 
 
 class StackedOptimizer:

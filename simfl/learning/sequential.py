@@ -1,24 +1,31 @@
-"""The plain reference: one client after the other, autograd and `torch.optim`.
+"""The plain reference: one client after the other, with autograd.
 
-Read this file to know what a job computes. The batched trainer must give the same.
+Read this file to know what a job computes. The batched trainer must give the same, and trains by it
+what has no batched form: with the weights in place in one module, it is as quick as the loop that
+one would write for that model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 
+from simfl.common.contract import at_work
 from simfl.learning.batches import step_seed
+from simfl.learning.datasets.base import Examples
 from simfl.learning.job import Update
-from simfl.learning.minibatch import Minibatch
-from simfl.learning.network import Network, seeded
-from simfl.learning.optimizer import OPTIMIZER_BUFFERS, new_optimizer
+from simfl.learning.minibatch import Minibatch, plain_loss
+from simfl.learning.network import Network, seed_generator, seeded
+from simfl.learning.optimizer import LoopOptimizer
 from simfl.learning.parameters import Parameters
 from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation, Loss, Trainer
+
+FEW_VALUES = 1 << 20
+"""Values of all steps' inputs up to which they are gathered in one piece."""
 
 
 class SequentialTrainer(Trainer):
@@ -34,16 +41,21 @@ def train_one(
 ) -> Update:
     """One client's job. Weights that diverge (NaN, infinity) are returned as they are."""
     measures = task.measures(network)
-    run = _LocalRun(network, loss, augmentation, task)
     batches = task.batches(network)
-    if task.brief.recipe.kind == "gradient":
-        return task.derived(run.gradient(batches), **measures)
-    optimizer = run.train(batches)
-    return task.trained(network, run.tensors(), optimizer, len(batches), **measures)
+    draws = augmentation is not None or network.draws
+    with seeded(0, network.device) if draws else nullcontext():
+        run = _LocalRun(network, loss, augmentation, task)
+        if task.brief.recipe.kind == "gradient":
+            return task.derived(run.gradient(batches), **measures)
+        optimizer = run.train(batches)
+        return task.trained(network, run.tensors(), optimizer, len(batches), **measures)
 
 
 class _LocalRun:
-    """One job's tensors while it is computed; parameters carry a job axis of length 1."""
+    """One job while it is computed, in the module that the network keeps for this.
+
+    What an algorithm's loss sees carries a job axis of length 1.
+    """
 
     def __init__(
         self, network: Network, loss: Loss, augmentation: Augmentation | None, task: Task
@@ -52,49 +64,49 @@ class _LocalRun:
         self.loss = loss
         self.augmentation = augmentation
         self.task = task
+        self.module = network.loaded(task.start)
         self.trainable = task.trainable(network)
         self.parameters = {
-            name: task.start[name][None].clone().requires_grad_(name in self.trainable)
-            for name in task.parameter_names(network)
+            name: parameter.requires_grad_(name in self.trainable)
+            for name, parameter in self.module.named_parameters()
         }
-        self.buffers = {name: task.start[name] for name in network.buffer_names}
-        self.start = {name: tensor[None] for name, tensor in task.start.items()}
-        self.own = {name: tensor[None] for name, tensor in task.brief.own.items()}
-        self.masks = {name: mask[None] for name, mask in task.masks().items()}
-        self.correction = {name: one[None] for name, one in task.brief.correction.items()}
-        self.draws = augmentation is not None or not network.stackable
+        self.parameters |= {
+            name: task.start[name].clone().requires_grad_() for name in task.brief.recipe.beside
+        }
+        self.given: Parameters = {}
+        self.masks = task.masks()
+        self.correction = task.brief.correction
+        self.draws = augmentation is not None or network.draws
 
     def train(self, batches: Sequence[Tensor]) -> Parameters:
         """Take one optimizer step per batch; returns what the optimizer holds afterwards."""
-        optimizer = self._optimizer()
-        for step, rows in enumerate(batches):
-            optimizer.zero_grad()
-            self._loss(step, rows).backward()  # type: ignore[no-untyped-call]  # torch's gap
+        task = self.task
+        leaves = {name: self.parameters[name] for name in self.trainable}
+        optimizer = LoopOptimizer(task, leaves)
+        for step, rows in enumerate(self._rows(batches)):
+            found: Sequence[Tensor | None] = torch.autograd.grad(
+                self._loss(step, rows), list(leaves.values()), allow_unused=True
+            )
+            gradients = dict(zip(leaves, found, strict=True))
             for name, correction in self.correction.items():
-                gradient = self.parameters[name].grad
-                corrected = correction.clone() if gradient is None else gradient + correction
-                self.parameters[name].grad = corrected
+                gradient = gradients[name]
+                gradients[name] = correction.clone() if gradient is None else gradient + correction
             for name, mask in self.masks.items():
-                if (gradient := self.parameters[name].grad) is not None:
+                if (gradient := gradients.get(name)) is not None:
                     gradient.masked_fill_(~mask, 0.0)
-            optimizer.step()
+            optimizer.step(list(gradients.values()))
             with torch.no_grad():  # weight decay and kept momentum move masked entries too
                 for name, mask in self.masks.items():
-                    self.parameters[name].copy_(
-                        torch.where(mask, self.parameters[name], self.start[name])
-                    )
-        return {
-            f"{buffer}/{name}": state[buffer][0]
-            for name in self.trainable
-            for buffer, state in self._held(optimizer, name)
-        }
+                    moved = self.parameters[name]
+                    moved.copy_(torch.where(mask, moved, task.start[name]))
+        return optimizer.buffers
 
     def gradient(self, batches: Sequence[Tensor]) -> Parameters:
         """The mean gradient over the batches' rows, at the start weights."""
         leaves = [self.parameters[name] for name in self.trainable]
-        total = {name: torch.zeros_like(self.start[name]) for name in self.trainable}
+        total = {name: torch.zeros_like(self.task.start[name]) for name in self.trainable}
         num_rows = sum(len(rows) for rows in batches)
-        for step, rows in enumerate(batches):
+        for step, rows in enumerate(self._rows(batches)):
             loss = self._loss(step, rows) * len(rows)
             for name, gradient in zip(
                 self.trainable, torch.autograd.grad(loss, leaves, allow_unused=True), strict=True
@@ -103,30 +115,47 @@ class _LocalRun:
                     total[name] += gradient
         for name in total.keys() & self.masks.keys():
             total[name].masked_fill_(~self.masks[name], 0.0)
-        return {name: gradient[0] / num_rows for name, gradient in total.items()}
+        return {name: gradient / num_rows for name, gradient in total.items()}
 
     def tensors(self) -> Parameters:
-        """The model as it is now, without a job axis."""
-        parameters = {name: tensor.detach()[0] for name, tensor in self.parameters.items()}
-        return {**parameters, **self.buffers}
+        """A copy of the model as it is now, and of what was trained beside it."""
+        held = {**self.parameters, **dict(self.module.named_buffers())}
+        names = (*self.task.parameter_names(self.network), *self.network.buffer_names)
+        return {name: held[name].detach().clone() for name in names}
 
-    def _loss(self, step: int, rows: Tensor) -> Tensor:
-        seed = step_seed(self.task.seed, step)
-        with seeded(seed, self.network.device) if self.draws else nullcontext():
-            examples = self.task.examples.take(rows)
-            inputs = augmented(examples.inputs.to(self.network.dtype), self.augmentation)
-            batch = Minibatch(
-                inputs=inputs[None],
-                targets=examples.targets[None],
-                valid=torch.ones(1, len(rows), dtype=inputs.dtype, device=inputs.device),
-                forward=self._forward,
-                features=self._features,
-                objective=self.network.objective,
-                start=self.start,
-                own=self.own,
-                common=self.task.common,
-            )
-            return one_loss_per_job(self.loss(self.parameters, batch), 1).sum()
+    def _rows(self, batches: Sequence[Tensor]) -> Iterator[Examples]:
+        """The examples of each step: gathered all at once where they are few."""
+        examples = self.task.examples
+        values = examples.inputs[0].numel() * sum(len(rows) for rows in batches)
+        if values > FEW_VALUES:
+            yield from map(examples.take, batches)
+            return
+        taken, sizes = examples.take(torch.cat(list(batches))), [len(rows) for rows in batches]
+        for inputs, targets in zip(
+            torch.split(taken.inputs, sizes), torch.split(taken.targets, sizes), strict=True
+        ):
+            yield Examples(inputs, targets)
+
+    def _loss(self, step: int, examples: Examples) -> Tensor:
+        if self.draws:
+            seed_generator(step_seed(self.task.seed, step), self.network.device)
+        inputs = augmented(examples.inputs.to(self.network.dtype), self.augmentation)
+        if self.loss is plain_loss:
+            return self.network.objective.mean(self._outputs(inputs), examples.targets)
+        # Taken anew at every step, because a view keeps to what it was taken of.
+        self.given = {name: tensor[None] for name, tensor in self.parameters.items()}
+        batch = Minibatch(
+            inputs=inputs[None],
+            targets=examples.targets[None],
+            valid=torch.ones(1, len(examples), dtype=inputs.dtype, device=inputs.device),
+            forward=self._forward,
+            features=self._features,
+            objective=self.network.objective,
+            start={name: tensor[None] for name, tensor in self.task.start.items()},
+            own={name: tensor[None] for name, tensor in self.task.brief.own.items()},
+            common=self.task.common,
+        )
+        return one_loss_per_job(self.loss(self.given, batch), 1).sum()
 
     def _forward(self, parameters: Parameters, inputs: Tensor) -> Tensor:
         """The outputs (models, rows, outputs) of stacked models for inputs (models, rows, ...).
@@ -134,16 +163,19 @@ class _LocalRun:
         Running statistics are the job's, and move with it, in a pass of the job's own model;
         parameters that bring buffers use those, and leave the job's alone.
         """
+        network, buffers = self.network, dict(self.module.named_buffers())
+        own = all(parameters[name] is self.given[name] for name in network.parameter_names)
+        if own and not brings_buffers(network, parameters):
+            return self._outputs(inputs[0])[None]
         passes = []
         for index, rows in enumerate(inputs.unbind(0)):
             tensors = {
-                name: parameters[name][index]
-                for name in self.network.tensor_names
-                if name in parameters
+                name: parameters[name][index] for name in network.tensor_names if name in parameters
             }
-            passes.append(self.network.call({**self.buffers, **tensors}, rows, training=True))
+            passes.append(network.call({**buffers, **tensors}, rows, training=True))
         if len(passes) == 1 and not brings_buffers(self.network, parameters):
-            self.buffers = passes[0][1]
+            for name, moved in passes[0][1].items():
+                buffers[name].copy_(moved)
         return torch.stack([outputs for outputs, _ in passes])
 
     def _features(
@@ -157,25 +189,11 @@ class _LocalRun:
             raise ValueError(f"the model calls {name!r} not once in a pass")
         return outputs, torch.stack(heard)
 
-    def _optimizer(self) -> torch.optim.Optimizer:
-        local = self.task.brief.recipe.local
-        optimizer = new_optimizer(local, [self.parameters[name] for name in self.trainable])
-        if local.keep_optimizer and self.task.memory.optimizer_steps:
-            for name in self.trainable:
-                state = optimizer.state[self.parameters[name]]
-                for buffer in OPTIMIZER_BUFFERS[local.optimizer]:
-                    state[buffer] = self.task.kept(buffer, name)[None].clone()
-                if local.optimizer == "adam":
-                    state["step"] = torch.tensor(float(self.task.steps_kept))
-        return optimizer
-
-    def _held(
-        self, optimizer: torch.optim.Optimizer, name: str
-    ) -> list[tuple[str, dict[str, Tensor]]]:
-        """The optimizer's buffers of one parameter that exist: plain SGD has none."""
-        state = optimizer.state.get(self.parameters[name], {})
-        buffers = OPTIMIZER_BUFFERS[self.task.brief.recipe.local.optimizer]
-        return [(buffer, state) for buffer in buffers if state.get(buffer) is not None]
+    def _outputs(self, inputs: Tensor) -> Tensor:
+        """The job's own model's outputs (rows, outputs) of inputs (rows, ...)."""
+        with at_work(self.module, "forward"):
+            outputs = self.module(inputs)
+        return self.network.one_tensor(outputs)
 
 
 def augmented(inputs: Tensor, augmentation: Augmentation | None) -> Tensor:

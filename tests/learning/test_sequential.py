@@ -9,18 +9,27 @@ from torch import nn
 from simfl.learning.batches import plan_batches
 from simfl.learning.job import LocalTraining, Recipe
 from simfl.learning.sequential import SequentialTrainer
-from tests.learning.training import MODELS, network, plain_loss, shards, submit
+from tests.learning.training import (
+    MODELS,
+    assert_same_bits,
+    network,
+    plain_loss,
+    shards,
+    submit,
+    traced_loss,
+)
 
 LOCALS = [
+    LocalTraining(epochs=3, batch_size=8, learning_rate=0.1),
     LocalTraining(epochs=3, batch_size=8, learning_rate=0.1, momentum=0.9, weight_decay=0.01),
     LocalTraining(steps=9, batch_size=8, learning_rate=0.01, optimizer="adam"),
 ]
 
 
-@pytest.mark.parametrize("local", LOCALS, ids=["sgd", "adam"])
+@pytest.mark.parametrize("local", LOCALS, ids=["sgd", "momentum", "adam"])
 @pytest.mark.parametrize("model", ["mlp", "residual"])
 def test_training_is_the_textbook_loop(model: str, local: LocalTraining) -> None:
-    """Module, optimizer, cross entropy: the payload is the module's state afterwards."""
+    """Module, `torch.optim`, cross entropy: the payload has the very bits of the module's state."""
     net = network(model)
     data = shards()[4].cast(torch.float64)
     start = net.initial(5)
@@ -29,7 +38,12 @@ def test_training_is_the_textbook_loop(model: str, local: LocalTraining) -> None
     if local.optimizer == "adam":
         optimizer: torch.optim.Optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
     else:
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+        optimizer = torch.optim.SGD(
+            module.parameters(),
+            lr=0.1,
+            momentum=local.momentum,
+            weight_decay=local.weight_decay,
+        )
     for rows in plan_batches(4000, len(data), local):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(module(data.inputs[rows]), data.targets[rows])
@@ -40,7 +54,35 @@ def test_training_is_the_textbook_loop(model: str, local: LocalTraining) -> None
 
     assert update.payload.keys() == module.state_dict().keys()
     for name, tensor in module.state_dict().items():
-        torch.testing.assert_close(update.payload[name], tensor, rtol=0, atol=1e-12, msg=name)
+        assert torch.equal(update.payload[name], tensor), name
+
+
+def test_a_loss_of_ones_own_is_the_same_training() -> None:
+    """A loss that calls `forward` once has the plain loss's result, running statistics too."""
+    net = network("residual")
+    recipe = Recipe(LOCALS[1])
+    plain = submit(SequentialTrainer(net, shards(), plain_loss), 4, recipe).result()
+
+    own = submit(SequentialTrainer(net, shards(), traced_loss), 4, recipe).result()
+
+    for name, tensor in plain.payload.items():
+        torch.testing.assert_close(own.payload[name], tensor, rtol=0, atol=1e-12, msg=name)
+
+
+def test_jobs_do_not_meet_in_the_module_that_they_share() -> None:
+    """A job after another has the bits of the job alone, and earlier results stay as they were."""
+    net = network("residual")
+    trainer = SequentialTrainer(net, shards(), plain_loss)
+    frozen = Recipe(LOCALS[0], trainable=frozenset({"head.weight"}))
+    alone = submit(SequentialTrainer(net, shards(), plain_loss), 5, Recipe(LOCALS[1])).result()
+    first = submit(trainer, 4, frozen).result()
+    before = {name: tensor.clone() for name, tensor in first.payload.items()}
+
+    second = submit(trainer, 5, Recipe(LOCALS[1])).result()
+
+    assert_same_bits(second, alone)
+    for name, tensor in before.items():
+        assert torch.equal(first.payload[name], tensor), name
 
 
 def test_a_gradient_is_that_of_the_mean_loss() -> None:
