@@ -48,26 +48,29 @@ def test_tables_of_a_complete_run(finished: LoadedRun) -> None:
     assert run.clients["energy_j"].tolist() == pytest.approx(own.tolist())
 
 
-DROPOUT = """
+RANDOM = """
 from torch import nn
 
-class Dropped(nn.Sequential):
+class Random(nn.Sequential):
     def __init__(self, input_shape, outputs):
-        super().__init__(nn.Flatten(), nn.Dropout(0.1), nn.Linear(64, outputs))
+        super().__init__(nn.Flatten(), nn.RReLU(), nn.Linear(64, outputs), nn.PReLU())
 """
 
 
 def test_the_manifest_says_how_jobs_are_trained(finished: LoadedRun, tmp_path: Path) -> None:
-    """Together; or one by one, and which layer is in the way."""
-    (tmp_path / "dropout.py").write_text(DROPOUT)
-    scenario = small(model={"name": f"{tmp_path / 'dropout.py'}:Dropped"}, stop={"versions": 1})
+    """Together; or one by one, and which layers are in the way."""
+    (tmp_path / "random_slopes.py").write_text(RANDOM)
+    own = f"{tmp_path / 'random_slopes.py'}:Random"
+    scenario = small(model={"name": own}, stop={"versions": 1})
 
     slow = simfl.run(scenario, tmp_path / "run", Options(device="cpu"))
 
     assert finished.manifest["numeric_platform"]["kernel_family"] == "stacked"
     assert finished.manifest["not_stacked_because"] is None
     assert slow.manifest["numeric_platform"]["kernel_family"] == "loop"
-    assert slow.manifest["not_stacked_because"] == "1 (Dropout) has no batched form"
+    assert slow.manifest["not_stacked_because"] == (
+        "1 (RReLU) has no batched form; 3 (PReLU) has no batched form"
+    )
 
 
 def test_the_scenario_comes_with_every_default(finished: LoadedRun) -> None:

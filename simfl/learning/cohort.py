@@ -122,27 +122,35 @@ class AutogradCohort(Cohort):
             for name, tensor in self.parameters.items()
         }
         self._moving = _first(self.buffers, live)
+        streams = self.data.streams(step)
 
         def forward(parameters: Parameters, rows: Tensor) -> Tensor:
             """See `sequential.py`. Row i of more models than jobs belongs to job i // share."""
             share = len(rows) // live
-            if share == 1:
-                outputs, moved = self.stacked({**self._moving, **parameters}, rows, valid)
-            else:
-                buffers = {n: t.repeat_interleave(share, 0) for n, t in self._moving.items()}
-                outputs, moved = self.stacked(
-                    {**buffers, **parameters}, rows, valid.repeat_interleave(share, 0)
-                )
+            if share > 1 and streams is not None:  # each job's models draw one after the other
+                parts = [
+                    passed({n: t[one::share] for n, t in parameters.items()}, rows[one::share])[0]
+                    for one in range(share)
+                ]
+                return torch.stack(parts, 1).flatten(0, 1)
+            outputs, moved = passed(parameters, rows)
             if moved and share == 1 and not brings_buffers(self.network, parameters):
                 self._moving = {**self._moving, **moved}
             return outputs
+
+        def passed(parameters: Parameters, rows: Tensor) -> tuple[Tensor, Parameters]:
+            share = len(rows) // live
+            if share == 1:
+                return self.stacked({**self._moving, **parameters}, rows, valid, streams)
+            buffers = {n: t.repeat_interleave(share, 0) for n, t in self._moving.items()}
+            return self.stacked({**buffers, **parameters}, rows, valid.repeat_interleave(share, 0))
 
         def features(
             parameters: Parameters, inputs: Tensor, layer: str | None = None
         ) -> tuple[Tensor, Tensor]:
             with self.stacked.listening(self.network.feature_layer(layer)) as heard:
                 outputs = forward(parameters, inputs)
-            return outputs, heard[0]
+            return outputs, heard[0] if len(heard) == 1 else torch.stack(heard, 1).flatten(0, 1)
 
         batch = Minibatch(
             inputs=inputs,

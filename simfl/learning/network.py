@@ -18,7 +18,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from simfl.common.contract import PartMisbehaves, at_work, named
 from simfl.learning.flops import forward_flops
-from simfl.learning.kernels.stacked import NotStackable, StackedForward
+from simfl.learning.kernels.stacked import StackedForward
+from simfl.learning.kernels.stacked_graph import NotStackable
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters, size_bytes
 from simfl.learning.units import HiddenUnits
@@ -187,7 +188,7 @@ class Network:
 
         See `flops.py`.
         """
-        by_layers = self.stackable
+        by_layers = self.stacked is not None and self.stacked.only_layers
         with seeded(0, self.device):
             return forward_flops(self._module, self.input_shape, self.dtype, by_layers)
 
@@ -244,11 +245,7 @@ class Network:
 
     @cached_property
     def stacked(self) -> StackedForward | None:
-        """The forward pass of many models at once; None where some layer has no batched form.
-
-        Layers that draw random numbers have none either: their draws would depend on which jobs
-        are trained together.
-        """
+        """The forward pass of many models at once; None where some layer has no batched form."""
         return None if isinstance(self._form, str) else self._form
 
     @property
@@ -293,13 +290,13 @@ class Network:
 
     @property
     def stackable(self) -> bool:
-        """Whether every layer has a batched form and draws no random numbers."""
+        """Whether every layer has a batched form, so that nothing is drawn in evaluation."""
         return self.stacked is not None
 
     @property
     def draws(self) -> bool:
         """Whether training may draw random numbers, which whoever trains has to seed."""
-        return self.stacked is None
+        return self.stacked is None or self.stacked.draws
 
     @property
     def kernel_family(self) -> KernelFamily:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from simfl.learning.kernels.stacked import CURVED_MODULES, PLAIN_MODULES
+from simfl.learning.kernels.stacked_graph import CURVED_MODULES, PLAIN_MODULES
 from simfl.learning.parameters import Parameters
 
 Layout = list[tuple[int, int, tuple[str, ...], str, int]]

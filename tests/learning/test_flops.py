@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from simfl.learning.flops import forward_flops
+from tests.learning.test_stacked_forms import network as stacked_forms_network
 from tests.learning.training import IMAGE, MODELS
 
 
@@ -44,3 +45,22 @@ def test_products_outside_of_layers_are_counted() -> None:
             return rows @ rows.transpose(1, 2)
 
     assert forward_flops(Gram(), (3, 5), torch.float32, by_layers=False) == 2 * 3 * 5 * 3
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        # LENGTH 5, embeddings of 6; gates times inputs and state, and the last layer
+        ("lstm", 2 * 5 * 4 * 7 * (6 + 7) + 2 * 14 * 3),
+        ("gru", 2 * 5 * 3 * 7 * (6 + 7) + 2 * 14 * 3),
+        # per layer: projections, two heads' scores and mixtures, two linear layers of 9
+        ("encoder", 2 * (2 * 5 * (4 * 36 + 2 * 54) + 2 * 2 * 2 * 25 * 3) + 2 * 6 * 3),
+        ("attention_by_hand", 2 * 5 * 3 * 36 + 2 * 2 * 2 * 25 * 3 + 2 * 6 * 3),
+    ],
+)
+def test_recurrent_layers_and_attention_are_counted(form: str, expected: int) -> None:
+    """A batched form of theirs changes nothing in what a device is charged."""
+    net = stacked_forms_network(form, torch.float32)
+
+    assert net.kernel_family == "stacked"
+    assert net.forward_flops == expected

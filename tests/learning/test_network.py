@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from simfl.learning.kernels.stacked import NotStackable, StackedForward
+from simfl.learning.kernels import stacked_graph
+from simfl.learning.kernels.stacked import StackedForward
+from simfl.learning.kernels.stacked_graph import NotStackable
+from simfl.learning.kernels.stacked_layers import Layer, linear
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from tests.learning.training import IMAGE, MODELS, network
@@ -124,8 +129,11 @@ def test_the_usual_layers_are_stacked(model: str) -> None:
 @pytest.mark.parametrize(
     ("module", "reason"),
     [
-        (nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.1)), "Dropout"),
-        (nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6)), "LayerNorm"),
+        (nn.Sequential(nn.Linear(6, 6), nn.RReLU()), r"^1 \(RReLU\) has no batched form$"),
+        (
+            nn.Sequential(nn.PReLU(), nn.Linear(6, 6), nn.PReLU(), nn.RReLU()),
+            r"^0 \(PReLU\) .*; 2 \(PReLU\) .*; 3 \(RReLU\) has no batched form$",
+        ),
         (RowMixing(), "differs from the module"),
         (Branching(), "cannot be traced"),
         (Tied(), "differs from the module"),
@@ -139,7 +147,22 @@ def test_what_cannot_be_stacked_says_why(module: nn.Module, reason: str) -> None
         StackedForward(module, (6,))
 
     assert net.kernel_family == "loop"
-    assert net.not_stacked_because is not None and reason in net.not_stacked_because
+    assert re.search(reason, str(net.not_stacked_because))
+
+
+def test_a_form_whose_bits_depend_on_company_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However close to the module it is."""
+
+    def crowded(prefix: str, module: nn.Linear) -> Layer:
+        form = linear(prefix, module)
+        return lambda current, rows: form(current, rows) * (1 + 1e-7 * current.jobs)
+
+    module = nn.Sequential(nn.Linear(6, 6), nn.Tanh())
+    assert not StackedForward(module, (6,)).needs_company
+    monkeypatch.setattr(stacked_graph, "linear", crowded)
+
+    with pytest.raises(NotStackable, match="depend on the number of jobs"):
+        StackedForward(module, (6,))
 
 
 @pytest.mark.parametrize(("side", "family"), [(8, "stacked"), (28, "one_by_one")])

@@ -237,10 +237,10 @@ def test_augmentation_is_seeded_by_the_job(trainer_class: type[Trainer]) -> None
     assert not torch.equal(plain.payload["1.weight"], expected[2].payload["1.weight"])
 
 
-def test_dropout_is_computed_job_by_job_and_reproducible() -> None:
-    """A module that draws random numbers is not stacked; its draws come from the job's seed."""
+def test_what_has_no_form_is_computed_job_by_job_and_reproducible() -> None:
+    """A module that draws in a way of its own is not stacked; it draws by the job's seed."""
     net = Network(
-        lambda: nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 3)),
+        lambda: nn.Sequential(nn.Flatten(), nn.RReLU(), nn.Linear(64, 3)),
         IMAGE,
         Objective("classification"),
     )

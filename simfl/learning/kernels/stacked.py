@@ -10,62 +10,25 @@ only where its kernel keeps jobs apart and computes each in an order fixed by th
 
 from __future__ import annotations
 
-import copy
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.func import functional_call
 
 from simfl.learning.kernels.dense import dense_chain
 from simfl.learning.kernels.stacked_convolution import Convolution
-from simfl.learning.kernels.stacked_layers import Layer, Pass, batch_norm, curved, linear, plain
-from simfl.learning.parameters import Parameters
-
-# Exact in every element (one rounding, or none), or computed row by row.
-PLAIN_MODULES = (
-    nn.Identity,
-    nn.ReLU,
-    nn.ReLU6,
-    nn.LeakyReLU,
-    nn.Hardtanh,
-    nn.Flatten,
-    nn.MaxPool2d,
-    nn.AvgPool2d,
-    nn.AdaptiveAvgPool2d,
+from simfl.learning.kernels.stacked_graph import (
+    NotStackable,
+    draws_by_function,
+    layers_of,
+    multiplies_elsewhere,
 )
-PLAIN_FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    operator.add: operator.add,
-    operator.iadd: operator.add,
-    operator.sub: operator.sub,
-    operator.mul: operator.mul,
-    operator.getitem: operator.getitem,
-    getattr: getattr,
-    torch.add: operator.add,
-    torch.flatten: torch.flatten,
-    torch.relu: torch.relu,
-    F.relu: F.relu,
-    F.relu6: F.relu6,
-    F.leaky_relu: F.leaky_relu,
-    F.max_pool2d: F.max_pool2d,
-    torch.max_pool2d: torch.max_pool2d,
-    F.avg_pool2d: F.avg_pool2d,
-    F.adaptive_avg_pool2d: F.adaptive_avg_pool2d,
-}
-PLAIN_METHODS = frozenset({"view", "reshape", "flatten", "size", "relu", "contiguous", "mean"})
-
-# Several roundings, or a transcendental function: see VECTOR.
-CURVED_MODULES = (nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.Tanh, nn.SELU)
-CURVED_FUNCTIONS = (torch.tanh, torch.sigmoid, F.elu, F.gelu, F.silu, F.selu, F.softplus)
-CURVED_METHODS = frozenset({"tanh", "sigmoid"})
-
-
-class NotStackable(ValueError):
-    """A module that cannot be traced, or has a layer without a batched form."""
+from simfl.learning.kernels.stacked_layers import Pass
+from simfl.learning.kernels.streams import Streams
+from simfl.learning.parameters import Parameters
 
 
 class StackedForward:
@@ -74,12 +37,13 @@ class StackedForward:
     `one_by_one` says that some layer computes one job after the other, so that nothing is gained
     by stacking. `needs_company` says that a stack of one goes to other kernels than a stack of
     several, so that a lone job must be computed twice, side by side, to get the bits it gets in
-    company. `convolves` says that some layer is a convolution. `dense` is the hand-written form of
-    a multi-layer perceptron, None for other modules.
+    company. `convolves` says that some layer is a convolution, `draws` that some layer draws random
+    numbers in training, `only_layers` that all products are those of Linear and Conv2d layers.
+    `dense` is the hand-written form of a multi-layer perceptron, None for other modules.
 
-    Raises NotStackable where the module has no batched form, or where its batched form does not
-    reproduce the module on random rows (a module that lets rows of a batch meet, or whose own code
-    does something else in evaluation).
+    Raises NotStackable, with all obstacles, where the module has no batched form, or where its
+    batched form does not reproduce the module on random rows (a module that lets rows of a batch
+    meet, or whose own code does something else in evaluation), or not its own bits in any company.
     """
 
     def __init__(self, module: nn.Module, input_shape: tuple[int, ...]) -> None:
@@ -93,7 +57,10 @@ class StackedForward:
             module.train(was_training)
         modules = dict(module.named_modules())
         self._heard: tuple[str, list[Tensor]] | None = None
-        self._layers = {node: _layer(node, modules) for node in self._graph.nodes}
+        self._layers = layers_of(self._graph, module)
+        self.draws = any(map(_draws, modules.values())) or draws_by_function(self._graph)
+        self.only_layers = not multiplies_elsewhere(self._graph, modules)
+        self._first = next(iter(self._graph.nodes))
         self.dense = dense_chain(_chain(self._graph, modules))
         _verify(self, module, input_shape)
         forms = {
@@ -106,16 +73,24 @@ class StackedForward:
         self.one_by_one = "alone" in forms
         together = "groups" in forms or any(map(_makes_vectors, modules.values()))
         self.needs_company = together and not self.one_by_one
+        on_cpu = all(one.device.type == "cpu" for one in module.parameters())
+        if on_cpu and self.dense is None and not self.one_by_one:
+            _verify_bits(self, module, input_shape)
 
     def __call__(
-        self, tensors: Parameters, inputs: Tensor, valid: Tensor
+        self,
+        tensors: Parameters,
+        inputs: Tensor,
+        valid: Tensor,
+        streams: Streams | None = None,
     ) -> tuple[Tensor, Parameters]:
         """Outputs (jobs, rows, outputs), and the running statistics after the pass.
 
         tensors: parameters and buffers, each (jobs, ...); inputs: (jobs, rows, ...); valid:
-        (jobs, rows), 1 for an example and 0 for padding, which batch statistics leave out.
+        (jobs, rows), 1 for an example and 0 for padding, which batch statistics leave out;
+        streams: what the jobs draw from, needed where something `draws`.
         """
-        current = Pass(tensors, valid)
+        current = Pass(tensors, valid, streams=streams)
         return self._run(current, inputs), current.moved
 
     def evaluated(self, tensors: Parameters, inputs: Tensor) -> Tensor:
@@ -140,12 +115,16 @@ class StackedForward:
 
     def _run(self, current: Pass, inputs: Tensor) -> Tensor:
         values: dict[fx.Node, Any] = {}
+        arguments: Any
+        settings: Any
         for node, layer in self._layers.items():
-            if node.op == "placeholder":
+            if node is self._first:
                 values[node] = inputs.flatten(0, 1)
             elif node.op == "output":
-                folded: Tensor = fx.node.map_arg(node.args[0], values.__getitem__)
-                return folded.view(*inputs.shape[:2], *folded.shape[1:])
+                arguments = fx.node.map_arg(node.args, values.__getitem__)
+                (folded,) = arguments
+                outputs: Tensor = folded.view(*inputs.shape[:2], *folded.shape[1:])
+                return outputs
             else:
                 arguments = fx.node.map_arg(node.args, values.__getitem__)
                 settings = fx.node.map_arg(node.kwargs, values.__getitem__)
@@ -169,88 +148,77 @@ def _chain(graph: fx.Graph, modules: dict[str, nn.Module]) -> list[tuple[str, nn
     return [(name, modules[name]) for name in names]
 
 
-def _layer(node: fx.Node, modules: dict[str, nn.Module]) -> Layer:
-    """What to compute at one node of the graph."""
-    if node.op == "call_module":
-        return _module_layer(str(node.target), modules[str(node.target)])
-    if node.op == "call_function":
-        if node.target in PLAIN_FUNCTIONS:
-            return plain(PLAIN_FUNCTIONS[node.target])
-        if node.target in CURVED_FUNCTIONS:
-            return curved(node.target)
-    if node.op == "call_method":
-        if node.target in PLAIN_METHODS:
-            return plain(getattr(Tensor, str(node.target)))
-        if node.target in CURVED_METHODS:
-            return curved(getattr(Tensor, str(node.target)))
-    if node.op in ("placeholder", "output"):
-        return plain(lambda value: value)
-    raise NotStackable(f"{node.op} {node.target} has no batched form")
-
-
 def _makes_vectors(module: nn.Module) -> bool:
     """Whether a layer is a product with a vector, which has another kernel for a single job."""
+    if isinstance(module, nn.LSTM | nn.GRU):
+        return 1 in (module.input_size, module.hidden_size)
     return isinstance(module, nn.Linear) and 1 in (module.in_features, module.out_features)
 
 
-def _ordinary(module: nn.Conv2d) -> bool:
-    """Whether a convolution can be one group of a grouped one."""
-    return module.padding_mode == "zeros" and module.groups == 1
+def _draws(module: nn.Module) -> bool:
+    """Whether a module draws random numbers in training."""
+    if isinstance(module, nn.MultiheadAttention | nn.LSTM | nn.GRU):
+        return bool(module.dropout)
+    return isinstance(module, nn.Dropout | nn.Dropout1d | nn.Dropout2d) and module.p > 0
 
 
-def _module_layer(prefix: str, module: nn.Module) -> Layer:
-    if isinstance(module, nn.Linear):
-        return linear(prefix, module)
-    if isinstance(module, nn.Conv2d) and _ordinary(module):
-        return Convolution(prefix, module)
-    if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
-        return batch_norm(prefix, module)
-    if isinstance(module, nn.Dropout | nn.Dropout2d) and module.p == 0:
-        return plain(lambda activation: activation)
-    if type(module) in PLAIN_MODULES:
-        return plain(_out_of_place(module))
-    if type(module) in CURVED_MODULES:
-        return curved(_out_of_place(module))
-    raise NotStackable(f"{prefix} ({type(module).__name__}) has no batched form")
+class _Trial:
+    """Random models and inputs for a module, to try its batched form on."""
 
+    def __init__(self, module: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype) -> None:
+        self._generator = torch.Generator().manual_seed(0)
+        state = module.state_dict()
+        self._held: Parameters = dict(module.named_parameters())
+        self._held.update((n, one) for n, one in module.named_buffers() if n in state)
+        self.device = next((one.device for one in self._held.values()), torch.device("cpu"))
+        self._shape, self._dtype = input_shape, dtype
+        tables = [one.num_embeddings for one in module.modules() if isinstance(one, nn.Embedding)]
+        self._smallest_table = min(tables, default=0)
 
-def _out_of_place(module: nn.Module) -> nn.Module:
-    """The module without `inplace`, which would overwrite what the backward pass still needs."""
-    if getattr(module, "inplace", False):
-        module = copy.copy(module)
-        module.inplace = False  # type: ignore[assignment]
-    return module
+    def models(self, jobs: int) -> Parameters:
+        """So many models near the module's own, stacked."""
+        found = {n: torch.stack([one.detach()] * jobs) for n, one in self._held.items()}
+        return {
+            name: tensor + 0.1 * self._noise(*tensor.shape).abs()
+            if tensor.is_floating_point()
+            else tensor
+            for name, tensor in found.items()
+        }
+
+    def inputs(self, jobs: int, rows: int) -> Tensor:
+        """Standard normal ones; whole numbers that are in every table, where there are tables."""
+        found = self._noise(jobs, rows, *self._shape)
+        if self._smallest_table:
+            found = found.abs().mul(1000).floor().remainder(self._smallest_table)
+        return found
+
+    def streams(self, counts: Sequence[int], rows: int) -> Streams:
+        """A generator per job, seeded by its number."""
+        own = [torch.Generator(self.device).manual_seed(job) for job in range(len(counts))]
+        return Streams(own, counts, rows)
+
+    def _noise(self, *shape: int) -> Tensor:
+        drawn = torch.randn(*shape, generator=self._generator, dtype=self._dtype)
+        return drawn.to(self.device)
 
 
 def _verify(stacked: StackedForward, module: nn.Module, input_shape: tuple[int, ...]) -> None:
     """Compare the batched form with the module on two jobs of four and three random rows."""
-    generator = torch.Generator().manual_seed(0)
-    state = module.state_dict()
-    held: Parameters = dict(module.named_parameters())
-    held.update((name, buffer) for name, buffer in module.named_buffers() if name in state)
-    device = next((tensor.device for tensor in held.values()), torch.device("cpu"))
-
-    def noise(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(device)
-
-    tensors = {
-        name: torch.stack([tensor.detach(), tensor.detach()])
-        + (0.1 * noise(2, *tensor.shape).abs() if tensor.is_floating_point() else 0)
-        for name, tensor in held.items()
-    }
-    inputs, rows = noise(2, 4, *input_shape), (4, 3)
-    valid = torch.ones(2, 4, dtype=torch.float64, device=device)
+    trial, rows = _Trial(module, input_shape, torch.float64), (4, 3)
+    tensors, inputs = trial.models(2), trial.inputs(2, 4)
+    valid = torch.ones(2, 4, dtype=torch.float64, device=trial.device)
     valid[1, 3] = 0
     was_training = module.training
     try:
         for training in (True, False):
             module.train(training)
             if training:
-                outputs, _ = stacked(tensors, inputs, valid)
+                outputs, _ = stacked(tensors, inputs, valid, trial.streams(rows, 4))
             else:
                 outputs = stacked.evaluated(tensors, inputs)
             for job, count in enumerate(rows):
                 alone = {name: tensor[job].clone() for name, tensor in tensors.items()}
+                torch.manual_seed(job)
                 expected = functional_call(module, alone, (inputs[job, :count],))
                 found = outputs[job, :count]
                 # not torch.testing, which takes most of a second to import what this needs not
@@ -260,3 +228,38 @@ def _verify(stacked: StackedForward, module: nn.Module, input_shape: tuple[int, 
         raise NotStackable(f"the batched form differs from the module: {error}") from error
     finally:
         module.train(was_training)
+
+
+MANY, FEW = 7, 2
+"""Jobs in a stack whose bits are compared with those of smaller ones; for large models few."""
+
+LARGE = 1_000_000
+"""Values of a model that is large for that."""
+
+
+def _verify_bits(stacked: StackedForward, module: nn.Module, input_shape: tuple[int, ...]) -> None:
+    """Compare outputs and gradients of stacked jobs with those of the same jobs in smaller stacks.
+
+    A safeguard for what no table of layers can know: a module's own code between them.
+    """
+    dtype = next((one.dtype for one in module.parameters()), torch.float32)
+    trial = _Trial(module, input_shape, dtype)
+    values = sum(one.numel() for one in module.parameters())
+    jobs, rows = MANY if values < LARGE else FEW, 9
+    tensors, inputs = trial.models(jobs), trial.inputs(jobs, rows)
+    names = [name for name, one in module.named_parameters() if one.requires_grad]
+
+    def found(count: int) -> list[Tensor]:
+        leaves = {n: tensor[:count].clone() for n, tensor in tensors.items()}
+        asked = [leaves[name].requires_grad_() for name in names]
+        valid = inputs.new_ones(count, rows)
+        outputs, _ = stacked(leaves, inputs[:count], valid, trial.streams([rows] * count, rows))
+        total = outputs.square().sum()
+        slopes: Sequence[Tensor | None] = torch.autograd.grad(total, asked, allow_unused=True)
+        return [outputs, *[one for one in slopes if one is not None]]
+
+    together = found(jobs)
+    for count in {2 if stacked.needs_company else 1, 2}:
+        for one, other in zip(found(count), together, strict=True):
+            if not torch.equal(one, other[:count]):
+                raise NotStackable("the bits of the batched form depend on the number of jobs")

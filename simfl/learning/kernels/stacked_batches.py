@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simfl.learning.batches import padded_rows, step_seed
+from simfl.learning.kernels.streams import Streams
 from simfl.learning.network import Network, seeded
 from simfl.learning.sequential import augmented
 from simfl.learning.task import Task
@@ -61,6 +62,7 @@ class StackedBatches:
         self._places = _by_step(places).to(network.device)
         self._inputs = torch.cat([own.inputs for own in examples])
         self._ahead: deque[Tensor] = deque()
+        self._generators = [torch.Generator(network.device) for _ in tasks] if network.draws else []
         targets = torch.cat([own.targets for own in examples])
         self.targets = targets.index_select(0, self._places.flatten()).view(
             *self._places.shape, *targets.shape[1:]
@@ -77,6 +79,18 @@ class StackedBatches:
             [self._augmented(step, job, rows[: sizes[job]]) for job, rows in enumerate(inputs)]
         )
 
+    def streams(self, step: int) -> Streams | None:
+        """What the live jobs' modules draw from at this step, after their `inputs` were taken."""
+        if not self._generators:
+            return None
+        live = self.live[step]
+        generators = self._generators[:live]
+        if self._augmentation is None:  # else the stream goes on where augmentation left it
+            for task, generator in zip(self.tasks, generators, strict=False):
+                generator.manual_seed(step_seed(task.seed, step))
+        counts = self.valid[step, :live].sum(1).int().tolist()
+        return Streams(generators, counts, self.valid.shape[2])
+
     def _taken(self, step: int) -> Tensor:
         """The live jobs' inputs as they are in the data; small ones are taken for steps ahead."""
         live = self.live[step]
@@ -92,6 +106,8 @@ class StackedBatches:
         """One job's rows after augmentation, drawn as the sequential trainer draws it."""
         with seeded(step_seed(self.tasks[job].seed, step), self._network.device):
             changed = augmented(rows, self._augmentation)
+            if self._generators:
+                self._generators[job].set_state(torch.default_generator.get_state())
         missing = self._places.shape[2] - len(rows)
         return torch.cat([changed, changed.new_zeros(missing, *changed.shape[1:])])
 

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from simfl.learning.kernels.stacked_product import stacked_linear
+from simfl.learning.kernels.streams import Streams
 from simfl.learning.parameters import Parameters
 
 VECTOR = 64
@@ -25,18 +27,39 @@ scalar code, whose exp or tanh can differ in the last bit."""
 class Pass:
     """One forward pass: stacked tensors (jobs, ...), and 1 for each valid row, else 0.
 
-    In `training` a batch's own statistics normalise it, and running ones move.
+    In `training` a batch's own statistics normalise it, running ones move, and what is dropped
+    out is drawn from `streams`.
     """
 
     tensors: Parameters
     valid: Tensor
     training: bool = True
+    streams: Streams | None = None
     moved: Parameters = field(default_factory=dict)
 
     @property
     def jobs(self) -> int:
         """How many models are computed."""
         return len(self.valid)
+
+    def by_job(self, folded: Tensor) -> Tensor:
+        """(jobs * rows, ...) as (jobs, rows, ...)."""
+        return folded.view(self.jobs, -1, *folded.shape[1:])
+
+    def dropped(self, values: Tensor, share: float, axis: int = 0, features: int = 0) -> Tensor:
+        """Values (jobs, ...), some of them 0 with probability `share` and the others scaled up.
+
+        `axis` is that of the rows after the jobs'; only the first `features` axes after the rows
+        are drawn for, where that is not 0, and the others dropped together.
+        """
+        if not self.training or share == 0.0:
+            return values
+        assert self.streams is not None
+        shape = list(values.shape[1:])
+        if features:
+            shape[1 + features :] = [1] * len(shape[1 + features :])
+        noise = self.streams.kept(values, shape, axis, 1.0 - share)
+        return values * noise.div_(1.0 - share)
 
 
 Layer = Callable[..., Any]
@@ -75,6 +98,65 @@ def linear(prefix: str, module: nn.Linear) -> Layer:
             rows, current.tensors[f"{prefix}.weight"], current.tensors.get(f"{prefix}.bias")
         )
         return outputs.reshape(*activation.shape[:-1], module.out_features)
+
+    return run
+
+
+def embedding(prefix: str, module: nn.Embedding) -> Layer:
+    """Each job's rows looked up in its own table."""
+
+    def run(current: Pass, indices: Tensor) -> Tensor:
+        table = current.tensors[f"{prefix}.weight"]
+        of_rows = indices.reshape(current.jobs, -1)
+        first = torch.arange(current.jobs, device=indices.device) * module.num_embeddings
+        missing = module.padding_idx
+        found = F.embedding(of_rows + first.unsqueeze(1), table.flatten(0, 1))
+        if missing is not None:  # its entry gets no gradient
+            found = torch.where((of_rows == missing).unsqueeze(2), found.detach(), found)
+        return found.view(*indices.shape, module.embedding_dim)
+
+    return run
+
+
+def layer_norm(prefix: str, module: nn.LayerNorm) -> Layer:
+    """Normalisation of each row's last axes, and each job's own scale and shift."""
+    shape = module.normalized_shape
+
+    def run(current: Pass, activation: Tensor) -> Tensor:
+        outputs = F.layer_norm(activation, shape, None, None, module.eps)
+        if not module.elementwise_affine:
+            return outputs
+        rows = outputs.reshape(current.jobs, -1, *shape)
+        rows = rows * current.tensors[f"{prefix}.weight"].unsqueeze(1)
+        if (bias := current.tensors.get(f"{prefix}.bias")) is not None:
+            rows = rows + bias.unsqueeze(1)
+        return rows.reshape(activation.shape)
+
+    return run
+
+
+def group_norm(prefix: str, module: nn.GroupNorm) -> Layer:
+    """Normalisation of each row's groups of channels, and each job's own scale and shift."""
+
+    def run(current: Pass, activation: Tensor) -> Tensor:
+        outputs = F.group_norm(activation, module.num_groups, None, None, module.eps)
+        if not module.affine:
+            return outputs
+        places = [1] * (activation.dim() - 2)
+        rows = current.by_job(outputs)
+        weight, bias = (current.tensors[f"{prefix}.{name}"] for name in ("weight", "bias"))
+        rows = rows * weight.view(current.jobs, 1, -1, *places)
+        return (rows + bias.view(current.jobs, 1, -1, *places)).flatten(0, 1)
+
+    return run
+
+
+def dropout(share: float, features: int = 0) -> Layer:
+    """Values of each job's rows left out at random, as the job's own stream has it."""
+
+    def run(current: Pass, activation: Tensor, *_: Any, **__: Any) -> Tensor:
+        rows = current.by_job(activation)
+        return current.dropped(rows, share, features=features).flatten(0, 1)
 
     return run
 

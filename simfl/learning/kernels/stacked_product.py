@@ -52,6 +52,33 @@ class _StackedProduct(torch.autograd.Function):
         )
 
 
+def stacked_product(left: Tensor, right: Tensor) -> Tensor:
+    """Each matrix product of (stack, n, m) and (stack, m, k). Not differentiable twice."""
+    product: Tensor = _EachProduct.apply(left, right)  # type: ignore[no-untyped-call]
+    return product
+
+
+class _EachProduct(torch.autograd.Function):
+    """left (stack, n, m) times right (stack, m, k)."""
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
+        left, right = aligned(left), aligned(right)
+        ctx.save_for_backward(left, right)
+        return product(left, right)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        left, right = ctx.saved_tensors
+        gradient = aligned(gradient)
+        to_left, to_right = ctx.needs_input_grad
+        return (
+            product(gradient, right.transpose(1, 2)) if to_left else None,
+            product(left.transpose(1, 2), gradient) if to_right else None,
+        )
+
+
 def by_numpy(device: torch.device) -> bool:
     """Whether numpy computes the products of tensors there, faster than torch would."""
     return device.type == "cpu" and openblas() is not None
