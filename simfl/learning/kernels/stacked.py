@@ -253,8 +253,10 @@ def _verify_bits(stacked: StackedForward, module: nn.Module, input_shape: tuple[
         leaves = {n: tensor[:count].clone() for n, tensor in tensors.items()}
         asked = [leaves[name].requires_grad_() for name in names]
         valid = inputs.new_ones(count, rows)
-        outputs, _ = stacked(leaves, inputs[:count], valid, trial.streams([rows] * count, rows))
-        total = outputs.square().sum()
+        streams = trial.streams([rows] * count, rows)
+        with torch.enable_grad():
+            outputs, _ = stacked(leaves, inputs[:count], valid, streams)
+            total = outputs.square().sum()
         slopes: Sequence[Tensor | None] = torch.autograd.grad(total, asked, allow_unused=True)
         return [outputs, *[one for one in slopes if one is not None]]
 

@@ -108,6 +108,8 @@ def embedding(prefix: str, module: nn.Embedding) -> Layer:
     def run(current: Pass, indices: Tensor) -> Tensor:
         table = current.tensors[f"{prefix}.weight"]
         of_rows = indices.reshape(current.jobs, -1)
+        if bool((of_rows >= module.num_embeddings).any()) or bool((of_rows < 0).any()):
+            raise IndexError(f"{prefix}: a token is none of 0 to {module.num_embeddings - 1}")
         first = torch.arange(current.jobs, device=indices.device) * module.num_embeddings
         missing = module.padding_idx
         found = F.embedding(of_rows + first.unsqueeze(1), table.flatten(0, 1))

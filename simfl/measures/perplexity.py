@@ -1,0 +1,33 @@
+"""Of how many classes a model is as unsure: what language models are compared by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from simfl.measures.base import Measure
+from simfl.runs.runfolder import LoadedRun
+
+
+@dataclass(frozen=True)
+class Perplexity(Measure):
+    """e to the mean test loss (nats) of a classification: 1 is certainty, and guessing at random
+    has the number of classes.
+
+    Where the classes are tokens and the inputs what came before them, it is the perplexity per
+    token.
+    """
+
+    def compute(self, run: LoadedRun) -> dict[str, float]:
+        """final and lowest over the evaluated versions; nothing where nothing is learned."""
+        if "loss" not in run.rounds or (losses := run.rounds["loss"].dropna()).empty:
+            return {}
+        return {
+            "final": _exponential(float(losses.iloc[-1])),
+            "lowest": _exponential(float(losses.min())),
+        }
+
+
+def _exponential(loss: float) -> float:
+    """e to the loss; infinite where no number is as large."""
+    return math.exp(loss) if loss < 700 else math.inf
