@@ -14,6 +14,7 @@ import simfl
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
 from simfl.eventlog.kinds import FORMAT_VERSION, KINDS, SCHEMA, UNITS
+from simfl.pictures.report.of_run import report_run
 from simfl.protocols.run import Run
 from simfl.provenance.journal import Journal
 from simfl.runs.runfolder import LoadedRun, RunFolderError, load_run, write_manifest, write_table
@@ -71,6 +72,14 @@ def test_the_manifest_says_how_jobs_are_trained(finished: LoadedRun, tmp_path: P
     assert slow.manifest["not_stacked_because"] == (
         "1 (RReLU) has no batched form; 3 (PReLU) has no batched form"
     )
+    together, alone = (run.manifest["trained_by"] for run in (finished, slow))
+    assert [row["form"] for row in together[:2]] == ["stacked", "by hand"]
+    assert [row["what"] for row in together] == ["jobs", "gradients", "products"]
+    assert alone[0] == {
+        "what": "jobs", "form": "loop", "why": slow.manifest["not_stacked_because"]
+    }  # fmt: skip
+    page = report_run(slow, tmp_path / "report.html").read_text("utf-8")
+    assert "<td>loop</td><td>1 (RReLU) has no batched form; 3 (PReLU)" in page
 
 
 def test_the_scenario_comes_with_every_default(finished: LoadedRun) -> None:

@@ -26,6 +26,7 @@ from simfl.learning.batched import BatchedTrainer
 from simfl.learning.codecs.messages import Coding
 from simfl.learning.evaluate import Evaluator, client_set
 from simfl.learning.federation import Federation
+from simfl.learning.forms import trained_by
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
@@ -301,6 +302,13 @@ class Simulation:
             return None
         key = make_key("contributions", baseline.root, baseline.scenario.stop.versions)
         return Contributions(journal, key, partial(find, baseline))
+
+    @property
+    def trained_by(self) -> list[dict[str, str]]:
+        """Which form trains the jobs, and why; nothing where nothing is learned."""
+        if not self.algorithm.learns:
+            return []
+        return trained_by(self.network, _loss_of(self.algorithm), self.options.trainer)
 
     def _values(
         self, journal: Journal, snapshot: Snapshot | None, contributions: Contributions | None

@@ -215,6 +215,7 @@ def _new_manifest(simulation: Simulation) -> Manifest:
         "numeric_platform": simulation.platform,
         "not_stacked_because": simulation.network.not_stacked_because,
         "test_examples": len(simulation.partitioned.data.test),
+        "trained_by": simulation.trained_by,
         "sized_only": [f"{way} {codec}" for way, codec in simulation.sized_only.items()],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         **NOTHING_YET,

@@ -8,10 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from simfl.learning.forms import trained_by
 from simfl.learning.kernels import stacked_graph
 from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_graph import NotStackable
 from simfl.learning.kernels.stacked_layers import Layer, linear
+from simfl.learning.minibatch import plain_loss
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from tests.learning.training import IMAGE, MODELS, network
@@ -176,6 +178,11 @@ def test_large_images_are_convolved_one_by_one_on_a_cpu(side: int, family: str) 
 
     assert net.kernel_family == family
     assert net.not_stacked_because is None
+    form = "matrix" if family == "stacked" else "alone"
+    rows = {row["what"]: row for row in trained_by(net, plain_loss, "batched")}
+    assert (rows["jobs"]["form"], rows["convolution 0"]["form"]) == (family, form)
+    assert ("gain nothing" in rows["jobs"]["why"]) == (family == "one_by_one")
+    assert trained_by(net, plain_loss, "sequential")[0]["form"] == "loop"
 
 
 def test_a_module_that_does_something_else_in_evaluation_is_not_stacked() -> None:

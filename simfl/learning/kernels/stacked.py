@@ -37,9 +37,10 @@ class StackedForward:
     `one_by_one` says that some layer computes one job after the other, so that nothing is gained
     by stacking. `needs_company` says that a stack of one goes to other kernels than a stack of
     several, so that a lone job must be computed twice, side by side, to get the bits it gets in
-    company. `convolves` says that some layer is a convolution, `draws` that some layer draws random
-    numbers in training, `only_layers` that all products are those of Linear and Conv2d layers.
-    `dense` is the hand-written form of a multi-layer perceptron, None for other modules.
+    company. `convolutions` are the layers that convolve, each with the forms that it takes, and
+    `convolves` says that there are any. `draws` says that some layer draws random numbers in
+    training, `only_layers` that all products are those of Linear and Conv2d layers. `dense` is the
+    hand-written form of a multi-layer perceptron, None for other modules.
 
     Raises NotStackable, with all obstacles, where the module has no batched form, or where its
     batched form does not reproduce the module on random rows (a module that lets rows of a batch
@@ -63,12 +64,8 @@ class StackedForward:
         self._first = next(iter(self._graph.nodes))
         self.dense = dense_chain(_chain(self._graph, modules))
         _verify(self, module, input_shape)
-        forms = {
-            form
-            for layer in self._layers.values()
-            if isinstance(layer, Convolution)
-            for form in layer.forms
-        }
+        self.convolutions = [one for one in self._layers.values() if isinstance(one, Convolution)]
+        forms = {form for layer in self.convolutions for form in layer.forms}
         self.convolves = bool(forms)
         self.one_by_one = "alone" in forms
         together = "groups" in forms or any(map(_makes_vectors, modules.values()))

@@ -29,6 +29,14 @@ Form = Literal["matrix", "alone", "windows", "groups"]
 job after the other. windows: a batched product with every window of the images. groups: all jobs as
 groups of one convolution."""
 
+WHY: dict[Form, str] = {
+    "matrix": "small images: one batched product",
+    "alone": "larger images on a CPU gain nothing from company",
+    "windows": "few channels on an accelerator",
+    "groups": "an accelerator needs company",
+}
+"""Why a layer has its form, for people."""
+
 MOST_ENTRIES = 1 << 17
 """Entries of a convolution's matrix up to which it stays in a core's cache."""
 
@@ -64,7 +72,7 @@ class Convolution:
 
     def __init__(self, prefix: str, module: nn.Conv2d) -> None:
         self.forms: set[Form] = set()
-        self._prefix = prefix
+        self.name = prefix
         self._module = module
         self._matrices: dict[tuple[Any, ...], ConvolutionMatrix] = {}
         self._computed: dict[Form, Callable[[Tensor, Tensor, Tensor | None], Tensor]] = {
@@ -80,8 +88,8 @@ class Convolution:
         self.forms.add(form)
         return self._computed[form](
             activation,
-            current.tensors[f"{self._prefix}.weight"],
-            current.tensors.get(f"{self._prefix}.bias"),
+            current.tensors[f"{self.name}.weight"],
+            current.tensors.get(f"{self.name}.bias"),
         )
 
     def _matrix(self, activation: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

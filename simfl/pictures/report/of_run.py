@@ -71,6 +71,9 @@ def _warnings(page: Page, run: LoadedRun) -> None:
 def _what_ran(page: Page, run: LoadedRun) -> None:
     page.heading("What ran")
     page.table(("", ""), what_ran(run))
+    if rows := run.manifest.get("trained_by"):
+        page.text("How local training was computed:")
+        page.table(("what", "form", "why"), [tuple(row.values()) for row in rows])
     page.source("scenario, with every default", (run.path / "scenario.yaml").read_text("utf-8"))
 
 
