@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.datasets.base import Examples
 from simfl.learning.job import LocalTraining, Recipe, Update
+from simfl.learning.kernels import stacked_recurrent
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
@@ -250,6 +252,24 @@ def test_company_changes_no_bit_of_single_rows(form: str) -> None:
 def test_company_changes_no_bit_by_either_library(form: str) -> None:
     """Whatever this machine's rule is."""
     assert_company_changes_no_bit(form, 8)
+
+
+@pytest.mark.parametrize("form", ["lstm", "last_cell"])
+def test_a_long_lstm_is_left_to_the_library(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Job by job; its results are the loop's, and the bits the same in any company."""
+    asked = []
+    job_by_job = stacked_recurrent._job_by_job
+
+    def counted(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return job_by_job(*arguments)
+
+    monkeypatch.setattr(stacked_recurrent, "MOST_IN_STEPS", 0)
+    monkeypatch.setattr(stacked_recurrent, "_job_by_job", counted)
+
+    test_a_form_gives_what_the_loop_gives(form)
+    assert_company_changes_no_bit(form, 8)
+    assert asked
 
 
 def ensemble_loss(parameters: Parameters, batch: Minibatch) -> Tensor:

@@ -19,6 +19,10 @@ from torch.autograd.function import once_differentiable
 from simfl.learning.kernels.stacked_layers import Layer, Pass
 from simfl.learning.kernels.stacked_product import aligned, product, stacked_linear
 
+MOST_IN_STEPS = 512
+"""Places times units of an LSTM up to which steps over all jobs pay on a CPU: for larger ones
+torch's library, which has a kernel of its own for whole sequences, is faster job by job."""
+
 
 def recurrent(prefix: str, module: nn.LSTM | nn.GRU) -> Layer:
     """All layers and directions of the module; its state starts at zero."""
@@ -29,30 +33,63 @@ def recurrent(prefix: str, module: nn.LSTM | nn.GRU) -> Layer:
         if state is not None:
             raise ValueError("a state to start from has no batched form")
         folded = inputs if module.batch_first else inputs.transpose(0, 1)
+        between = module.dropout > 0 and module.num_layers > 1  # drawn by each job's own stream
+        long = folded.shape[1] * size > MOST_IN_STEPS and inputs.device.type == "cpu"
+        if isinstance(module, nn.LSTM) and long and not (between and current.training):
+            outputs, states = _job_by_job(current, prefix, module, folded)
+            return outputs if module.batch_first else outputs.transpose(0, 1), states
         # (jobs, places, rows, features)
         values = current.by_job(folded).transpose(1, 2)
         last: list[tuple[Tensor, ...]] = []
         for layer in range(module.num_layers):
-            outputs = []
+            ways = []
             for suffix in ("", "_reverse")[:directions]:
                 given = values.flip(1) if suffix else values
                 found, *state_of = _one_direction(
                     current, f"{prefix}.", f"_l{layer}{suffix}", given, size, lstm
                 )
-                outputs.append(found.flip(1) if suffix else found)
+                ways.append(found.flip(1) if suffix else found)
                 last.append((found[:, -1], *state_of))
-            values = outputs[0] if directions == 1 else torch.cat(outputs, -1)
+            values = ways[0] if directions == 1 else torch.cat(ways, -1)
             if module.dropout and layer < module.num_layers - 1:
                 values = current.dropped(values, module.dropout, axis=1)
         # One layout for any number of jobs: what comes next may sum up in the order of memory.
         outputs_of_rows = values.transpose(1, 2).contiguous().flatten(0, 1)
-        states = tuple(torch.stack(column).flatten(1, 2) for column in zip(*last, strict=True))
+        last_ones = tuple(torch.stack(column).flatten(1, 2) for column in zip(*last, strict=True))
         return (
             outputs_of_rows if module.batch_first else outputs_of_rows.transpose(0, 1),
-            states if lstm else states[0],
+            last_ones if lstm else last_ones[0],
         )
 
     return run
+
+
+def _job_by_job(
+    current: Pass, prefix: str, module: nn.LSTM, folded: Tensor
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """An LSTM by torch's library, one job after the other: outputs, and last outputs and cells."""
+    names: list[str] = [name for weights in module._all_weights for name in weights]
+    weights = [current.tensors[f"{prefix}.{name}"].unbind(0) for name in names]
+    found = []
+    for job, rows in enumerate(current.by_job(folded).unbind(0)):
+        layers = module.num_layers * (2 if module.bidirectional else 1)
+        zeros = rows.new_zeros(layers, len(rows), module.hidden_size)
+        own = [one[job].clone() for one in weights]  # from a cache line on, whatever the job
+        found.append(
+            torch._VF.lstm(
+                rows.contiguous(),
+                (zeros, zeros),
+                own,
+                module.bias,
+                module.num_layers,
+                0.0,
+                True,
+                module.bidirectional,
+                True,
+            )
+        )
+    outputs, last, cells = zip(*found, strict=True)
+    return torch.cat(outputs), (torch.cat(last, 1), torch.cat(cells, 1))
 
 
 def _one_direction(
