@@ -120,7 +120,6 @@ class Bench:
                         seed=self.jobs,
                         version=0,
                         make_brief=partial(ALGORITHM.brief, self.network, self.state, client, -1),
-                        ready=lambda: True,
                     )
                 )
             )

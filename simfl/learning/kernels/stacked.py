@@ -63,6 +63,8 @@ class StackedForward:
         self.only_layers = not multiplies_elsewhere(self._graph, modules)
         self._first = next(iter(self._graph.nodes))
         self.dense = dense_chain(_chain(self._graph, modules))
+        # Asked before the module runs: torch may leave a layer that is called twice without them.
+        learns = [name for name, one in module.named_parameters() if one.requires_grad]
         _verify(self, module, input_shape)
         self.convolutions = [one for one in self._layers.values() if isinstance(one, Convolution)]
         forms = {form for layer in self.convolutions for form in layer.forms}
@@ -72,7 +74,7 @@ class StackedForward:
         self.needs_company = together and not self.one_by_one
         on_cpu = all(one.device.type == "cpu" for one in module.parameters())
         if on_cpu and self.dense is None and not self.one_by_one:
-            _verify_bits(self, module, input_shape)
+            _verify_bits(self, module, input_shape, learns)
 
     def __call__(
         self,
@@ -234,7 +236,9 @@ LARGE = 1_000_000
 """Values of a model that is large for that."""
 
 
-def _verify_bits(stacked: StackedForward, module: nn.Module, input_shape: tuple[int, ...]) -> None:
+def _verify_bits(
+    stacked: StackedForward, module: nn.Module, input_shape: tuple[int, ...], learns: Sequence[str]
+) -> None:
     """Compare outputs and gradients of stacked jobs with those of the same jobs in smaller stacks.
 
     A safeguard for what no table of layers can know: a module's own code between them.
@@ -244,17 +248,18 @@ def _verify_bits(stacked: StackedForward, module: nn.Module, input_shape: tuple[
     values = sum(one.numel() for one in module.parameters())
     jobs, rows = MANY if values < LARGE else FEW, 9
     tensors, inputs = trial.models(jobs), trial.inputs(jobs, rows)
-    names = [name for name, one in module.named_parameters() if one.requires_grad]
 
     def found(count: int) -> list[Tensor]:
         leaves = {n: tensor[:count].clone() for n, tensor in tensors.items()}
-        asked = [leaves[name].requires_grad_() for name in names]
+        asked = [leaves[name].requires_grad_() for name in learns]
         valid = inputs.new_ones(count, rows)
         streams = trial.streams([rows] * count, rows)
         with torch.enable_grad():
             outputs, _ = stacked(leaves, inputs[:count], valid, streams)
             total = outputs.square().sum()
-        slopes: Sequence[Tensor | None] = torch.autograd.grad(total, asked, allow_unused=True)
+        slopes: Sequence[Tensor | None] = (
+            torch.autograd.grad(total, asked, allow_unused=True) if asked else []
+        )
         return [outputs, *[one for one in slopes if one is not None]]
 
     together = found(jobs)
