@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from pathlib import Path
@@ -20,6 +21,26 @@ settings.register_profile("simfl", derandomize=True, deadline=None)
 settings.load_profile("simfl")
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked `grid(keep)`, all but so many of its cases are slow.
+
+    Steps of the golden section go through a grid of cases evenly along each of its axes.
+    """
+    grids: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        if (mark := item.get_closest_marker("grid")) is not None:
+            name = item.nodeid.partition("[")[0]
+            grids.setdefault((name, mark.args[0]), []).append(item)
+    for (_, keep), cases in grids.items():
+        count = len(cases)
+        step = next(n for n in range(round(0.618 * count), count + 2) if math.gcd(n, count) == 1)
+        kept = {step * number % count for number in range(keep)}
+        for number, item in enumerate(cases):
+            if number not in kept:
+                item.add_marker(pytest.mark.slow)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

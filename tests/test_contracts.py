@@ -78,6 +78,7 @@ def test_what_an_algorithm_declares_can_be_checked(algorithm):
     assert part.min_updates >= 1
 
 
+@pytest.mark.grid(28)
 @pytest.mark.parametrize(("algorithm", "protocol"), PAIRS)
 def test_pair_learns_the_same_however_it_is_computed_or_is_refused(algorithm, protocol):
     """It ends with its books balanced and finite results, or says why it makes no sense.
@@ -108,6 +109,7 @@ def test_pair_learns_the_same_however_it_is_computed_or_is_refused(algorithm, pr
     assert largest_difference(final_weights(free), final_weights(replay)) == 0.0
 
 
+@pytest.mark.grid(28)
 @pytest.mark.parametrize(("algorithm", "protocol"), PAIRS)
 def test_memory_of_clients_survives_tier_boundaries(algorithm, protocol):
     """With a kept optimizer each job continues where the client's previous one ended."""

@@ -35,6 +35,7 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(fedcure.REDUCED, "smoke", {"digits": (*ten[:-1], "stop.versions=5")})
 
 
+@pytest.mark.grid(4)
 @pytest.mark.parametrize("exhibit", fedcure.PAPER.exhibits)
 def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
     """Its values, its figures, and a figure for each of its claims."""

@@ -47,6 +47,7 @@ def converged(tmp_path, data, algorithm, learning_rate, versions=200, **changes)
     return simfl.run(scenario, tmp_path / algorithm["name"])
 
 
+@pytest.mark.grid(2)
 @pytest.mark.parametrize(
     ("data", "offset", "rate", "weights"),
     [

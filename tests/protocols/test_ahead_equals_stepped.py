@@ -48,6 +48,7 @@ POWERED = {
 }
 
 
+@pytest.mark.grid(6)
 @pytest.mark.parametrize("leaving", ["abort", "pause"])
 @pytest.mark.parametrize("protocol", SHIPPED)
 def test_clients_that_leave_or_crash_in_mid_round(tmp_path, protocol, leaving):
@@ -91,6 +92,7 @@ def test_queries(tmp_path, population):
     assert events["detail"].astype(str).str.contains("query").any()
 
 
+@pytest.mark.grid(3)
 @pytest.mark.parametrize("protocol", ["synchronous", "asynchronous", "patient"])
 @pytest.mark.parametrize(
     "ways",
@@ -180,6 +182,7 @@ def test_a_run_that_stalls_has_its_last_moment_in_the_log(tmp_path):
         assert one.events["energy_j"].sum() == pytest.approx(one.manifest["energy_j"])
 
 
+@pytest.mark.grid(5)
 @pytest.mark.parametrize("leaving", ["abort", "pause"])
 @pytest.mark.parametrize("seed", range(103, 108))
 def test_clients_that_leave_by_the_clock(tmp_path, seed, leaving):
@@ -264,7 +267,7 @@ def run_of(one: Scenario, folder: Path) -> LoadedRun:
 
 @given(mix=MIXES)
 @settings(
-    max_examples=10,
+    max_examples=7,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
