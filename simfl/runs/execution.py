@@ -237,7 +237,7 @@ def _execute(
     what was found wrong with what it had left.
     """
     began = time.perf_counter()
-    noticed, known_before = list(warnings), foreseen(simulation)
+    noticed, known_before, as_begun = list(warnings), foreseen(simulation), dict(manifest)
     checkpoints = Checkpoints(folder, simulation.options.snapshot_seconds, snapshot)
     find = partial(find_contributions, folder=folder / STANDALONE)
     try:
@@ -268,8 +268,13 @@ def _execute(
             close(status, reason)
         except OSError:
             free_reserve(folder)
-            with suppress(OSError):  # the folder is gone: there is nowhere to say it
+            try:
                 close(status, reason)
+            except OSError:
+                # Where the manifest of the beginning had room, one that says less has, too.
+                slim = {**as_begun, "trained_by": [], "status": status, "reason": reason}
+                with suppress(OSError):  # the folder is gone: there is nowhere to say it
+                    write_manifest(folder, slim)
 
     def measure(reason: str) -> None:
         manifest.update(figures(one), reason=reason)
