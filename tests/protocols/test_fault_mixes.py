@@ -116,6 +116,18 @@ POPULATIONS = st.fixed_dictionaries(
         "backhaul_sharing": SHARING,
     }
 )
+
+
+def _no_more_than_there_are(mix: dict[str, Any]) -> dict[str, Any]:
+    """The mix with a count that the fullest edge server has clients for."""
+    tiers = mix["protocol"]["name"] in ("hierarchical", "semi_asynchronous")
+    edges = mix["population"]["edges"] if tiers else 1
+    most = -(-mix["population"]["clients"] // edges)
+    if mix["decisions"] and most < mix["decisions"]["selection"]["count"]:
+        return {**mix, "decisions": {"selection": {"name": "random", "count": most}}}
+    return mix
+
+
 MIXES = st.fixed_dictionaries(
     {
         "seed": st.integers(0, 2**31),
@@ -123,7 +135,7 @@ MIXES = st.fixed_dictionaries(
         "protocol": PROTOCOLS,
         "decisions": st.sampled_from([{}, {"selection": {"name": "random", "count": 2}}]),
     }
-)
+).map(_no_more_than_there_are)
 
 
 def check(mix: dict[str, Any]) -> None:
