@@ -151,3 +151,27 @@ def test_a_part_that_calls_exit_leaves_a_closed_run(tmp_path: Path) -> None:
     assert manifest["status"] == "failed" and manifest["counts"]["versions"] == 2
     with pytest.raises(PartMisbehaves, match=r"sys\.exit"):
         simfl.run(scenario, tmp_path / "run", resume=True)
+
+
+def test_without_room_for_the_last_manifest_the_first_says_that_the_run_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one is longer, by the digests of files and the warnings."""
+    write, full = execution.write_manifest, OSError(errno.ENOSPC, "no space left")
+
+    def write_what_has_room(folder: Path, manifest: Any) -> None:
+        if "files" in manifest:
+            raise full
+        write(folder, manifest)
+
+    def simulate(*_: Any) -> str:
+        raise full
+
+    monkeypatch.setattr(execution, "write_manifest", write_what_has_room)
+    monkeypatch.setattr(execution, "simulate", simulate)
+    with pytest.raises(OSError, match="no space left"):
+        simfl.run(small(stop={"versions": 1}), tmp_path / "run")
+
+    manifest = simfl.load_run(tmp_path / "run").manifest
+    assert manifest["status"] == "failed"
+    assert "no space left" in manifest["reason"]
