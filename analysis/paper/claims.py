@@ -67,6 +67,29 @@ def metric(values: pd.DataFrame, expression: str) -> np.ndarray:
     return first - table.iloc[:, 1:].sum(axis=1).to_numpy(dtype=float)
 
 
+def in_words(checked: pd.DataFrame) -> pd.DataFrame:
+    """The verdicts of `check_claims` as a table of texts, the verdict being its index."""
+
+    def number(value: float) -> str:
+        return f"{value:.4g}"
+
+    table = pd.DataFrame(
+        {
+            "claim": checked["claim"] + ", " + checked["data"],
+            "value": checked["value"].map(number),
+            "interval": [
+                "-" if np.isnan(low) else f"{number(low)} to {number(high)}"
+                for low, high in zip(checked["low"], checked["high"], strict=True)
+            ],
+            "claimed": checked["margin"],
+            "seeds": checked["seeds"],
+            "statement": checked["statement"],
+        }
+    )
+    table.index = pd.Index(checked["verdict"])
+    return table
+
+
 def _term(values: pd.DataFrame, term: str) -> pd.Series:
     figure, _, name = term.partition("/")
     rows = values[values["figure"] == figure]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import math
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from paper.claims import check_claims
+from paper.claims import check_claims, in_words
 from paper.experiments import Paper
-from paper.study import Study
+from paper.results import RESULTS, record_plan, write_results
+from paper.study import OnlyPlanned, Study
 from paper.tables import print_markdown
 from simfl.assembly.simulation import Options
 from simfl.provenance.results import FolderStore
@@ -21,40 +24,58 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
     """Show the exhibits that are asked for and check their claims; returns all verdicts.
 
     `<out>/<scale>` keeps the runs, the figures, and each exhibit's values and verdicts as CSV. Runs
-    share facts there (what clients achieve alone, say), with `--reuse` trained models too.
+    share facts there (what clients achieve alone, say), with `--reuse` trained models too. With
+    `--record` the values go to `analysis/results` as well, from which the pages are made.
     """
+    began_s = time.monotonic()
     asked = _parser(paper).parse_args(arguments)
     scale = paper.scales[asked.scale]
     folder = asked.out / scale.name
+    skipped: dict[str, str] = {}
     facts = FolderStore(folder / "facts", limit_bytes=0)
-    study = Study(
-        scale,
-        folder,
-        asked.seeds or scale.seeds,
-        tuple(asked.data or scale.data),
-        Options(
-            data_root=asked.data_root,
-            workers=asked.workers,
-            store=FolderStore(asked.reuse) if asked.reuse is not None else facts,
-        ),
-    )
     verdicts = []
     for name in paper.exhibits if asked.exhibit == "all" else (asked.exhibit,):
         exhibit = paper.exhibits[name]
+        study = Study(
+            scale,
+            folder,
+            asked.seeds or scale.seeds,
+            tuple(asked.data or scale.data),
+            Options(
+                data_root=asked.data_root,
+                workers=asked.workers,
+                store=FolderStore(asked.reuse) if asked.reuse is not None else facts,
+            ),
+            skipped,
+            60 * asked.limit_min,
+            asked.plan,
+            began_s,
+        )
         print(f"## {exhibit.title}")
         print(f"{paper.title}; scale {scale.name}, {study.seeds} seed(s)")
         print(
             f"Reduced: {scale.reduced}\n" if scale.reduced else "At the paper's size\n", flush=True
         )
-        values = exhibit.show(study)
-        study.folder.mkdir(parents=True, exist_ok=True)
-        values.to_csv(study.folder / f"{name}.csv", index=False)
-        checked = check_claims(paper.claims, exhibit.part_of or name, values)
-        if not checked.empty:
-            checked.to_csv(study.folder / f"{name}_claims.csv", index=False)
-            _print_verdicts(checked)
-            verdicts.append(checked)
+        with suppress(OnlyPlanned):
+            verdicts.append(_shown(paper, name, study, record=asked.record))
+        if asked.record and study.takes_s:
+            record_plan(RESULTS / "plan.csv", paper.name, name, scale.name, study.planned())
     return pd.concat(verdicts, ignore_index=True) if verdicts else pd.DataFrame()
+
+
+def _shown(paper: Paper, name: str, study: Study, *, record: bool) -> pd.DataFrame:
+    """Show an exhibit, keep its values; the verdicts on its claims, printed too."""
+    exhibit = paper.exhibits[name]
+    values = exhibit.show(study)
+    study.folder.mkdir(parents=True, exist_ok=True)
+    values.to_csv(study.folder / f"{name}.csv", index=False)
+    if record and not values.empty:
+        print(write_results(RESULTS / f"{paper.name}.csv", name, study.scale.name, values), "\n")
+    checked = check_claims(paper.claims, exhibit.part_of or name, values)
+    if not checked.empty:
+        checked.to_csv(study.folder / f"{name}_claims.csv", index=False)
+        print_markdown("verdict", in_words(checked))
+    return checked
 
 
 def _parser(paper: Paper) -> argparse.ArgumentParser:
@@ -67,26 +88,8 @@ def _parser(paper: Paper) -> argparse.ArgumentParser:
     add("--data-root", type=Path, help="folder of the data (else SIMFL_DATA)")
     add("--out", type=Path, default=Path("runs") / paper.claims.stem, help="%(default)s")
     add("--reuse", type=Path, help="folder of results to share between runs")
+    add("--limit-min", type=float, default=math.inf, help="after so many minutes no run begins")
+    add("--plan", action="store_true", help="only say how many core-hours it will take")
+    add("--record", action="store_true", help="keep the values in analysis/results")
     add("--workers", type=int, default=0, help="processes that train side by side")
     return parser
-
-
-def _print_verdicts(checked: pd.DataFrame) -> None:
-    def number(value: float) -> str:
-        return f"{value:.4g}"
-
-    table = pd.DataFrame(
-        {
-            "claim": checked["claim"] + ", " + checked["data"],
-            "value": checked["value"].map(number),
-            "interval": [
-                "-" if np.isnan(low) else f"{number(low)} to {number(high)}"
-                for low, high in zip(checked["low"], checked["high"], strict=True)
-            ],
-            "claimed": checked["margin"],
-            "seeds": checked["seeds"],
-            "statement": checked["statement"],
-        }
-    )
-    table.index = pd.Index(checked["verdict"])
-    print_markdown("verdict", table)

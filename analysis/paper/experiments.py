@@ -66,11 +66,13 @@ class Exhibit:
 
     The values have the columns data, name, seed, figure, value; `figure` is what was measured.
     `part_of`: the exhibit that this is a part of, by whose claims it is judged (None: its own).
+    `published` gives the paper's cells of a figure by (data, name), as the paper prints them.
     """
 
     title: str
     show: Callable[[Study], pd.DataFrame]
     part_of: str | None = None
+    published: Callable[[str], Mapping[tuple[str, str], str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,3 +83,8 @@ class Paper:
     claims: Path
     scales: Mapping[str, Scale]
     exhibits: Mapping[str, Exhibit]
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return self.claims.stem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tempfile
 import time
@@ -10,6 +11,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from paper.experiments import Experiment, Scale, Trial
 from simfl.assembly.simulation import Options
@@ -24,12 +28,18 @@ ENDED = ("completed", "diverged")
 PROBE_VERSIONS = 2
 
 
+class OnlyPlanned(Exception):
+    """Raised where a study that only plans would have to run something."""
+
+
 @dataclass
 class Study:
     """The runs of one paper at one scale, kept in `folder`.
 
     `seeds` and `data` are the scale's unless the command line gives others. `skipped` says which
-    data sets are not at hand, and why.
+    data sets are not at hand, and why. After `limit_s` seconds no run begins: what is finished is
+    a result. With `only_plan` nothing is run. `takes_s` has every run that was planned, by data,
+    name and seed, and the core-seconds that it took or will take about.
     """
 
     scale: Scale
@@ -38,6 +48,10 @@ class Study:
     data: tuple[str, ...]
     options: Options = field(default_factory=Options)
     skipped: dict[str, str] = field(default_factory=dict)
+    limit_s: float = math.inf
+    only_plan: bool = False
+    began_s: float = field(default_factory=time.monotonic)
+    takes_s: dict[tuple[str, str, int], float] = field(default_factory=dict)
 
     def run(self, experiments: Sequence[Experiment]) -> list[Trial]:
         """One trial per experiment and seed; those of absent data sets are left out, and said so.
@@ -48,25 +62,31 @@ class Study:
         data.
         """
         planned = [(one, seed) for seed in range(self.seeds) for one in experiments]
-        if self.scale.estimate:
-            self._print_estimate(planned)
+        if self.scale.estimate or self.only_plan:
+            self._estimate(planned)
         trials = []
         for count, (one, seed) in enumerate(planned, start=1):
             if one.data in self.skipped:
                 continue
+            late = time.monotonic() - self.began_s > self.limit_s
+            if (late or self.only_plan) and not self._is_there(one, seed):
+                continue
             try:
                 folder, took_s = self._one(one, seed)
             except ScenarioError as error:
-                if not isinstance(error.__cause__, DataMissing):
-                    raise
-                self.skipped[one.data] = str(error.__cause__)
-                print(f"SKIPPED {one.data}: {error.__cause__}", flush=True)
+                self._skip(one.data, error)
                 continue
             if took_s is not None:
                 where = f"{count} of {len(planned)}: {one.data} {one.name}, seed {seed}"
                 status = load_run(folder).manifest["status"]
                 print(f"  {where}: {status} in {took_s:.1f} s", flush=True)
+                self.takes_s[one.data, one.name, seed] = self._cores() * took_s
             trials.append(Trial(one.data, one.name, seed, folder))
+        there = sum(one.data not in self.skipped for one, _ in planned)
+        if len(trials) < there:
+            if self.only_plan:
+                raise OnlyPlanned
+            print(f"  NOT RUN: {there - len(trials)} of {there}, as the time was over", flush=True)
         return trials
 
     def _one(self, one: Experiment, seed: int) -> tuple[Path, float | None]:
@@ -86,36 +106,76 @@ class Study:
         name = re.sub(r"[^-+.=\w]", "_", f"{one.data}-{one.name}-{seed}")
         return next(iter(runs.glob(f"*-{digest}")), runs / f"{name}-{digest}")
 
-    def _print_estimate(self, planned: Sequence[tuple[Experiment, int]]) -> None:
-        """Print how long the runs that are still to do will take, from a short one per data set."""
-        per_version_s: dict[str, float] = {}
-        total_s, left = 0.0, 0
-        for one, seed in planned:
-            scenario = Scenario.from_yaml(one.scenario, one.overrides, seed)
-            if _ended(self._folder(one, seed, scenario)) or scenario.stop.versions is None:
-                continue
-            if one.data not in per_version_s:
-                per_version_s[one.data] = self._probe_s(scenario)
-            total_s += per_version_s[one.data] * scenario.stop.versions
-            left += 1
-        print(f"  {left} of {len(planned)} runs to do, about {total_s / 3600:.1f} h", flush=True)
+    def _skip(self, data: str, error: ScenarioError) -> None:
+        """Leave out a data set that is not at hand; raises any other error."""
+        if not isinstance(error.__cause__, DataMissing):
+            raise error
+        self.skipped[data] = str(error.__cause__)
+        print(f"SKIPPED {data}: {error.__cause__}", flush=True)
 
-    def _probe_s(self, scenario: Scenario) -> float:
-        """Wall seconds per version; 0 where the data are absent."""
+    def _is_there(self, one: Experiment, seed: int) -> bool:
+        scenario = Scenario.from_yaml(one.scenario, one.overrides, seed)
+        return _ended(self._folder(one, seed, scenario))
+
+    def planned(self) -> pd.DataFrame:
+        """What an exhibit takes: data, name, seeds, core_hours (of all seeds)."""
+        rows = [(data, name, takes_s) for (data, name, _), takes_s in self.takes_s.items()]
+        table = pd.DataFrame(rows, columns=["data", "name", "takes_s"])
+        grouped = table.groupby(["data", "name"], sort=False)["takes_s"]
+        return grouped.agg(seeds="size", core_hours=lambda s: s.sum() / 3600).reset_index()
+
+    def _estimate(self, planned: Sequence[tuple[Experiment, int]]) -> None:
+        """Print the core-hours of the runs that are still to do.
+
+        A run takes what another seed of it took; without one, what a short run of its data set
+        takes per version.
+        """
+        took_s: dict[tuple[str, str], float] = {}
+        left: list[tuple[tuple[str, str, int], Scenario]] = []
+        for one, seed in planned:
+            key = one.data, one.name, seed
+            scenario = Scenario.from_yaml(one.scenario, one.overrides, seed)
+            folder = self._folder(one, seed, scenario)
+            if _ended(folder):
+                self.takes_s[key] = self._cores() * float(_manifest(folder)["wall_s"])
+                took_s[key[:2]] = self.takes_s[key]
+            else:
+                left.append((key, scenario))
+        per_version_s: dict[str, float] = {}
+        for key, scenario in left:
+            data = key[0]
+            if key[:2] not in took_s and data not in per_version_s:
+                per_version_s[data] = self._cores() * self._probe_s(data, scenario)
+            if data not in self.skipped:
+                versions = scenario.stop.versions or 0
+                unlike_s = per_version_s.get(data, 0.0) * versions
+                self.takes_s[key] = took_s.get(key[:2], unlike_s)
+        to_do = [key for key, _ in left if key in self.takes_s]
+        hours = sum(self.takes_s[key] for key in to_do) / 3600
+        print(
+            f"  {len(to_do)} of {len(planned)} runs to do, about {hours:.1f} core-hours", flush=True
+        )
+
+    def _cores(self) -> int:
+        return max(1, self.options.workers)
+
+    def _probe_s(self, data: str, scenario: Scenario) -> float:
+        """Wall seconds per version; 0 where the data are absent, which it says."""
         short = [f"stop.versions={PROBE_VERSIONS}", "evaluate.measures=[]"]
         with tempfile.TemporaryDirectory() as folder:
             try:
                 result = run(scenario.with_overrides(short), Path(folder) / "probe", self.options)
             except ScenarioError as error:
-                if not isinstance(error.__cause__, DataMissing):
-                    raise
+                self._skip(data, error)
                 return 0.0
         return float(result.manifest["wall_s"]) / PROBE_VERSIONS
 
 
 def _ended(folder: Path) -> bool:
     """Whether the folder holds a run that came to its end."""
-    manifest = folder / MANIFEST
-    if not manifest.exists():
-        return False
-    return json.loads(manifest.read_text(encoding="utf-8"))["status"] in ENDED
+    return (folder / MANIFEST).exists() and _manifest(folder)["status"] in ENDED
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    return manifest

@@ -53,7 +53,21 @@ def print_table(
     scale: float = 1.0,
     digits: int = 3,
 ) -> pd.DataFrame:
-    """Print mean +- standard deviation over the seeds, names down, data sets across; return it.
+    """Print `beside` of a figure, and return it."""
+    table = beside(values, figure, published, scale=scale, digits=digits)
+    print_markdown(figure, table)
+    return table
+
+
+def beside(
+    values: pd.DataFrame,
+    figure: str,
+    published: Mapping[tuple[str, str], str] | None = None,
+    *,
+    scale: float = 1.0,
+    digits: int = 3,
+) -> pd.DataFrame:
+    """Mean +- standard deviation over the seeds as texts, names down, data sets across.
 
     `published` has the paper's figures by (data, name), shown in a column of their own beside
     ours. `scale` multiplies ours (100 for percent).
@@ -69,31 +83,40 @@ def print_table(
         ]
         if published:
             table[f"{data}, paper"] = [published.get((data, name), "-") for name in table.index]
-    print_markdown(figure, table)
     return table
 
 
 def print_figures(values: pd.DataFrame, digits: int = 4) -> None:
     """Print all figures of an exhibit, a table per data set: names down, figures across."""
     for data, own in values.groupby("data", sort=False):
-        rows = own.groupby("name", sort=False)
-        columns = [one for one in pd.unique(own["figure"]) if not one.endswith(END)]
-        table = pd.DataFrame(
-            {
-                figure: {
-                    name: in_cell(its, figure, digits)
-                    for name, its in rows
-                    if figure in set(its["figure"])
-                }
-                for figure in columns
-            },
-            index=pd.unique(own["name"]),
-        )
-        print_markdown(str(data), table.fillna("-"))
+        print_markdown(str(data), across(own, digits))
+
+
+def across(own: pd.DataFrame, digits: int = 4) -> pd.DataFrame:
+    """The figures of one data set as texts: names down, figures across."""
+    rows = own.groupby("name", sort=False)
+    columns = [one for one in pd.unique(own["figure"]) if not one.endswith(END)]
+    table = pd.DataFrame(
+        {
+            figure: {
+                name: in_cell(its, figure, digits)
+                for name, its in rows
+                if figure in set(its["figure"])
+            }
+            for figure in columns
+        },
+        index=pd.unique(own["name"]),
+    )
+    return table.fillna("-")
 
 
 def print_markdown(corner: str, table: pd.DataFrame) -> None:
     """Print a table of texts in Markdown."""
+    print(markdown(corner, table), flush=True)
+
+
+def markdown(corner: str, table: pd.DataFrame) -> str:
+    """A table of texts in Markdown, with its index as the first column."""
     rows = [[corner, *table.columns], *([str(name), *row] for name, row in table.iterrows())]
     widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
 
@@ -101,11 +124,8 @@ def print_markdown(corner: str, table: pd.DataFrame) -> None:
         padded = (str(cell).ljust(width) for cell, width in zip(cells, widths, strict=True))
         return f"| {' | '.join(padded)} |"
 
-    print(line(rows[0]))
-    print(line(["-" * width for width in widths]))
-    for row in rows[1:]:
-        print(line(row))
-    print(flush=True)
+    ruled = [line(rows[0]), line(["-" * width for width in widths]), *map(line, rows[1:])]
+    return "".join(f"{one}\n" for one in ruled)
 
 
 def cohens_d(one: Sequence[float], other: Sequence[float]) -> float:

@@ -24,6 +24,7 @@ from paper import (
     print_table,
 )
 from paper.pictures import new_figure
+from paper.study import OnlyPlanned
 
 SCENARIO = """
 data: {name: digits, partition: iid}
@@ -127,7 +128,7 @@ def test_the_wall_time_is_estimated_first(scenario: Path, tmp_path: Path, capsys
     one.run([Experiment("digits", "fedavg", scenario)])
 
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("  2 of 2 runs to do, about 0.0 h")
+    assert lines[0].startswith("  2 of 2 runs to do, about 0.0 core-hours")
     assert lines[-1].startswith("  0 of 2 runs to do")
 
 
@@ -205,3 +206,35 @@ def test_curves_are_means_over_the_seeds(scenario: Path, tmp_path: Path) -> None
     both = [one.run.rounds["accuracy"] for one in trials]
     np.testing.assert_allclose(line.get_ydata(), (both[0] + both[1]) / 2)
     assert line.get_label() == "fedavg"
+
+
+def test_after_the_limit_no_run_begins(scenario: Path, tmp_path: Path, capsys) -> None:
+    """What is there is a result, the rest is said to be missing; a later call goes on."""
+    experiment = Experiment("digits", "fedavg", scenario)
+    study(tmp_path / "out", 1).run([experiment])
+    late = study(tmp_path / "out", 2)
+    late.limit_s = 0.0
+    capsys.readouterr()
+
+    trials = late.run([experiment])
+
+    assert [one.seed for one in trials] == [0]
+    assert "NOT RUN: 1 of 2" in capsys.readouterr().out
+    assert len(study(tmp_path / "out", 2).run([experiment])) == 2
+
+
+def test_a_plan_runs_nothing(scenario: Path, tmp_path: Path) -> None:
+    """It counts the runs of every experiment; where all are there, exhibits go on from them."""
+    experiment = Experiment("digits", "fedavg", scenario)
+    one = study(tmp_path / "out", 2)
+    one.only_plan = True
+
+    with pytest.raises(OnlyPlanned):
+        one.run([experiment])
+
+    assert not (tmp_path / "out" / "runs").exists()
+    (row,) = one.planned().to_dict("records")
+    assert (row["data"], row["name"], row["seeds"]) == ("digits", "fedavg", 2)
+    assert row["core_hours"] > 0
+    study(tmp_path / "out", 2).run([experiment])
+    assert len(one.run([experiment])) == 2

@@ -1,0 +1,196 @@
+"""Fill the tables of docs/papers/ from analysis/results/ and analysis/published/.
+
+    python analysis/pages.py            write what has changed
+    python analysis/pages.py --check    write nothing; exit status 1 where a page is out of date
+
+What lies between two marks of a page is made here and nowhere else:
+
+    <!-- results: EXHIBIT FIGURE... [percent] [digits=N] [scale=NAME] -->
+        one figure: names down, data sets across, the paper's cells beside them;
+        several: a table per data set, figures across; none: all that the exhibit has
+    <!-- claims: EXHIBIT [scale=NAME] -->      the verdicts on the exhibit's claims
+    <!-- summary -->                           every exhibit: what was run, what its claims say
+    <!-- plan -->                              core-hours by exhibit, and what was not run
+    <!-- end -->
+
+Without a scale the largest one counts that has rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from paper import Paper, check_claims
+from paper.claims import in_words
+from paper.results import RESULTS, read_results
+from paper.tables import across, beside, markdown
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "papers"
+PAPERS = ("fedcure", "corefed", "fedsac", "fl_games")
+SCALES = ("paper", "quick", "smoke")
+"""From the largest to the smallest."""
+
+BLOCK = re.compile(
+    r"(<!-- (results|claims|summary|plan)(?:: ([^\n]*?))? -->\n).*?(<!-- end -->)", re.S
+)
+NOTHING = "No runs yet.\n"
+VERDICTS = ("HOLDS", "UNDECIDED", "FAILS", "NOTE", "SKIPPED")
+
+
+def paper_of(name: str) -> Paper:
+    """What the paper's script declares."""
+    declared: Paper = importlib.import_module(name).PAPER
+    return declared
+
+
+def filled(page: Path) -> str:
+    """The text of a page with its blocks made anew."""
+
+    def made(block: re.Match[str]) -> str:
+        opening, kind, words, closing = block.groups()
+        if kind == "summary":
+            text = summary()
+        elif kind == "plan":
+            text = plan()
+        else:
+            paper = paper_of(page.stem)
+            text = (results if kind == "results" else claims)(paper, (words or "").split())
+        return f"{opening}\n{text}\n{closing}"
+
+    return BLOCK.sub(made, page.read_text(encoding="utf-8"))
+
+
+def results(paper: Paper, words: Sequence[str]) -> str:
+    """The tables of one exhibit."""
+    name, values, scale, options = _asked(paper, words)
+    exhibit = paper.exhibits[name]
+    if values.empty:
+        return NOTHING
+    figures = [one for one in words[1:] if one in set(values["figure"])]
+    digits = int(options.get("digits", 2 if "percent" in words else 3))
+    head = _head(paper, scale, values)
+    if len(figures) == 1:
+        (figure,) = figures
+        published = exhibit.published(figure) if exhibit.published else None
+        factor = 100 if "percent" in words else 1
+        table = beside(values, figure, published, scale=factor, digits=digits)
+        return head + markdown(figure + (", %" if "percent" in words else ""), table)
+    shown = values[values["figure"].isin(figures)] if figures else values
+    tables = (
+        markdown(str(data), across(own, digits)) for data, own in shown.groupby("data", sort=False)
+    )
+    return head + "\n".join(tables)
+
+
+def claims(paper: Paper, words: Sequence[str]) -> str:
+    """The verdicts on one exhibit's claims."""
+    name, values, scale, _ = _asked(paper, words)
+    if values.empty:
+        return NOTHING
+    checked = check_claims(paper.claims, paper.exhibits[name].part_of or name, values)
+    checked = checked[checked["verdict"] != "SKIPPED"]
+    return _head(paper, scale, values) + markdown("verdict", in_words(checked))
+
+
+def summary() -> str:
+    """A row per exhibit and scale that has results."""
+    rows = []
+    for paper in map(paper_of, PAPERS):
+        found = read_results(RESULTS / f"{paper.name}.csv")
+        for name, exhibit in paper.exhibits.items():
+            for scale in SCALES:
+                values = found[(found["exhibit"] == name) & (found["scale"] == scale)]
+                if values.empty:
+                    continue
+                checked = check_claims(paper.claims, exhibit.part_of or name, values)
+                verdicts = list(checked["verdict"]) if len(checked) else []
+                cells = values[["data", "name"]].drop_duplicates()
+                rows.append(
+                    [paper.title, exhibit.title, scale, f"{len(cells)} cells of {_seeds(values)}"]
+                    + [str(verdicts.count(verdict)) for verdict in VERDICTS[:4]]
+                )
+    columns = ["paper", "exhibit", "scale", "run", *VERDICTS[:4]]
+    table = pd.DataFrame(rows, columns=columns).set_index("paper")
+    return markdown("paper", table) if rows else NOTHING
+
+
+def plan() -> str:
+    """A row per exhibit that was planned: runs, core-hours, what is left, and its command."""
+    file = RESULTS / "plan.csv"
+    if not file.exists():
+        return NOTHING
+    rows = []
+    for (paper, exhibit, scale), own in pd.read_csv(file).groupby(
+        ["paper", "exhibit", "scale"], sort=False
+    ):
+        found = read_results(RESULTS / f"{paper}.csv")
+        found = found[(found["exhibit"] == exhibit) & (found["scale"] == scale)]
+        done = found[["data", "name", "seed"]].drop_duplicates().groupby(["data", "name"]).size()
+        cells = pd.MultiIndex.from_frame(own[["data", "name"]])
+        run = np.minimum(done.reindex(cells, fill_value=0).to_numpy(), own["seeds"].to_numpy())
+        left = float((own["core_hours"] * (1 - run / own["seeds"])).sum())
+        rows.append(
+            [
+                str(paper), str(exhibit), str(scale), f"{run.sum()} of {own['seeds'].sum()}",
+                f"{own['core_hours'].sum():.1f}", f"{left:.1f}",
+                f"`python analysis/{paper}.py {exhibit} --scale {scale}`",
+            ]
+        )  # fmt: skip
+    columns = ["paper", "exhibit", "scale", "runs", "core-hours", "left", "command"]
+    return markdown("paper", pd.DataFrame(rows, columns=columns).set_index("paper"))
+
+
+def _asked(paper: Paper, words: Sequence[str]) -> tuple[str, pd.DataFrame, str, dict[str, str]]:
+    """The exhibit's name, its rows at the scale that is asked for, that scale, other options."""
+    name = words[0]
+    if name not in paper.exhibits:
+        raise ValueError(f"{paper.name}: no exhibit {name!r}; it has {', '.join(paper.exhibits)}")
+    options = dict(one.split("=", 1) for one in words[1:] if "=" in one)
+    found = read_results(RESULTS / f"{paper.name}.csv")
+    found = found[found["exhibit"] == name]
+    there = [one for one in SCALES if (found["scale"] == one).any()]
+    scale = options.get("scale", there[0] if there else SCALES[0])
+    return name, found[found["scale"] == scale], scale, options
+
+
+def _head(paper: Paper, scale: str, values: pd.DataFrame) -> str:
+    """Scale, seeds and commits, as a line above a table."""
+    commits = ", ".join(pd.unique(values["commit"]))
+    reduced = paper.scales[scale].reduced
+    size = f"scale `{scale}`: {reduced}" if reduced else "at the paper's size"
+    return f"{_seeds(values)}, {size}; simfl {commits}.\n\n"
+
+
+def _seeds(values: pd.DataFrame) -> str:
+    by_cell = values.groupby(["data", "name"])["seed"].nunique()
+    fewest, most = by_cell.min(), by_cell.max()
+    return f"{most} seed(s)" if fewest == most else f"{fewest} to {most} seeds"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the pages, or say which are out of date."""
+    parser = argparse.ArgumentParser(description="Fill the tables of docs/papers.")
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    check = parser.parse_args(arguments).check
+    stale = 0
+    for page in sorted(PAGES.glob("*.md")):
+        text = filled(page)
+        if text != page.read_text(encoding="utf-8"):
+            stale += 1
+            print(f"{page.relative_to(ROOT)}: {'out of date' if check else 'written'}")
+            if not check:
+                page.write_text(text, encoding="utf-8")
+    return int(check and stale > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

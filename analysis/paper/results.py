@@ -1,0 +1,112 @@
+"""Our cells as data: `analysis/results/<paper>.csv`, from which the pages' tables are made.
+
+A row per figure of one experiment, seed and scale:
+
+    exhibit, scale, data, name, figure, seed, value   as the exhibit returns them
+    commit      of simfl when it was recorded, with a `+` where files were changed since
+
+`plan.csv` beside them says of every paper which runs an exhibit takes, and how long.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+RESULTS = Path(__file__).parents[1] / "results"
+COLUMNS = ["exhibit", "scale", "data", "seed", "name", "figure", "value", "commit"]
+CELL = ["exhibit", "scale", "data", "seed", "name"]
+"""What is measured at once, and so replaced at once."""
+
+PLAN = ["paper", "exhibit", "scale", "data", "name", "seeds", "core_hours"]
+REPEATS = ["paper", "exhibit", "scale", "data", "before", "after", "values", "equal", "largest"]
+
+
+def write_results(file: Path, exhibit: str, scale: str, values: pd.DataFrame) -> str:
+    """Put an exhibit's values into `file`, in place of earlier ones of the same runs.
+
+    Says how many values were there before, at which commit, and how many of them repeat to the
+    last bit; these counts become rows of `repeats.csv` beside the file where the commits differ.
+    """
+    commit = current_commit()
+    new = values.assign(exhibit=exhibit, scale=scale, commit=commit)[COLUMNS]
+    old = read_results(file)
+    known = _keys(old, CELL).isin(_keys(new, CELL))
+    said = _repeated(file, old[known], new)
+    parts = [one for one in (old[~known], new) if not one.empty]
+    kept = pd.concat(parts, ignore_index=True) if parts else new
+    _write(file, kept.sort_values(CELL[:4], kind="stable"))
+    return f"Recorded {len(new)} values in {file.name}{said}"
+
+
+def read_results(file: Path) -> pd.DataFrame:
+    """All rows of a paper; none where it has no file yet."""
+    if not file.exists():
+        return pd.DataFrame(columns=COLUMNS)
+    kinds = {column: str for column in COLUMNS if column not in ("seed", "value")}
+    return pd.read_csv(file, dtype=kinds)
+
+
+def record_plan(file: Path, paper: str, exhibit: str, scale: str, planned: pd.DataFrame) -> None:
+    """Put an exhibit's planned runs (`Study.planned`) into the plan, in place of earlier ones."""
+    new = planned.assign(paper=paper, exhibit=exhibit, scale=scale)[PLAN]
+    old = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=PLAN)
+    key = PLAN[:3]
+    parts = [one for one in (old[~_keys(old, key).isin(_keys(new, key))], new) if not one.empty]
+    _write(file, pd.concat(parts).sort_values(key, kind="stable") if parts else new)
+
+
+def current_commit() -> str:
+    """The short name of the checked-out commit; "unknown" outside a repository."""
+    root = Path(__file__).parents[2]
+
+    def git(*arguments: str) -> str:
+        answer = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True
+        )
+        return answer.stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "simfl", "scenarios")
+        return git("rev-parse", "--short=10", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _repeated(file: Path, old: pd.DataFrame, new: pd.DataFrame) -> str:
+    """How the new values compare with earlier ones; adds to repeats.csv."""
+    key = [*CELL, "figure"]
+    both = old.merge(new, on=key, suffixes=("_old", "_new"))
+    both = both[both["commit_old"] != both["commit_new"]]
+    if both.empty:
+        return ""
+    was, now = both["value_old"].to_numpy(float), both["value_new"].to_numpy(float)
+    both = both.assign(
+        equal=(was == now) | (np.isnan(was) & np.isnan(now)), apart=np.abs(now - was)
+    )
+    rows = [
+        (file.stem, exhibit, scale, data, before, after, len(part), part["equal"].sum(),
+         part["apart"].max())
+        for (exhibit, scale, data, before, after), part in both.groupby(
+            ["exhibit", "scale", "data", "commit_old", "commit_new"]
+        )
+    ]  # fmt: skip
+    repeats = file.with_name("repeats.csv")
+    earlier = pd.read_csv(repeats) if repeats.exists() else pd.DataFrame(columns=REPEATS)
+    added = pd.DataFrame(rows, columns=REPEATS)
+    _write(repeats, pd.concat([one for one in (earlier, added) if not one.empty]))
+    return f"; {both['equal'].sum()} of {len(both)} repeat to the bit those of an earlier commit"
+
+
+def _keys(table: pd.DataFrame, columns: list[str]) -> pd.MultiIndex:
+    return pd.MultiIndex.from_frame(table[columns].astype(str))
+
+
+def _write(file: Path, table: pd.DataFrame) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f".{file.name}.part")
+    table.to_csv(part, index=False, lineterminator="\n")
+    part.replace(file)

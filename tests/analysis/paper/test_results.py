@@ -1,0 +1,127 @@
+"""Values of exhibits are kept as rows, and the pages are made from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pages
+import pandas as pd
+import pytest
+
+from paper import Exhibit, Paper, Scale, Study, results
+from paper.results import read_results, record_plan, write_results
+
+COLUMNS = ["data", "name", "seed", "figure", "value"]
+CLAIMS = """
+paper: A paper
+claims:
+  - id: a_over_b
+    statement: A is better.
+    source: Table 1
+    kind: directional
+    figure: table1
+    metric: accuracy/a - accuracy/b
+    at_least: 0
+"""
+
+
+def values(*rows: tuple[str, int, float]) -> pd.DataFrame:
+    """Accuracies on digits by name and seed."""
+    listed = [("digits", name, seed, "accuracy", value) for name, seed, value in rows]
+    return pd.DataFrame(listed, columns=COLUMNS)
+
+
+@pytest.fixture
+def commit(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The commit that is checked out, to be changed by a test."""
+    now = ["c1"]
+    monkeypatch.setattr(results, "current_commit", lambda: now[0])
+    return now
+
+
+def test_every_call_adds_its_runs_and_replaces_its_own(tmp_path: Path, commit: list[str]) -> None:
+    """In the order of exhibit, scale, data and seed, however they came; to the last bit."""
+    file = tmp_path / "a.csv"
+    write_results(file, "table1", "quick", values(("a", 1, 0.1 + 0.2), ("b", 1, float("nan"))))
+    write_results(file, "table1", "paper", values(("a", 0, 0.9)))
+    write_results(file, "table1", "quick", values(("a", 0, 0.5)))
+
+    found = read_results(file)
+
+    assert list(zip(found["scale"], found["seed"], found["name"], strict=True)) == [
+        ("paper", 0, "a"), ("quick", 0, "a"), ("quick", 1, "a"), ("quick", 1, "b")
+    ]  # fmt: skip
+    assert found["value"][2] == 0.1 + 0.2 and pd.isna(found["value"][3])
+    assert set(found["commit"]) == {"c1"}
+    write_results(file, "table1", "quick", values(("a", 0, 0.6)))
+    assert list(read_results(file)["value"][:2]) == [0.9, 0.6]
+
+
+def test_it_says_what_repeats_at_a_later_commit(tmp_path: Path, commit: list[str]) -> None:
+    """To the bit, or how far apart; the counts are kept."""
+    file = tmp_path / "a.csv"
+    write_results(file, "table1", "quick", values(("a", 0, 0.5), ("a", 1, 0.25)))
+    commit[0] = "c2"
+
+    said = write_results(file, "table1", "quick", values(("a", 0, 0.5), ("a", 1, 0.75)))
+
+    assert "1 of 2 repeat to the bit" in said
+    (row,) = pd.read_csv(tmp_path / "repeats.csv").to_dict("records")
+    assert (row["before"], row["after"], row["equal"], row["largest"]) == ("c1", "c2", 1, 0.5)
+    assert "repeat" not in write_results(file, "table1", "quick", values(("a", 0, 0.5)))
+
+
+@pytest.fixture
+def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A page of a paper of one table, two of whose five seeds were run."""
+    claims = tmp_path / "a_paper.yaml"
+    claims.write_text(CLAIMS, encoding="utf-8")
+
+    def never(study: Study) -> pd.DataFrame:
+        raise AssertionError
+
+    def published(figure: str) -> dict[tuple[str, str], str]:
+        return {("digits", "a"): "91.5"} if figure == "accuracy" else {}
+
+    paper = Paper(
+        "A paper",
+        claims,
+        {"paper": Scale("paper", 5, ("digits",)), "quick": Scale("quick", 2, (), "short")},
+        {"table1": Exhibit("Table 1", never, published=published)},
+    )
+    rows = values(("a", 0, 0.9), ("b", 0, 0.5), ("a", 1, 0.8), ("b", 1, 0.4))
+    write_results(tmp_path / "a_paper.csv", "table1", "paper", rows)
+    planned = pd.DataFrame({"data": "digits", "name": ["a", "b"], "seeds": 5, "core_hours": 10.0})
+    record_plan(tmp_path / "plan.csv", "a_paper", "table1", "paper", planned)
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    monkeypatch.setattr(pages, "PAPERS", ("a_paper",))
+    monkeypatch.setattr(pages, "paper_of", lambda name: paper)
+    return tmp_path / "a_paper.md"
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ("results: table1 accuracy percent", "| a           | 85.00 ± 7.07 | 91.5          |"),
+        ("results: table1", "| a      | 0.850 ± 0.071 |"),
+        ("claims: table1", "| HOLDS   | a_over_b, digits | 0.4   | 0.4 to 0.4 | ≥ 0     | 2 "),
+        ("summary", "| A paper | Table 1 | paper | 2 cells of 2 seed(s) | 1     | 0 "),
+        ("plan", "| a_paper | table1  | paper | 4 of 10 | 20.0       | 12.0 | `python analysis"),
+        ("results: table1 accuracy scale=quick", "No runs yet."),
+    ],
+)  # fmt: skip
+def test_a_page_is_filled_from_the_rows(page: Path, block: str, expected: str) -> None:
+    """Only between its marks, and the same again when it is filled again."""
+    page.write_text(f"Before.\n\n<!-- {block} -->\nold\n<!-- end -->\n\nAfter.\n", encoding="utf-8")
+
+    text = pages.filled(page)
+
+    assert expected in text and "old" not in text
+    assert text.startswith(f"Before.\n\n<!-- {block} -->\n") and text.endswith("\n\nAfter.\n")
+    page.write_text(text, encoding="utf-8")
+    assert pages.filled(page) == text
+
+
+def test_the_pages_are_up_to_date() -> None:
+    """`python analysis/pages.py` has been run since results or pages changed."""
+    assert pages.main(["--check"]) == 0
