@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from simfl.learning.job import Update
-from simfl.learning.kernels.dense import DenseChain, collect, descend, output_slopes
+from simfl.learning.kernels.dense import DenseChain, OutputSlopes, collect, descend
 from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_batches import StackedBatches
 from simfl.learning.kernels.stacked_product import aligned
@@ -186,6 +186,7 @@ class DenseCohort(Cohort):
         super().__init__(network, data)
         self.chain = chain
         self.weights = data.valid / data.valid.sum(2, keepdim=True).clamp(min=1)
+        self._slopes = self._weighted(self.weights)
         for layer in chain.layers:
             self.parameters[layer.weight] = aligned(self.parameters[layer.weight])
 
@@ -204,7 +205,9 @@ class DenseCohort(Cohort):
         if not plain or self.masks or self.correction:
             return super().train()
         rates = [task.brief.recipe.local.learning_rate for task in self.tasks]
-        self.weights = self.weights * self.weights.new_tensor(rates).view(1, -1, 1)
+        self._slopes = self._weighted(
+            self.weights * self.weights.new_tensor(rates).view(1, -1, 1)
+        )
         live = 0
         for step, now in enumerate(self.data.live):
             if now != live:
@@ -216,9 +219,10 @@ class DenseCohort(Cohort):
 
     def _slope(self, step: int, parameters: Parameters) -> tuple[list[Tensor], Tensor]:
         values, outputs = self.chain.forward(parameters, self.data.inputs(step))
-        live = outputs.shape[0]
-        targets, weights = self.data.targets[step][:live], self.weights[step][:live]
-        return values, output_slopes(self.network.objective, outputs, targets, weights)
+        return values, self._slopes.at(step, outputs)
+
+    def _weighted(self, weights: Tensor) -> OutputSlopes:
+        return OutputSlopes(self.network.objective, self.data.targets, weights)
 
 
 def _first(tensors: Parameters, live: int) -> Parameters:

@@ -72,12 +72,9 @@ class Task:
     def trainable(self, network: Network) -> list[str]:
         """Names of the parameters that this job changes, in the order of `parameter_names`."""
         wanted, beside = self.brief.recipe.trainable, self.brief.recipe.beside
-        return [
-            name
-            for name in self.parameter_names(network)
-            if name in beside
-            or (name in network.trainable_names and (wanted is None or name in wanted))
-        ]
+        of_model = network.trainable_names if wanted is None else network.trainable_names & wanted
+        own = [name for name in network.parameter_names if name in of_model]
+        return own + sorted(beside) if beside else own
 
     def trains_all(self, network: Network) -> bool:
         """Whether this job changes every parameter of the model, and nothing else."""

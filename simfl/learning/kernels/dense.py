@@ -94,21 +94,33 @@ def dense_chain(chain: Sequence[tuple[str, nn.Module]]) -> DenseChain | None:
     return DenseChain(layers) if layers and not layers[-1].relu else None
 
 
-def output_slopes(
-    objective: Objective, outputs: Tensor, targets: Tensor, weights: Tensor
-) -> Tensor:
-    """The weighted losses of `Objective.per_example`, by the outputs (jobs, outputs, rows).
+class OutputSlopes:
+    """The weighted losses of `Objective.per_example` by the outputs, for all steps of a cohort.
 
-    weights: (jobs, rows), what each row's loss counts. Rows are last because over a short last
-    axis softmax is ten times slower.
+    targets: (steps, jobs, rows, ...); weights: (steps, jobs, rows), what each row's loss counts.
+    What does not depend on the outputs is laid out once: a step of a small model is dozens of
+    calls, each as dear as its arithmetic.
     """
-    if objective.task == "classification":
-        slopes = torch.softmax(outputs, 1)
-        right = targets.unsqueeze(1)
-        slopes.scatter_add_(1, right, slopes.new_full((), -1.0).expand_as(right))
-    else:
-        slopes = (outputs - targets.transpose(1, 2)).mul_(2)
-    return slopes.mul_(weights.unsqueeze(1))
+
+    def __init__(self, objective: Objective, targets: Tensor, weights: Tensor) -> None:
+        self._classes = objective.task == "classification"
+        self._right = (targets.unsqueeze(2) if self._classes else targets.transpose(2, 3)).unbind()
+        self._weights = weights.unsqueeze(2).unbind()
+        self._less = weights.new_full((), -1.0).expand_as(self._right[0]) if self._classes else None
+
+    def at(self, step: int, outputs: Tensor) -> Tensor:
+        """At one step, of outputs (live jobs, outputs, rows), in their shape.
+
+        Rows are last because over a short last axis softmax is ten times slower.
+        """
+        live = outputs.shape[0]
+        right, weights, less = self._right[step], self._weights[step], self._less
+        if live < right.shape[0]:
+            right, weights = right[:live], weights[:live]
+            less = None if less is None else less[:live]
+        if less is None:
+            return (outputs - right).mul_(2).mul_(weights)
+        return torch.softmax(outputs, 1).scatter_add_(1, right, less).mul_(weights)
 
 
 def descend(parameters: Parameters) -> Take:

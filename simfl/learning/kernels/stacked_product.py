@@ -86,7 +86,8 @@ def by_numpy(device: torch.device) -> bool:
 
 def product(left: Tensor, right: Tensor) -> Tensor:
     """Each job's matrix product of aligned operands: (jobs, n, m) and (jobs, m, k)."""
-    out = _aligned_empty(left, len(left), left.shape[1], right.shape[2])
+    jobs, rows, _ = left.shape
+    out = _aligned_empty(left, jobs, rows, right.shape[2])
     if by_numpy(left.device):
         return numpy_product(left, right, out)
     return torch.bmm(left, right, out=out)
@@ -114,5 +115,7 @@ def aligned(stacked: Tensor) -> Tensor:
 
 def _aligned_empty(like: Tensor, jobs: int, rows: int, columns: int) -> Tensor:
     size = rows * columns
+    if size % CACHE_LINE == 0:
+        return like.new_empty(jobs, rows, columns)
     buffer = like.new_empty(jobs, -(-size // CACHE_LINE) * CACHE_LINE)
     return buffer[:, :size].view(jobs, rows, columns)
