@@ -130,12 +130,18 @@ class Allocation(ABC):
 
     `looks_at` names the columns of the view that it reads (None: it may be any); with `full_speed`
     nobody ever computes below the highest frequency. With `at_most` a device takes the highest of
-    its levels that is no faster than decided, else the nearest one.
+    its levels that is no faster than decided, else the nearest one. With `once_per_dispatch` what
+    is decided of a client holds for all rounds of its edge server's dispatch.
     """
 
     looks_at: ClassVar[frozenset[str] | None] = None
     full_speed: ClassVar[bool] = False
     at_most: ClassVar[bool] = False
+
+    @property
+    def once_per_dispatch(self) -> bool:
+        """Whether clocks are kept until the edge server is dispatched again: no."""
+        return False
 
     @abstractmethod
     def decide(self, view: ClientView, rng: np.random.Generator) -> FloatArray:

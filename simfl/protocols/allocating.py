@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,14 @@ ROUNDING = 1e-9
 """A frequency that is lower by so small a share is the same."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Dispatch:
+    """What was decided in a server's rounds of this number: Hz per client, NaN for nothing yet."""
+
+    round_number: int
+    wanted_hz: FloatArray
+
+
 class Allocating:
     """Drives the allocation rule."""
 
@@ -30,6 +39,7 @@ class Allocating:
         self._setting = setting
         # Counted per server, so that simultaneous edge servers draw the same in any order.
         self._count: dict[ServerId, int] = {}
+        self._dispatch: dict[ServerId, _Dispatch] = {}
         self._too_slow = np.zeros(setting.world.num_clients, dtype=bool)
         self._first_too_slow_s: float | None = None
 
@@ -57,14 +67,10 @@ class Allocating:
         `work` multiplies its cycles of plain training.
         """
         setting = self._setting
-        view = self._observations.clients(clients, setting.clock.now_s, round_number, server)
-        view = view.instead("cycles", partial(np.multiply, view.cycles, work))
-        count = self._count.get(server, 0)
-        self._count[server] = count + 1
-        rng = setting.streams.generator("allocation", server.stream, count)
-        with at_work(self._allocation, "decide"):
-            given = self._allocation.decide(view, rng)
-        wanted_hz = one_or_each(given, clients.shape, self._allocation, "decide")
+        if self._allocation.once_per_dispatch and server.is_edge:
+            wanted_hz = self._kept_hz(clients, work, round_number, server)
+        else:
+            wanted_hz = self._decided_hz(clients, work, round_number, server)
         too_slow = wanted_hz < setting.world.frequency_min_hz[clients] * (1.0 - ROUNDING)
         if too_slow.any():
             self._too_slow[clients[too_slow]] = True
@@ -75,3 +81,32 @@ class Allocating:
         )
         self._observations.allocated(server, clients, frequency_hz)
         return frequency_hz
+
+    def _kept_hz(
+        self, clients: IntArray, work: FloatArray, round_number: int, server: ServerId
+    ) -> FloatArray:
+        """As decided in the first round of the dispatch that each client takes part in."""
+        kept = self._dispatch.get(server)
+        if kept is None or kept.round_number != round_number:
+            kept = _Dispatch(round_number, np.full(self._setting.world.num_clients, np.nan))
+            self._dispatch[server] = kept
+        new = np.isnan(kept.wanted_hz[clients])
+        if new.any():
+            joined = clients[new]
+            kept.wanted_hz[joined] = self._decided_hz(joined, work[new], round_number, server)
+        wanted_hz: FloatArray = kept.wanted_hz[clients]
+        return wanted_hz
+
+    def _decided_hz(
+        self, clients: IntArray, work: FloatArray, round_number: int, server: ServerId
+    ) -> FloatArray:
+        """What the rule says now."""
+        setting = self._setting
+        view = self._observations.clients(clients, setting.clock.now_s, round_number, server)
+        view = view.instead("cycles", partial(np.multiply, view.cycles, work))
+        count = self._count.get(server, 0)
+        self._count[server] = count + 1
+        rng = setting.streams.generator("allocation", server.stream, count)
+        with at_work(self._allocation, "decide"):
+            given = self._allocation.decide(view, rng)
+        return one_or_each(given, clients.shape, self._allocation, "decide")

@@ -197,6 +197,20 @@ def test_allocations_run_on_real_devices(allocation, protocol):
     assert spent <= at_most
 
 
+@pytest.mark.parametrize("decided", ["per_dispatch", "per_round"])
+def test_fedcures_clocks_hold_for_a_schedule(decided, tmp_path):
+    """Algorithm 2; or anew in every edge round, where the first dispatches' estimates change."""
+    decisions = {**FEDCURE, "allocation": {"name": "fedcure", "decided": decided}}
+    longer = ["protocol.edge_rounds=12", "algorithm.name=none"]
+
+    run = simfl.run(scenario(decisions).with_overrides(longer), tmp_path / "run")
+
+    clocks = run.details("compute").groupby(["client", "round"])["frequency_hz"].nunique()
+    assert clocks.size > 20
+    assert (clocks == 1).all() == (decided == "per_dispatch")
+    assert (clocks.xs(0, level="round") > 1).any() == (decided == "per_round")
+
+
 def test_deadline_saves_energy_and_takes_no_longer():
     """Without noise a synchronous round ends with the slowest client, for fewer joules."""
     decisions = {"allocation": "deadline"}

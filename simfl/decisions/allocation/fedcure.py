@@ -19,12 +19,16 @@ Departures
 2. Where no latency is estimated a client computes as fast as it can.
 3. f* is raised to the client's lowest frequency, and rounded to a level of its device.
 4. The paper's cost gamma f^s is a utility; joules are the device's own and always booked.
+
+Algorithm 2 computes f* once per schedule, with the estimate that the edge server was picked by:
+`decided: per_dispatch`. With `per_round` it is computed anew in every edge round, with what is
+estimated by then: that differs while an edge server was never observed and others report.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -47,6 +51,14 @@ class FedCure(Allocation):
     alpha: Annotated[float, "> 0", "what delay counts"] = 1.0
     gamma: Annotated[float, "> 0", "what the cost of speed counts, per GHz^s"] = 0.25
     s: Annotated[float, "> 0", "exponent of the cost of speed"] = 2.0
+    decided: Annotated[
+        Literal["per_dispatch", "per_round"], "how long a clock holds: all edge rounds, or one"
+    ] = "per_dispatch"
+
+    @property
+    def once_per_dispatch(self) -> bool:
+        """Algorithm 2, line 9."""
+        return self.decided == "per_dispatch"
 
     def decide(self, view: ClientView, rng: np.random.Generator) -> FloatArray:
         """Eq. 16, in Hz."""

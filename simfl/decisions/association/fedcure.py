@@ -1,6 +1,6 @@
 """FedCure's preference rule: clients switch where that makes all edge servers more alike.
 
-Source: X. Wang et al., "FedCure" (arXiv 2511.10227), Algorithm 1 and Eq. 3.
+Source: Y. Chen, J. Lu et al., "FedCure" (arXiv 2511.10227), Algorithm 1 and Eq. 3.
 
 Symbols
     h_n           label counts of client n                            examples, (labels,)
