@@ -1,22 +1,40 @@
 """FedCure's table and figures (arXiv 2511.10227), ours beside the paper's.
 
     python analysis/fedcure.py table1 --scale quick --data-root DIR
-    python analysis/fedcure.py fig2|fig3|fig4a|fig4b|fig5|fig6|all
+    python analysis/fedcure.py unstated|readings|fig2|fig3|fig4a|clocks|fig4b|fig5|fig6|all
 
 docs/papers/fedcure.md says what is compared, and what came out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
-from fedcure_formation import draw_formation, formation
+from fedcure_experiments import (
+    CLOCK_READINGS,
+    CLOCKS,
+    LAST,
+    METHODS,
+    OWN_CLOCKS,
+    PARTITIONS,
+    RH_RULES,
+    RH_SETUP,
+    ROOT,
+    Readings,
+    accuracy,
+    experiment,
+    experiments,
+    published,
+    readings,
+    timed,
+    with_seeds,
+)
+from fedcure_formation import draw_formation, edges_of_clients, formation
 
 from paper import (
     Exhibit,
-    Experiment,
     Paper,
     Scale,
     Study,
@@ -39,102 +57,74 @@ from simfl.measures.virtual_queues import growth, virtual_queues
 from simfl.pictures.overview import COLOURS
 from simfl.runs.runfolder import LoadedRun
 
-ROOT = Path(__file__).parents[1]
-SCENARIOS = ROOT / "scenarios" / "papers" / "fedcure"
-
-KAPPA = 0.8
 ACCURACIES = {"xlabel": "version", "ylabel": "test accuracy"}
-LAST = 3  # evaluations at the end of a run that an accuracy is the mean of
-FROM_HOME = "decisions.association=initial"
-METHODS = {
-    "greedy": (FROM_HOME, "decisions.scheduling=greedy"),
-    "fair": (FROM_HOME, "decisions.scheduling=fair"),
-    "fedgreedy": ("decisions.scheduling=greedy",),
-    "fedfair": ("decisions.scheduling=fair",),
-    "fedcure": (),
-}
-PARTITIONS = {
-    "initial": (FROM_HOME,),
-    "intermediate": ("decisions.association=half_way.py:HalfWay",),
-    "kmeans": ("decisions.association=kmeans",),
-    "mean_shift": ("decisions.association=mean_shift",),
-    "fedcure": (),
-}
 BETAS = (0.1, 0.5, 2, 10, 50)
-# The appendix: 10 clients with one of 3 labels each, on 3 edge servers.
-RH_SETUP = (
-    "population.clients=10",
-    "population.edges=3",
-    "data.labels=3",
-    "data.partition.labels_per_edge=1",
-    "data.partition.labels_per_client=1",
-)
-RH_RULES = {"rh": ("decisions.association=reputation_hedonic",), "fedcure": ()}
-# Time, energy and decisions do not depend on what is learned. The exhibits measure what they show.
-TIMING = ("algorithm.name=none", "evaluate.measures=[]")
-
-SMALLER = ("population.clients=25", "evaluate.every=5")
-REDUCED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "smoke": {"digits": (*SMALLER, "protocol.edge_rounds=2", "stop.versions=10")},
-    "quick": {
-        "digits": (*SMALLER, "stop.versions=50"),
-        "mnist": (
-            *SMALLER,
-            "stop.versions=50",
-            "algorithm.local.batch_size=8",
-            "data.examples=5000",
-            "data.test_examples=2000",
-        ),
-        "cifar10_subset": (*SMALLER, "stop.versions=100", "algorithm.local.batch_size=8"),
-    },
-}
-TIMED: Mapping[str, tuple[int, tuple[str, ...]]] = {
-    "smoke": (24, ("protocol.edge_rounds=2",)),
-    "quick": (300, ()),
-    "paper": (1000, ()),
-}
-
-PAPER_TABLE_1 = {
-    (data, method): text
-    for method, row in {
-        "greedy": ("37.97 ± 0.03", "18.25 ± 0.06", "9.36 ± 1.08", "14.56 ± 1.84"),
-        "fair": ("76.19 ± 0.90", "18.65 ± 0.85", "29.20 ± 7.93", "15.99 ± 2.45"),
-        "fedgreedy": ("96.09 ± 0.12", "50.39 ± 1.33", "56.63 ± 2.09", "33.75 ± 1.73"),
-        "fedfair": ("96.37 ± 0.05", "53.15 ± 0.62", "58.46 ± 1.13", "34.83 ± 1.72"),
-        "fedcure": ("96.37 ± 0.05", "52.90 ± 0.92", "57.51 ± 1.30", "34.94 ± 1.66"),
-    }.items()
-    for data, text in zip(("mnist", "cifar10", "svhn", "cinic10"), row, strict=True)
-}
-
-
-def experiment(study: Study, data: str, name: str, overrides: tuple[str, ...]) -> Experiment:
-    """One that trains, as small as the scale has it."""
-    reduced = REDUCED.get(study.scale.name, {}).get(data, ())
-    return Experiment(data, name, SCENARIOS / f"{data}.yaml", (*reduced, *overrides))
-
-
-def timed(
-    study: Study, data: str, name: str, versions: int, overrides: tuple[str, ...]
-) -> Experiment:
-    """One that trains nothing, at the paper's size unless for tests, for so many versions."""
-    longest, reduced = TIMED[study.scale.name]
-    sets = (*TIMING, f"stop.versions={min(versions, longest)}", *reduced, *overrides)
-    return Experiment(data, name, SCENARIOS / f"{data}.yaml", sets)
-
-
-def accuracy(run: LoadedRun) -> dict[str, float]:
-    """Mean of the last evaluations: a single one depends on which edge server came last."""
-    return {"accuracy": mean_accuracy(run, LAST)}
+SMOKE_READINGS = 3
 
 
 def table1(study: Study) -> pd.DataFrame:
-    """Accuracy of the five methods, and Cohen's d between FedCure and FedFair."""
-    values = gather(study.run(_all(study, METHODS)), accuracy)
-    print_table(values, "accuracy", PAPER_TABLE_1, scale=100, digits=2)
+    """Accuracy of the five methods, the baselines at both clocks; Cohen's d of FedCure, FedFair."""
+    values = gather(study.run(experiments(study, CLOCK_READINGS)), accuracy)
+    print_table(values, "accuracy", published("table1", "accuracy"), scale=100, digits=2)
+    printed = published("table1", "cohens_d")
     for data, own in values.groupby("data", sort=False):
         of = {name: one["value"].to_numpy() for name, one in own.groupby("name")}
-        d = cohens_d(of["fedcure"], of["fedfair"])
-        print(f"Cohen's d of FedCure and FedFair, {data}: {d:.2f} (paper: 0.00 to 0.78)\n")
+        if {"fedcure", "fedfair"} <= of.keys():
+            d = cohens_d(of["fedcure"], of["fedfair"])
+            print(f"Cohen's d of FedCure and FedFair, {data}: {d:.2f}", end=" ")
+            print(f"(paper: {printed.get((str(data), 'fedcure'), '-')})\n")
+    return values
+
+
+def unstated(study: Study) -> pd.DataFrame:
+    """FedCure alone under every reading of what the paper leaves open, against its one figure."""
+    known = readings()
+    short = [name for name in known.sets if name not in known.long]
+    some = short[:SMOKE_READINGS] if study.scale.name == "smoke" else short
+    return _judged(study, known, some, "unstated")
+
+
+def unstated_long(study: Study) -> pd.DataFrame:
+    """The same of the readings under which a run takes hours."""
+    known = readings()
+    return _judged(study, known, sorted(known.long), "unstated_long")
+
+
+def _judged(study: Study, known: Readings, named: Sequence[str], name: str) -> pd.DataFrame:
+    chosen = {one: known.sets[one] for one in named}
+    trials = with_seeds(study, 2).run(experiments(study, chosen))
+    values = gather(trials, accuracy)
+    print_table(values, "accuracy", scale=100, digits=2)
+    far = {
+        str(one): 100 * own["value"].mean() - known.target
+        for one, own in values.groupby("name", sort=False)
+    }
+    for one, points in far.items():
+        print(f"{one}: {points:+.2f} points from the paper's {known.target}")
+    near = [one for one, points in far.items() if abs(points) <= known.within]
+    print(f"Within {known.within} points: {', '.join(near) or 'none'}", end="; ")
+    print(f"carried: {', '.join(known.carried)}\n")
+    draw_by_data(study, trials, name, **ACCURACIES)
+    return values
+
+
+def all_readings(study: Study) -> pd.DataFrame:
+    """Table 1 again under every reading that is carried (Eq. 16 for all five)."""
+    known = readings()
+    named = {
+        f"{method}+{reading}": (*known.sets[reading], *sets)
+        for reading in known.carried
+        for method, sets in METHODS.items()
+    }
+    values = gather(study.run(experiments(study, named)), accuracy)
+    printed = published("table1", "accuracy")
+    beside = {
+        (data, name): printed[data, name.partition("+")[0]]
+        for data in study.data
+        for name in named
+        if (data, name.partition("+")[0]) in printed
+    }
+    print_table(values, "accuracy", beside, scale=100, digits=2)
     return values
 
 
@@ -149,11 +139,11 @@ def fig2(study: Study) -> pd.DataFrame:
 
 def fig3(study: Study) -> pd.DataFrame:
     """Accuracy by round on the partitions that formation goes through, and on clusters."""
-    trials = study.run(_all(study, PARTITIONS))
+    trials = _on_partitions(study)
     values = gather(trials, accuracy)
     values = pd.concat([values, _ratios(values)], ignore_index=True)
     print_table(values, "accuracy", scale=100, digits=2)
-    print_table(values, "accuracy_ratio", {("mnist", "fedcure_to_initial"): "1.40"}, digits=2)
+    print_table(values, "accuracy_ratio", published("fig3", "accuracy_ratio"), digits=2)
     draw_by_data(study, trials, "fig3", **ACCURACIES)
     return values
 
@@ -161,19 +151,38 @@ def fig3(study: Study) -> pd.DataFrame:
 def fig4a(study: Study) -> pd.DataFrame:
     """Coefficient of variation of the latency of scheduled dispatches, over 100 rounds."""
     planned = [
-        timed(study, data, name, 100, sets) for data in study.data for name, sets in METHODS.items()
+        timed(study, data, name, 100, sets)
+        for data in study.data
+        for name, sets in CLOCK_READINGS.items()
     ]
-    values = gather(
-        study.run(planned),
-        lambda run: {"cov": coefficient_of_variation(round_latencies(run).latency_s)},
-    )
-    print_table(values, "cov", {("mnist", "fedcure"): "0.0223 (best of all)"}, digits=4)
+    values = gather(with_seeds(study, 20).run(planned), _variation)
+    print_table(values, "cov", published("fig4a", "cov"), digits=4)
+    if values.empty:
+        return values
     figure, axes = new_figure(values["data"].nunique())
     for axis, (data, own) in zip(axes, values.groupby("data", sort=False), strict=True):
         spread = own.groupby("name", sort=False)["value"].agg(["mean", "std"])
-        axis.bar(spread.index, spread["mean"], yerr=spread["std"].fillna(0), color=COLOURS[0])
-        axis.set(title=data, ylabel="COV of round latency")
+        axis.barh(spread.index, spread["mean"], xerr=spread["std"].fillna(0), color=COLOURS[0])
+        axis.set(title=data, xlabel="COV of round latency")
+        axis.invert_yaxis()
     save_figure(figure, study.folder, "fig4a")
+    return values
+
+
+def clocks(study: Study) -> pd.DataFrame:
+    """The third rule over 100 rounds: FedCure at f* (decided once, or ever again) and at f_max."""
+    planned = [
+        timed(study, data, name, 100, sets) for data in study.data for name, sets in CLOCKS.items()
+    ]
+    values = gather(with_seeds(study, 20).run(planned), _spent)
+    seconds = values[values["figure"] == "time_s"].pivot_table(
+        index=["data", "seed"], columns="name", values="value"
+    )
+    ratio = seconds.reindex(columns=["fedcure", f"fedcure{OWN_CLOCKS}"]).dropna()
+    ratio["value"] = ratio["fedcure"] / ratio[f"fedcure{OWN_CLOCKS}"]
+    ratio = ratio.reset_index().assign(name="fedcure", figure="time_ratio")
+    values = pd.concat([values, ratio[values.columns]], ignore_index=True)
+    print_figures(values)
     return values
 
 
@@ -209,28 +218,69 @@ def fig5(study: Study) -> pd.DataFrame:
 
 def fig6(study: Study) -> pd.DataFrame:
     """Accuracy on the coalitions of fig5."""
-    trials = study.run(_all(study, RH_RULES, RH_SETUP))
+    trials = study.run(experiments(study, RH_RULES, RH_SETUP))
     values = gather(trials, lambda run: {"accuracy_rh_setup": mean_accuracy(run, LAST)})
     print_table(values, "accuracy_rh_setup", scale=100, digits=2)
     draw_by_data(study, trials, "fig6", **ACCURACIES)
     return values
 
 
-def _all(
-    study: Study, named: Mapping[str, tuple[str, ...]], setup: tuple[str, ...] = ()
-) -> list[Experiment]:
+def _on_partitions(study: Study) -> list[Trial]:
+    """One trial per partition and seed; where all clients sit as at the start, that one's."""
+    placed = study.run(
+        [
+            timed(study, data, name, 1, sets)
+            for data in study.data
+            for name, sets in PARTITIONS.items()
+        ]
+    )
+    seats: dict[tuple[str, str], list[list[int]]] = {}
+    for one in placed:
+        seats.setdefault((one.data, one.name), []).append(edges_of_clients(one.run))
+
+    def trained_as(data: str, name: str) -> str:
+        found = seats.get((data, name))
+        return "initial" if found and found == seats.get((data, "initial")) else name
+
+    trained = study.run(
+        [
+            experiment(study, data, name, sets)
+            for data in study.data
+            for name, sets in PARTITIONS.items()
+            if trained_as(data, name) == name
+        ]
+    )
     return [
-        experiment(study, data, name, (*setup, *sets))
-        for data in study.data
-        for name, sets in named.items()
+        replace(one, name=name)
+        for name in PARTITIONS
+        for one in trained
+        if trained_as(one.data, name) == one.name
     ]
 
 
 def _ratios(values: pd.DataFrame) -> pd.DataFrame:
     """Of the final partition's accuracy to the initial one's, per seed."""
     wide = values.pivot_table(index=["data", "seed"], columns="name", values="value")
+    wide = wide.reindex(columns=["fedcure", "initial"]).dropna()
     ratio = (wide["fedcure"] / wide["initial"]).rename("value").reset_index()
     return ratio.assign(name="fedcure_to_initial", figure="accuracy_ratio")[values.columns]
+
+
+def _variation(run: LoadedRun) -> dict[str, float]:
+    return {"cov": coefficient_of_variation(round_latencies(run).latency_s)}
+
+
+def _spent(run: LoadedRun) -> dict[str, float]:
+    """Kilojoules of the clients alone and of all, seconds, COV, least share of the rounds."""
+    shares = edge_participation(run)
+    assert shares is not None, "FedCure schedules"
+    return {
+        "client_energy_kj": float(run.manifest["client_energy_j"]) / 1e3,
+        "energy_kj": float(run.rounds["energy_j"].sum()) / 1e3,
+        "time_s": float(run.manifest["horizon_s"]),
+        **_variation(run),
+        "share_min": float(shares.shares.min()),
+    }
 
 
 def _queues(run: LoadedRun) -> dict[str, float]:
@@ -273,12 +323,18 @@ PAPER = Paper(
     SCALES,
     {
         "table1": Exhibit("Table 1: accuracy of the methods, %", table1),
+        "unstated": Exhibit("What is not stated: FedCure's accuracy, %", unstated),
+        "readings": Exhibit("Table 1 by reading, %", all_readings),
         "fig2": Exhibit("Figure 2: how coalitions form", fig2),
         "fig3": Exhibit("Figure 3: accuracy by partition, %", fig3),
         "fig4a": Exhibit("Figure 4a: variation of round latency", fig4a),
+        "clocks": Exhibit("Resource allocation: f* against the highest clocks", clocks),
         "fig4b": Exhibit("Figure 4b: virtual queues", fig4b),
         "fig5": Exhibit("Figure 5: formation, FedCure and RH", fig5),
         "fig6": Exhibit("Figure 6: accuracy, FedCure and RH, %", fig6),
+        "unstated_long": Exhibit(
+            "What is not stated, hours a run: FedCure's accuracy, %", unstated_long
+        ),
     },
 )
 

@@ -11,6 +11,12 @@ from simfl.pictures.overview import COLOURS
 from simfl.runs.runfolder import LoadedRun
 
 
+def edges_of_clients(run: LoadedRun) -> list[int]:
+    """The edge server of each client, once coalitions have formed."""
+    edges: list[int] = run.clients["edge"].tolist()
+    return edges
+
+
 def formation(run: LoadedRun) -> dict[str, float]:
     """How the mean JS divergence went, and how many single moves would still lower it."""
     path, end = descent(run), stability(run)

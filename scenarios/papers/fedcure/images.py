@@ -1,4 +1,4 @@
-"""The images of FedCure's experiments: colour in [-1, 1], and a few labels only where asked.
+"""The images of FedCure's experiments: colour in [-1, 1]; scaled, of a few labels where asked.
 
 [-1, 1] is what the PyTorch tutorial feeds the network that the paper's description fits.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -22,16 +22,30 @@ from simfl.learning.datasets.svhn import Svhn
 
 @dataclass(frozen=True)
 class _FewLabels(Dataset):
-    """A data set of which only the first labels are kept, in training and in testing."""
+    """A data set of which only the first labels are kept, its inputs scaled as asked."""
 
     labels: Annotated[int | None, ">= 2", "how many; null keeps all"] = None
+    scaled: Annotated[
+        Literal["unit", "centred", "standardised"],
+        "inputs in [0, 1], in [-1, 1], or of mean 0 and deviation 1 over all training inputs",
+    ] = "unit"
 
     def load(self, root: Path | None, seed: int) -> Data:
         """As the data set itself, without the examples of the other labels."""
         data = super().load(root, seed)  # type: ignore[safe-super]  # the data set comes after
-        return replace(data, train=self._prepared(data.train), test=self._prepared(data.test))
+        train, test = self._kept(data.train), self._kept(data.test)
+        if self.scaled == "unit":
+            return replace(data, train=train, test=test)
+        middle, span = 0.5, 0.5
+        if self.scaled == "standardised":
+            middle, span = float(train.inputs.mean()), float(train.inputs.std())
+        return replace(
+            data,
+            train=replace(train, inputs=(train.inputs - middle) / span),
+            test=replace(test, inputs=(test.inputs - middle) / span),
+        )
 
-    def _prepared(self, examples: Examples) -> Examples:
+    def _kept(self, examples: Examples) -> Examples:
         if self.labels is None:
             return examples
         return examples.take(np.flatnonzero(examples.targets.numpy() < self.labels))
@@ -39,11 +53,9 @@ class _FewLabels(Dataset):
 
 @dataclass(frozen=True)
 class _Centred(_FewLabels):
-    """The same in [-1, 1]."""
+    """The same in [-1, 1], unless asked otherwise."""
 
-    def _prepared(self, examples: Examples) -> Examples:
-        kept = super()._prepared(examples)
-        return replace(kept, inputs=2.0 * kept.inputs - 1.0)
+    scaled: Literal["unit", "centred", "standardised"] = "centred"
 
 
 @dataclass(frozen=True)
