@@ -122,6 +122,17 @@ def published(table: str, figure: str) -> dict[tuple[str, str], str]:
     }
 
 
+def published_by_reading(figure: str) -> dict[tuple[str, str], str]:
+    """Table 1 again beside every reading that is carried: names METHOD+READING."""
+    printed = published("table1", figure)
+    return {
+        (data, f"{name}+{reading}"): value
+        for (data, name), value in printed.items()
+        if name in METHODS
+        for reading in readings().carried
+    }
+
+
 def experiment(study: Study, data: str, name: str, overrides: tuple[str, ...]) -> Experiment:
     """One that trains, as small as the scale has it."""
     reduced = REDUCED.get(study.scale.name, {}).get(data, ())
