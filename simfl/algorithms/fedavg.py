@@ -6,15 +6,21 @@ from Decentralized Data, AISTATS 2017, arXiv 1602.05629.
     E, B, eta   local epochs, batch size, learning rate   `local`
     n_k, n      examples of client k, of all participants  `Update.num_examples`
     w_t         global weights                             `ServerState.weights`
+    eta_g       server learning rate, 1 in the paper       `server_learning_rate`
 
 Algorithm 1: ClientUpdate is the trainer's loop over `loss`; the server's line
 "w_{t+1} <- sum_k (n_k / n) w^k_{t+1}" is `aggregate`. All of it is the base class's behaviour.
 
 Departures from the paper: `weights: uniform` is the plain mean of the participants' models, with
 which fairness algorithms are compared that give every client the same weight. Under edge servers
-it is the mean within each of them, and the cloud weighs them by data size.
+it is the mean within each of them, and the cloud weighs them by data size. With a
+`server_learning_rate` the server goes w_t + eta_g (mean - w_t) (Reddi et al., arXiv 2003.00295,
+with plain SGD as the server's optimizer); running statistics of BatchNorm have no gradient and are
+averaged.
 
-Known limits: none.
+Known limits: a protocol's own rate or share multiplies `server_learning_rate` (`buffered`, and the
+staleness rule of the asynchronous ones); under edge servers each one takes the step over its own
+members, which with one edge round by data size is the step of a flat server.
 """
 
 from __future__ import annotations
@@ -25,8 +31,9 @@ from typing import Annotated, ClassVar, Literal
 
 from simfl.algorithms.base import Algorithm, ServerState
 from simfl.learning.evaluate import Evaluator
-from simfl.learning.job import Update
-from simfl.learning.sums import weighted_mean
+from simfl.learning.job import Recipe, Update
+from simfl.learning.network import Network
+from simfl.learning.sums import weighted_mean, weighted_sum
 
 
 @dataclass(frozen=True)
@@ -40,11 +47,26 @@ class FedAvg(Algorithm):
         Literal["examples", "uniform"], "of the participants: their data size, or all the same"
     ] = "examples"
 
+    server_learning_rate: Annotated[
+        float, "> 0", "eta_g: the server moves so many times the mean change of the weights"
+    ] = 1.0
+
+    def recipe(self, network: Network, version: int) -> Recipe:
+        """Plain local training; a server that steps further must know what was trained."""
+        recipe = super().recipe(network, version)
+        if self.server_learning_rate == 1.0:
+            return recipe
+        return replace(recipe, trainable=network.trainable_names)
+
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
-        """Algorithm 1, server: the weighted mean of the clients' models."""
-        if self.weights == "examples":
-            return super().aggregate(state, updates, evaluator)
-        mean = weighted_mean([update.payload for update in updates], [1.0] * len(updates))
+        """Algorithm 1, server: the weighted mean of the clients' models, or a step along it."""
+        sizes = [one.num_examples if self.weights == "examples" else 1.0 for one in updates]
+        mean = weighted_mean([update.payload for update in updates], sizes)
+        if self.server_learning_rate != 1.0:
+            trained = updates[0].brief.recipe.trainable or frozenset()
+            ends = [{name: one[name] for name in trained} for one in (state.weights, mean)]
+            rate = self.server_learning_rate
+            mean = {**mean, **weighted_sum(ends, [1.0 - rate, rate])}
         return replace(state, weights={**state.weights, **mean})
