@@ -89,6 +89,15 @@ def test_categories_are_flags_and_numbers_are_standardised_by_the_training_part(
     assert data.test.inputs[:, -6].tolist() == pytest.approx([0.0, 40 / deviation])
 
 
+def test_raw_numbers_are_those_of_the_files(root: Path) -> None:
+    """Ages in years, beside the same flags."""
+    raw, standardised = (Tiny(numbers=one).load(root, 0) for one in ("raw", "standardised"))
+
+    assert raw.train.inputs[:, -6:].tolist()[0] == [20.0, 7.0, 14.0, 0.0, 0.0, 40.0]
+    assert raw.test.inputs[:, -6].tolist() == [40.0, 80.0]
+    assert raw.train.inputs[:, :-6].equal(standardised.train.inputs[:, :-6])
+
+
 def test_a_damaged_or_absent_file_is_refused(root: Path) -> None:
     """The checksum that should be is named, or what to put where."""
     (root / "adult" / "adult.test").write_text(TEST + " ")

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -31,6 +32,10 @@ class Adult(Benchmark):
     rows (98). Source: B. Becker, R. Kohavi, "Adult", UCI Machine Learning Repository, 1996.
     """
 
+    numbers: Annotated[
+        Literal["standardised", "raw"], "the six columns; raw as the files have them, up to 1.5e6"
+    ] = "standardised"
+
     @property
     def checksums(self) -> Mapping[str, str]:
         """MD5 of the original files."""
@@ -51,12 +56,14 @@ class Adult(Benchmark):
         values = [np.unique(train[:, column]) for column in CATEGORICAL]
 
         def examples(rows: np.ndarray) -> Examples:
-            standard = (_numbers(rows) - mean) / np.where(deviation > 0, deviation, 1.0)
+            columns = _numbers(rows)
+            if self.numbers == "standardised":
+                columns = (columns - mean) / np.where(deviation > 0, deviation, 1.0)
             flags = [
                 rows[:, column, None] == known
                 for column, known in zip(CATEGORICAL, values, strict=True)
             ]
-            features = np.concatenate([*flags, standard], axis=1).astype(np.float32)
+            features = np.concatenate([*flags, columns], axis=1).astype(np.float32)
             rich = np.char.startswith(rows[:, LABEL], ">50K")  # the test part ends it with a dot
             return Examples(torch.from_numpy(features), torch.from_numpy(rich.astype(np.int64)))
 
