@@ -25,9 +25,12 @@ Units are neurons of Linear layers and channels of convolutions.
 Departures from the paper, which leaves these open: 1. negative importances count as 0, and where
 none is positive all units are equally important; 2. a submodel keeps `min_units` of each hidden
 layer, the least important ones; 3. where no client holds a parameter it stays as it is; 4. rewards
-are submodels of the last global model, allotted by its own importances. `allocation: off` makes all
-units equally important, in a random order; `aggregation: off` averages by data size and counts what
-a submodel lacks as zero.
+are submodels of the last global model, allotted by its own importances, or (`rewards: after_local`)
+what each client sent last; 5. "every 10 epochs" counts versions, or (`importance_unit: epochs`)
+local epochs, of which a version has `local.epochs`. `allocation: off` makes all units equally
+important, in a random order. Without (9), `aggregation` is FedAvg's mean by data size n_i, of which
+the paper does not say what a submodel counts as where it lacks a parameter: the mean is over those
+that hold it (`by_size`), or over all, what is lacking standing at theta_g (`kept`) or zero (`off`).
 
 Known limits: under edge servers each of them evaluates importance on its own model, the cloud takes
 the mean of what they found; reputations are over all clients.
@@ -85,8 +88,17 @@ class FedSac(Algorithm):
 
     beta: Annotated[float, ">= 0", "sharpness of reputations; 0 gives everybody the model"] = 10.0
     allocation: Literal["importance", "off"] = "importance"
-    aggregation: Literal["dynamic", "off"] = "dynamic"
-    importance_every: Annotated[int, ">= 1", "versions from one evaluation to the next"] = 10
+    aggregation: Annotated[
+        Literal["dynamic", "by_size", "kept", "off"],
+        "who counts for a parameter: holders alike, holders by data, all by data (see above)",
+    ] = "dynamic"
+    importance_every: Annotated[int, ">= 1", "from one evaluation of importance to the next"] = 10
+    importance_unit: Annotated[
+        Literal["versions", "epochs"], "what importance_every counts; steps or a share are 1 epoch"
+    ] = "versions"
+    rewards: Annotated[
+        Literal["submodel", "after_local"], "of the last model, or as each client last trained it"
+    ] = "submodel"
     mask: Literal["structured", "incoming"] = "structured"
     min_units: Annotated[int, ">= 0", "units of each hidden layer that every submodel has"] = 1
     positions: Annotated[UnitPositions, "how a message tells which values it holds"] = "none"
@@ -109,6 +121,8 @@ class FedSac(Algorithm):
             "layout": network.hidden_units.layout,
             "contributions": {client: facts.contribution for client, facts in clients.items()},
         }
+        if self.rewards == "after_local":
+            memory["trained"] = {}
         if self.allocation == "off":
             count = network.hidden_units.count
             generator = torch.Generator().manual_seed(seed)
@@ -133,7 +147,7 @@ class FedSac(Algorithm):
         whole = network.size_bytes // BYTES_PER_VALUE
         size = message_bytes(whole, values, self.positions, units.count)
         price = Price(down_bytes=size, up_bytes=size, work=units.work(masks))
-        return Brief(start=masked(state.weights, masks), recipe=recipe, price=price, own=own)
+        return Brief(start=filled(state.weights, masks), recipe=recipe, price=price, own=own)
 
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
@@ -141,13 +155,22 @@ class FedSac(Algorithm):
         """(9) over the submodels that arrived; every so many versions (3) anew."""
         payloads = [update.payload for update in updates]
         masks = [self._masks(state, update.brief.own[UNITS]) for update in updates]
-        if self.aggregation == "off":
-            held = [masked(payload, mask) for payload, mask in zip(payloads, masks, strict=True)]
-            sizes = [update.num_examples for update in updates]
-            weights = {**state.weights, **weighted_mean(held, sizes)}
+        sizes = [float(update.num_examples) for update in updates]
+        before = state.weights
+        if self.aggregation == "dynamic":
+            weights = holders_mean(before, payloads, masks, [1.0] * len(updates))
+        elif self.aggregation == "by_size":
+            weights = holders_mean(before, payloads, masks, sizes)
         else:
-            weights = dynamic_mean(state.weights, payloads, masks)
+            absent = before if self.aggregation == "kept" else None
+            whole = [filled(one, mask, absent) for one, mask in zip(payloads, masks, strict=True)]
+            weights = {**before, **weighted_mean(whole, sizes)}
         memory = dict(state.memory)
+        if self.rewards == "after_local":
+            trained = dict(memory["trained"])
+            for update, mask in zip(updates, masks, strict=True):
+                trained[update.client] = filled({**before, **update.payload}, mask)
+            memory["trained"] = trained
         if self._evaluates(state.version):
             memory["importance"] = raw_importance(weights, evaluator)
         return replace(state, weights=weights, memory=memory)
@@ -160,26 +183,39 @@ class FedSac(Algorithm):
         members = [state, *lower]
         importance = [{"importance": one.memory["importance"]} for one in members]
         mixed = weighted_sum(importance, [1.0 - sum(shares), *shares])
-        known = {c: value for one in members for c, value in one.memory["contributions"].items()}
-        return replace(merged, memory={**state.memory, **mixed, "contributions": known})
+        of_clients = [name for name in ("contributions", "trained") if name in state.memory]
+        records = {
+            name: {c: value for one in members for c, value in one.memory[name].items()}
+            for name in of_clients
+        }
+        return replace(merged, memory={**state.memory, **mixed, **records})
 
     def adopt(self, state: ServerState, upper: ServerState) -> ServerState:
         """An edge server takes over everything: reputations are relative to all clients."""
         return replace(state, weights=upper.weights, memory=upper.memory)
 
     def concluded(self, state: ServerState, evaluator: Evaluator) -> ServerState:
-        """(3) once more, of the last model."""
-        if self.allocation == "off":
-            return state
-        memory = {**state.memory, "importance": raw_importance(state.weights, evaluator)}
+        """(3) once more, of the last model; or what clients trained last is theirs."""
+        memory = dict(state.memory)
+        if self.rewards == "after_local":
+            memory["rewards"] = memory["trained"]
+        if self.allocation != "off":
+            memory["importance"] = raw_importance(state.weights, evaluator)
         return replace(state, memory=memory)
 
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
-        """The client's submodel, as downloaded."""
-        return [masked(state.weights, self._masks(state, self._kept(state.memory, client)))]
+        """The client's submodel, as downloaded; in the end, perhaps, as it last trained one."""
+        rewards: Mapping[int, Parameters] = state.memory.get("rewards", {})
+        if client in rewards:
+            return [rewards[client]]
+        return [filled(state.weights, self._masks(state, self._kept(state.memory, client)))]
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
-        """`value` is the mean share of parameters; per client reputation, units and parameters."""
+        """`value` is the mean share of parameters; per client reputation, units and parameters.
+
+        `unit_holders`: how many of the clients have each unit in their submodel; `importance`: of
+        each unit (nats, raw), in the first version that has it.
+        """
         kept = [update.brief.own[UNITS] for update in updates]
         masks = [self._masks(state, one) for one in kept]
         values = [sum(int(mask.sum()) for mask in one.values()) for one in masks]
@@ -193,9 +229,10 @@ class FedSac(Algorithm):
                 [int(one[first : first + count].sum()) for first, count, *_ in _layout(state)]
                 for one in kept
             ],
+            "unit_holders": torch.stack(kept).sum(0).tolist(),
             "kept_parameters": values,
             "importance": state.memory["importance"].tolist()
-            if state.version % self.importance_every == 0
+            if state.version == 0 or self._evaluates(state.version - 1)
             else [],
         }
 
@@ -205,7 +242,9 @@ class FedSac(Algorithm):
 
     def _evaluates(self, version: int) -> bool:
         """Whether the version after this one comes with new importances."""
-        return self.allocation != "off" and (version + 1) % self.importance_every == 0
+        each = (self.local.epochs or 1) if self.importance_unit == "epochs" else 1
+        passed = (version + 1) * each // self.importance_every
+        return self.allocation != "off" and passed > version * each // self.importance_every
 
     def _reputations(self, memory: Mapping[str, Any]) -> dict[int, float]:
         return reputations(memory["contributions"], self.beta)
@@ -265,17 +304,20 @@ def cheapest_units(importance: Tensor, reputation: float, order: Tensor | None =
     return kept
 
 
-def dynamic_mean(
-    before: Parameters, payloads: Sequence[Parameters], masks: Sequence[Parameters]
+def holders_mean(
+    before: Parameters,
+    payloads: Sequence[Parameters],
+    masks: Sequence[Parameters],
+    counts: Sequence[float],
 ) -> Parameters:
-    """(9): each parameter's mean over the clients that hold it; `before` where none does.
+    """Each parameter's mean over the clients that hold it; `before` where none does.
 
-    Integers (BatchNorm's step counter) are the first client's.
+    `counts`, at least 1: how much each client weighs; (9) is with ones. Integers (BatchNorm's step
+    counter) are the first client's.
     """
-    once = [1.0] * len(payloads)
-    held = [masked(payload, mask) for payload, mask in zip(payloads, masks, strict=True)]
+    held = [filled(payload, mask) for payload, mask in zip(payloads, masks, strict=True)]
     holds = [{name: mask[name].to(one) for name, one in payloads[0].items()} for mask in masks]
-    total, holders = weighted_sum(held, once), weighted_sum(holds, once)
+    total, holders = weighted_sum(held, counts), weighted_sum(holds, counts)
     weights = {**before, **total}
     for name, count in holders.items():
         if count.is_floating_point():
@@ -284,10 +326,15 @@ def dynamic_mean(
     return weights
 
 
-def masked(weights: Parameters, masks: Parameters) -> Parameters:
-    """`weights` with exact zeros where their mask is False."""
-    zeroed = {n: tensor.masked_fill(~masks[n], 0) for n, tensor in weights.items() if n in masks}
-    return {**weights, **zeroed}
+def filled(weights: Parameters, masks: Parameters, absent: Parameters | None = None) -> Parameters:
+    """`weights` with exact zeros, or the values of `absent`, where their mask is False."""
+    kept = dict(weights)
+    for name in weights.keys() & masks.keys():
+        if absent is None:
+            kept[name] = weights[name].masked_fill(~masks[name], 0)
+        else:
+            kept[name] = torch.where(masks[name], weights[name], absent[name])
+    return kept
 
 
 def _layout(state: ServerState) -> Layout:

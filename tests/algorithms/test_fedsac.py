@@ -20,8 +20,8 @@ from simfl.algorithms.fedsac import (
     UNITS,
     FedSac,
     cheapest_units,
-    dynamic_mean,
-    masked,
+    filled,
+    holders_mean,
     normalised,
     raw_importance,
     reputations,
@@ -229,29 +229,52 @@ def mask(*values: bool) -> dict[str, Tensor]:
 
 def test_dynamic_aggregation_of_the_card() -> None:
     """Held by both: the mean 3; by one: its 2; by nobody: as before."""
-    found = dynamic_mean(
+    found = holders_mean(
         vector(9.0, 9.0, 9.0),
         [vector(2.0, 2.0, 0.0), vector(4.0, 0.0, 0.0)],
         [mask(True, True, False), mask(True, False, False)],
+        [1.0, 1.0],
     )
 
     assert found["w"].tolist() == [3.0, 2.0, 9.0]
 
 
-def test_aggregation_off_counts_what_is_missing_as_zero() -> None:
-    """Two clients of equal size, one of which lacks a parameter of 2: 1."""
-    algorithm = FedSac(aggregation="off", beta=1000.0, min_units=0)
+@pytest.mark.parametrize(
+    ("aggregation", "lacked", "held"),
+    [("dynamic", 4.0, 3.0), ("by_size", 4.0, 2.5), ("kept", 3.0, 2.5), ("off", 1.0, 2.5)],
+)
+def test_what_a_submodel_lacks_counts_by_the_reading(
+    aggregation: str, lacked: float, held: float
+) -> None:
+    """30 examples lack what 10 hold: the holder's 4, or with theta_g = 8/3 or 0 for the others."""
+    algorithm = FedSac(
+        aggregation=aggregation,  # type: ignore[arg-type] # literal
+        beta=1.0,
+        min_units=0,
+    )
     network, evaluator, state = started(algorithm, (0.1, 0.9))
-    briefs = [algorithm.brief(network, state, i, -1) for i in range(2)]
-    updates = [returned(brief, i, 0.0) for i, brief in enumerate(briefs)]
+    state = replace(
+        state, weights={n: torch.full_like(t, 8.0 / 3.0) for n, t in state.weights.items()}
+    )
+    updates = [
+        Update(
+            client,
+            brief := algorithm.brief(network, state, client, -1),
+            {n: torch.where(t != 0, value, 0.0) for n, t in brief.start.items()},
+            Memory(),
+            examples,
+            0,
+        )
+        for client, value, examples in ((0, 2.0, 30), (1, 4.0, 10))
+    ]
 
-    after = algorithm.aggregate(state, updates, evaluator)
+    after = algorithm.aggregate(state, updates, evaluator).weights["1.weight"]
 
-    lacking = ~network.hidden_units.masks(briefs[0].own[UNITS])["1.weight"]
-    assert bool(lacking.any())
-    before = state.weights["1.weight"]
-    assert torch.equal(after.weights["1.weight"][lacking], before[lacking] / 2)
-    assert torch.allclose(after.weights["1.weight"][~lacking], before[~lacking], atol=1e-15)
+    lacking = ~network.hidden_units.masks(updates[0].brief.own[UNITS])["1.weight"]
+    assert lacking.any()
+    assert not lacking.all()
+    assert after[lacking].tolist() == pytest.approx([lacked] * int(lacking.sum()))
+    assert after[~lacking].tolist() == pytest.approx([held] * int((~lacking).sum()))
 
 
 def test_aggregation_off_weighs_by_data_size() -> None:
@@ -276,12 +299,12 @@ def test_aggregation_stays_within_what_its_holders_sent(seed: int, clients: int)
     masks = [{"w": torch.rand(7, generator=generator) < 0.6} for _ in range(clients)]
     before = {"w": torch.randn(7, generator=generator)}
 
-    found = dynamic_mean(before, payloads, masks)["w"]
+    found = holders_mean(before, payloads, masks, [1.0] * clients)["w"]
     noisy = [
         {"w": torch.where(m["w"], p["w"], 100.0)} for p, m in zip(payloads, masks, strict=True)
     ]
 
-    assert torch.equal(found, dynamic_mean(before, noisy, masks)["w"])
+    assert torch.equal(found, holders_mean(before, noisy, masks, [1.0] * clients)["w"])
     for place in range(7):
         held = [p["w"][place] for p, m in zip(payloads, masks, strict=True) if m["w"][place]]
         if held:
@@ -296,7 +319,7 @@ def test_with_all_masks_one_it_is_the_plain_mean() -> None:
     payloads = [{"w": torch.randn(5, generator=generator)} for _ in range(3)]
     full = [{"w": torch.ones(5, dtype=torch.bool)}] * 3
 
-    found = dynamic_mean(payloads[0], payloads, full)["w"]
+    found = holders_mean(payloads[0], payloads, full, [1.0] * 3)["w"]
 
     mean = torch.stack([payload["w"] for payload in payloads]).mean(0)
     torch.testing.assert_close(found, mean, rtol=0, atol=1e-7)
@@ -324,6 +347,20 @@ def test_importances_are_taken_anew_every_so_many_versions_and_at_the_end() -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("epochs", "expected"),
+    [(1, [9, 19, 29]), (4, [2, 4, 7, 9, 12, 14, 17, 19, 22, 24, 27, 29]), (20, list(range(30)))],
+)
+def test_importances_are_taken_anew_every_10_epochs(epochs: int, expected: list[int]) -> None:
+    """Of 30 versions, those that end with the first epoch beyond a further ten."""
+    algorithm = FedSac(importance_unit="epochs", local=LocalTraining(epochs=epochs))
+    network, _ = perceptron()
+
+    found = [v for v in range(30) if algorithm.validation_passes(network, v, 4)]
+
+    assert found == expected
+
+
 def test_a_stale_update_moves_only_what_its_submodel_holds() -> None:
     """Rebased onto newer weights, an update leaves what it lacks to the others."""
     algorithm = FedSac(beta=1000.0)
@@ -349,6 +386,26 @@ def test_served_is_the_submodel_that_the_next_brief_would_hold() -> None:
 
     brief = algorithm.brief(network, state, 1, -1)
     assert all(torch.equal(served[name], tensor) for name, tensor in brief.start.items())
+
+
+def test_after_local_rewards_are_what_clients_sent_last() -> None:
+    """Only in the end; clients that sent nothing get submodels."""
+    algorithm = FedSac(rewards="after_local")
+    network, evaluator, state = started(algorithm)
+    updates = [returned(algorithm.brief(network, state, i, -1), i, 0.3) for i in (0, 3)]
+
+    after = algorithm.aggregate(state, updates, evaluator)
+    last = algorithm.concluded(after, evaluator)
+
+    for update in updates:
+        (served,) = algorithm.served(last, update.client, Memory())
+        assert all(torch.equal(served[n], tensor) for n, tensor in update.payload.items())
+    for client, of in ((0, after), (1, last)):
+        (served,) = algorithm.served(of, client, Memory())
+        (submodel,) = FedSac().served(
+            replace(of, memory={**of.memory, "rewards": {}}), client, Memory()
+        )
+        assert all(torch.equal(served[n], tensor) for n, tensor in submodel.items())
 
 
 def test_tiers_mix_importances_and_keep_all_contributions() -> None:
@@ -420,4 +477,4 @@ def test_hyper_parameters_are_those_of_the_reputation() -> None:
     assert report["kept_units"] == [[6, 5]] * 4
     assert report["importance"] == state.memory["importance"].tolist()
     assert np.isfinite(report["reputations"]).all()
-    assert masked(state.weights, network.hidden_units.masks(briefs[0].own[UNITS])).keys()
+    assert filled(state.weights, network.hidden_units.masks(briefs[0].own[UNITS])).keys()
