@@ -1,6 +1,7 @@
 """FedSAC (arXiv 2405.18291): its tables and figures, ours beside the paper's.
 
     python analysis/fedsac.py table1 --scale quick --data-root DATA
+    python analysis/fedsac.py table1 --scale paper --data "fashion_mnist POW" --data-root DATA
     python analysis/fedsac.py all --scale smoke
 
 What the paper leaves open, and what came out, is in docs/papers/fedsac.md.
@@ -9,26 +10,29 @@ What the paper leaves open, and what came out, is in docs/papers/fedsac.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+from fedsac_choices import as_values, chosen, print_choices, tried
 from fedsac_experiments import (
     ABLATIONS,
+    READINGS,
     SCALES,
     SCENES,
     SIZES,
     TABLE_7_BETA,
     TABLE_9,
-    best_baselines,
     fedavg_grid,
     fedsac,
     figures,
-    method_of,
     published,
+    unbalanced,
 )
-from fedsac_pictures import draw_clients, draw_courses, draw_plane
+from fedsac_pictures import draw_clients, draw_courses, draw_lorenz, draw_plane
+from fedsac_units import allotment, concentration
 
-from paper import Exhibit, Experiment, Paper, Study, Trial, gather, main, print_table
+from paper import Exhibit, Paper, Study, Trial, gather, main, print_figures, print_table
 from paper.tables import COLUMNS, print_markdown
 from simfl.algorithms.positions import UnitPositions, message_bytes
 from simfl.runs.runfolder import LoadedRun
@@ -45,35 +49,50 @@ MODEL_BYTES = {
 ENCODINGS: tuple[UnitPositions, ...] = ("none", "units", "dense", "bitmap", "index", "smallest")
 
 
-def _scenes(study: Study) -> tuple[str, ...]:
-    return SIZES[study.scale.name].scenes
+def _compared(study: Study, clients: int = 10) -> pd.DataFrame:
+    """Every method in every column, with both chosen settings; FedSAC; standalone training.
 
-
-def _compared(study: Study) -> pd.DataFrame:
-    """Every method in every column, baselines with their best setting, standalone training."""
-    planned: list[Experiment] = []
-    for data in study.data:
-        for scene in _scenes(study):
-            planned += [fedsac(study, data, scene), *best_baselines(study, data, scene)]
-            if data == "cifar10" and scene in TABLE_7_BETA:
-                beta = float(TABLE_7_BETA[scene])
-                planned.append(fedsac(study, data, scene, "fedsac_table_7_beta", beta=beta))
-    return _with_best(gather(study.run(planned), figures))
-
-
-def _with_best(values: pd.DataFrame) -> pd.DataFrame:
-    """Baselines under their method's name, after a table of their settings; and training alone."""
-    method = values["name"].map(method_of)
-    settings = values.assign(method=method)[values["name"] != method]
-    listing = settings.pivot_table(
-        index="method", columns="data", values="name", aggfunc="first", sort=False
-    )
-    if not listing.empty:
-        print("The fairest settings of the grid, on the first seed:\n")
-        print_markdown("setting", listing.fillna("-"))
+    With more than ten clients the settings are those that were chosen with ten.
+    """
+    trials, found = [], []
+    for data, scene in _columns(study, clients):
+        planned, grids = chosen(study, data, scene, clients)
+        planned.insert(0, fedsac(study, data, scene, clients=clients))
+        if clients == 10 and data == "cifar10" and scene in TABLE_7_BETA:
+            beta = float(TABLE_7_BETA[scene])
+            planned.append(fedsac(study, data, scene, "fedsac_table_7_beta", beta=beta))
+        # A split is finished with all seeds before the next begins: what is cut off is whole.
+        trials += study.run(planned)
+        found += grids
+    print_choices(found)
+    values = gather(trials, figures)
     alone = values[(values["figure"] == "contribution_max") & (values["name"] == "fedsac")]
     alone = alone.assign(figure="reward_max", name="standalone")
-    return pd.concat([alone, values.assign(name=method)], ignore_index=True)
+    return pd.concat([alone, values], ignore_index=True)
+
+
+def _columns(study: Study, clients: int = 10) -> list[tuple[str, str]]:
+    """Data sets and their splits; `--data "fashion_mnist POW"` is that split alone."""
+    sizes = SIZES[study.scale.name]
+    scenes = sizes.scenes if clients == 10 else sizes.clients[clients]
+    asked = [one.partition(" ") for one in study.data]
+    return [
+        (data, scene)
+        for data, _, only in asked
+        if clients <= 20 or data.startswith("cifar10")
+        for scene in scenes
+        if scene == (only or scene)
+    ]
+
+
+def grid(study: Study) -> pd.DataFrame:
+    """Every setting that was tried, and both choices."""
+    found = [one for data, scene in _columns(study) for one in tried(study, data, scene)]
+    print_choices(found)
+    values = as_values(found)
+    print_table(values, "fairness", digits=2)
+    print_table(values, "reward_max", scale=100, digits=2)
+    return values
 
 
 def _defined(values: pd.DataFrame) -> pd.DataFrame:
@@ -115,8 +134,7 @@ def table2(study: Study) -> pd.DataFrame:
 def _ablated(study: Study) -> pd.DataFrame:
     planned = [
         fedsac(study, data, scene, name, **keys)
-        for data in study.data
-        for scene in _scenes(study)
+        for data, scene in _columns(study)
         for name, keys in ABLATIONS.items()
     ]
     return gather(study.run(planned), figures)
@@ -134,14 +152,8 @@ def table4(study: Study) -> pd.DataFrame:
 
 def _more_clients(study: Study) -> pd.DataFrame:
     """More clients, with the settings that were best with ten."""
-    planned: list[Experiment] = []
-    for data in study.data:
-        for clients, scenes in SIZES[study.scale.name].clients.items():
-            if clients == 20 or data.startswith("cifar10"):
-                for scene in scenes:
-                    planned.append(fedsac(study, data, scene, clients=clients))
-                    planned += best_baselines(study, data, scene, clients)
-    return _with_best(gather(study.run(planned), figures))
+    every = [_compared(study, clients) for clients in SIZES[study.scale.name].clients]
+    return pd.concat(every, ignore_index=True)
 
 
 def table5(study: Study) -> pd.DataFrame:
@@ -158,8 +170,7 @@ def table7(study: Study) -> pd.DataFrame:
     """Best and worst client by beta."""
     planned = [
         fedsac(study, data, scene, f"beta {beta}", beta=float(beta))
-        for data in study.data
-        for scene in _scenes(study)
+        for data, scene in _columns(study)
         for beta in (2, 5, 10, 20)
     ]
     values = gather(study.run(planned), figures)
@@ -175,10 +186,8 @@ def table8(study: Study) -> pd.DataFrame:
     print_table(values, "mb_per_round", published("table8"), digits=2)
     print_table(values, "time_s", digits=1)
     print_table(values, "client_energy_j", digits=1)
-    trials = study.run(
-        [fedsac(study, data, scene) for data in study.data for scene in _scenes(study)]
-    )
-    encoded = pd.concat([_encoded(trial) for trial in trials], ignore_index=True)
+    trials = study.run([fedsac(study, data, scene) for data, scene in _columns(study)])
+    encoded = pd.DataFrame([row for trial in trials for row in _encoded(trial)], columns=COLUMNS)
     print("FedSAC's messages, by how they tell which units a submodel has:\n")
     print_table(encoded, "mb_per_round", digits=2)
     moved = values[values["figure"] == "mb_per_round"]
@@ -187,7 +196,7 @@ def table8(study: Study) -> pd.DataFrame:
     return pd.concat([values, encoded, shares], ignore_index=True)
 
 
-def _encoded(trial: Trial) -> pd.DataFrame:
+def _encoded(trial: Trial) -> list[tuple[str, str, int, str, float]]:
     """Megabytes per round of FedSAC's submodels under every encoding."""
     kept = list(trial.run.details("report")["kept_parameters"])
     data = trial.data.split(" ", 1)[0]
@@ -197,31 +206,31 @@ def _encoded(trial: Trial) -> pd.DataFrame:
         sizes = [[message_bytes(whole, int(one), positions, units) for one in row] for row in kept]
         mb = sum(map(sum, sizes)) / len(sizes) / 1e6
         rows.append((trial.data, f"fedsac, {positions}", trial.seed, "mb_per_round", mb))
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return rows
 
 
 def table9(study: Study) -> pd.DataFrame:
     """The settings, and FedAvg over their grid (Appendix F), scored on the test set."""
-    for data in study.data:
+    first: dict[str, str] = {}
+    for data, scene in _columns(study):
+        first.setdefault(data, scene)
+    for data in first:
         settings = pd.DataFrame(
             list(TABLE_9[data]), index=["eta", "E", "beta"], columns=list(SCENES)
         )
         print_markdown(f"{data}, Table 9", settings.astype(str))
-    planned = [
-        one
-        for data in study.data
-        for scene in _scenes(study)[:1]
-        for one in fedavg_grid(study, data, scene)
-    ]
+    planned = [one for data, scene in first.items() for one in fedavg_grid(study, data, scene)]
     values = gather(study.run(planned), figures)
     print_table(values, "reward_max", scale=100, digits=2)
     return values
 
 
 def figure3(study: Study) -> pd.DataFrame:
-    """Fairness against the best client's accuracy."""
+    """Fairness against the best client's accuracy, once per choice of settings."""
     values = _defined(_compared(study))
-    draw_plane(values, study.folder)
+    above_floor = values["name"].str.endswith("_floor")
+    draw_plane(values[~above_floor], study.folder, "figure3")
+    draw_plane(values[above_floor], study.folder, "figure3_floor")
     return values
 
 
@@ -229,11 +238,12 @@ def _clients_of(scenes: tuple[str, ...], name: str) -> Callable[[Study], pd.Data
     """Contributions and rewards client by client, of the first seed."""
 
     def show(study: Study) -> pd.DataFrame:
-        planned = []
-        for data in study.data:
-            for scene in (one for one in scenes if one in _scenes(study)):
-                planned += [fedsac(study, data, scene), *best_baselines(study, data, scene)]
-        trials = [trial for trial in study.run(planned) if trial.seed == 0]
+        first, trials = replace(study, seeds=1), []
+        for data, scene in _columns(study):
+            if scene in scenes:
+                planned, _ = chosen(first, data, scene)
+                planned = [one for one in planned if not one.name.endswith("_floor")]
+                trials += first.run([fedsac(study, data, scene), *planned])
         draw_clients(trials, study.folder, name)
         return gather(trials, _rewards)
 
@@ -247,14 +257,47 @@ def _rewards(run: LoadedRun) -> Mapping[str, float]:
 def figure5(study: Study) -> pd.DataFrame:
     """Accuracy of every client's submodel during training."""
     planned = [
-        fedsac(study, data, scene)
-        for data in study.data
-        for scene in ("POW", "CLA")
-        if scene in _scenes(study)
+        fedsac(study, data, scene) for data, scene in _columns(study) if scene in ("POW", "CLA")
     ]
-    trials = [trial for trial in study.run(planned) if trial.seed == 0]
+    trials = replace(study, seeds=1).run(planned)
     draw_courses(trials, study.folder)
     return gather(trials, _rewards)
+
+
+def readings(study: Study) -> pd.DataFrame:
+    """When importance is computed, which rewards count, how DIR deals."""
+    trials = []
+    for data, scene in _columns(study):
+        planned = [fedsac(study, data, scene, name, **keys) for name, keys in READINGS.items()]
+        if scene.startswith("DIR"):
+            planned.append(unbalanced(study, data, scene))
+        trials += study.run(planned)
+    values = _fairness(gather(trials, figures), "table1")
+    print_table(values, "reward_max", published("table2"), scale=100, digits=2)
+    print_table(values, "mb_per_round", published("table8"), digits=2)
+    return values
+
+
+def _as_published(study: Study) -> list[Trial]:
+    """FedSAC's runs with Table 9's settings, which Tables 1 and 2 have too."""
+    planned = [fedsac(study, data, scene) for data, scene in _columns(study)]
+    return [trial for trial in study.run(planned) if trial.run.manifest["status"] != "diverged"]
+
+
+def assumption5(study: Study) -> pd.DataFrame:
+    """Theorem 2 assumes that every unit is assigned equally often."""
+    values = gather(_as_published(study), allotment)
+    print_figures(values)
+    return values
+
+
+def lorenz(study: Study) -> pd.DataFrame:
+    """How importance is distributed over hidden units, by the last round's."""
+    trials = _as_published(study)
+    values = gather(trials, concentration)
+    print_figures(values)
+    draw_lorenz(trials, study.folder)
+    return values
 
 
 PAPER = Paper(
@@ -262,6 +305,7 @@ PAPER = Paper(
     Path(__file__).parent / "claims" / "fedsac.yaml",
     SCALES,
     {
+        "grid": Exhibit("The settings that were tried, and the choice of one per method", grid),
         "table1": Exhibit("Table 1: fairness", table1),
         "table2": Exhibit("Table 2: accuracy of the best client (%)", table2),
         "table3": Exhibit("Table 3: ablation, fairness", table3),
@@ -279,6 +323,9 @@ PAPER = Paper(
         "figure6": Exhibit(
             "Figure 6: rewards by client", _clients_of(("POW", "CLA", "DIR(2.0)"), "figure6")
         ),
+        "readings": Exhibit("Readings of what the paper leaves open", readings),
+        "assumption5": Exhibit("Assumption 5: how often units are assigned", assumption5),
+        "lorenz": Exhibit("Lorenz curve of units' importance", lorenz),
     },
 )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from paper import Experiment, Scale, Study, gather
+from paper import Experiment, Scale, Study
 from simfl.runs.runfolder import LoadedRun
 
 HERE = Path(__file__).parent
@@ -33,6 +33,7 @@ ROWS_DEALT = {"digits": 1200, "cifar10_subset": 9000}
 """POW and CLA deal 20,000 rows where there are as many."""
 
 GRIDS: dict[str, tuple[dict[str, Any], ...]] = {
+    "fedsac": tuple({"beta": float(beta)} for beta in (1, 2, 3, 5, 10, 20, 25)),
     "fedavg": ({},),
     "qffl": ({"q": 0.1}, {"q": 1.0}, {"q": 5.0}),
     "cffl": ({"upload_share": 0.1}, {"upload_share": 1.0}),
@@ -43,20 +44,42 @@ GRIDS: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "fedave": ({"beta": 2.0}, {"beta": 5.0}),
 }
-"""The settings that each baseline is tried with; the fairest one on the first seed counts."""
+"""The settings that each method is tried with (fedsac_choices.py says which of them counts)."""
+
+BY_EPOCHS = {"importance_unit": "epochs"}
+"""Section 4.1.1: "every 10 epochs"; with E of 15 and 20 that is every round, as in Algorithm 1."""
 
 ABLATIONS: dict[str, dict[str, Any]] = {
     "fedsac": {},
     "without_allocation": {"allocation": "off"},
     "without_aggregation": {"aggregation": "off"},
+    "without_aggregation_kept": {"aggregation": "kept"},
+    "without_aggregation_by_size": {"aggregation": "by_size"},
 }
+"""Without aggregation: FedAvg's mean, what a submodel lacks standing at zero, at the server's own
+value, or out of the mean."""
+
+READINGS: dict[str, dict[str, Any]] = {
+    "fedsac": {},
+    "fedsac_by_rounds": {"importance_unit": "versions"},
+    "fedsac_after_local": {"rewards": "after_local"},
+}
+"""FedSAC as the tables have it; importance every 10 rounds; rewards as trained last."""
+
+SAME_ROW = {
+    "fedsac": ("fedsac_grid", "fedsac_floor", "fedsac_by_rounds", "fedsac_after_local"),
+    "without_aggregation": ("without_aggregation_kept", "without_aggregation_by_size"),
+    **{name: (f"{name}_floor",) for name in ("fedavg", "qffl", "cffl", "cgsv", "fedave")},
+}
+"""Rows that stand beside the same published figures."""
 
 
 @dataclass(frozen=True)
 class Sizes:
     """What a scale overrides; None leaves a value at the paper's.
 
-    `courses_every`: rounds between evaluations of FedSAC's submodels.
+    `courses_every`: rounds between evaluations of FedSAC's submodels; `grid_seeds`: with how many
+    of the first seeds (each with a split of its own) the settings of a grid are tried.
     """
 
     scenes: tuple[str, ...] = SCENES
@@ -64,6 +87,7 @@ class Sizes:
     rounds: int | None = None
     training_rows: int | None = None
     courses_every: int = 5
+    grid_seeds: int = 1
     clients: Mapping[int, tuple[str, ...]] = field(
         default_factory=lambda: {20: SCENES, 40: SCENES[2:4], 60: SCENES[2:4]}
     )
@@ -104,31 +128,35 @@ def fedsac(
     study: Study, data: str, scene: str, name: str = "fedsac", clients: int = 10, **keys: Any
 ) -> Experiment:
     """FedSAC with Table 9's settings but for `keys`."""
-    keys = {"beta": float(TABLE_9[data][2][SCENES.index(scene)]), **keys}
-    return _experiment(study, data, scene, clients, name, "fedsac", keys)
+    beta = {"beta": float(TABLE_9[data][2][SCENES.index(scene)])}
+    return _experiment(study, data, scene, clients, name, "fedsac", {**BY_EPOCHS, **beta, **keys})
 
 
-def baselines(study: Study, data: str, scene: str, clients: int = 10) -> list[Experiment]:
-    """Every baseline with every setting of its grid; messages are whole models, as in Table 8."""
-    planned = []
+def unbalanced(study: Study, data: str, scene: str) -> Experiment:
+    """FedSAC on a Dirichlet split whose clients may have more than an equal share of all rows."""
+    one = fedsac(study, data, scene, "fedsac_unbalanced")
+    return replace(one, overrides=(*one.overrides, "data.partition.balance=false"))
+
+
+def grid(
+    study: Study, data: str, scene: str, clients: int = 10
+) -> dict[str, dict[str, Experiment]]:
+    """Per method its experiments by setting; messages are whole models, as in Table 8."""
+    planned: dict[str, dict[str, Experiment]] = {}
     for method, settings in GRIDS.items():
-        fixed: dict[str, Any] = {}
+        fixed: dict[str, Any] = dict(BY_EPOCHS) if method == "fedsac" else {}
         if method in ("cffl", "cgsv", "fedave"):
             fixed["positions"] = "dense"
         if method == "cffl" and scene == "CLA":
             fixed["weights"] = "classes"
+        planned[method] = {}
         for keys in settings:
+            setting = ", ".join(f"{key} {value:g}" for key, value in keys.items()) or "-"
             name = " ".join([method, *(f"{key} {value:g}" for key, value in keys.items())])
             part = {**fixed, **keys}
-            planned.append(_experiment(study, data, scene, clients, name, method, part))
+            one = _experiment(study, data, scene, clients, name, method, part)
+            planned[method][setting] = one
     return planned
-
-
-def best_baselines(study: Study, data: str, scene: str, clients: int = 10) -> list[Experiment]:
-    """Every baseline with the setting that is fairest with ten clients and the first seed."""
-    tried = replace(study, seeds=1).run(baselines(study, data, scene))
-    chosen = fairest(gather(tried, figures))
-    return [one for one in baselines(study, data, scene, clients) if one.name in chosen]
 
 
 def fedavg_grid(study: Study, data: str, scene: str) -> list[Experiment]:
@@ -165,7 +193,8 @@ def published(table: str) -> dict[tuple[str, str], str]:
     found = {}
     for row in rows.itertuples():
         for data in (row.data, f"{row.data}_subset"):
-            found[column(data, row.scene, int(row.clients)), row.name] = row.value
+            for name in (row.name, *SAME_ROW.get(row.name, ())):
+                found[column(data, row.scene, int(row.clients)), name] = row.value
     return found
 
 
@@ -213,15 +242,3 @@ def _partition(scene: str, rows: int) -> str:
         return f"{{name: class_imbalance, total: {rows}}}"
     alpha = scene.removeprefix("DIR(").removesuffix(")")
     return f"{{name: dirichlet, alpha: {alpha}, balance: true}}"
-
-
-def method_of(name: str) -> str:
-    """The method that an experiment's name begins with."""
-    return name.split(" ", 1)[0]
-
-
-def fairest(values: pd.DataFrame) -> set[str]:
-    """Of each method the experiment with the best mean fairness; undefined ones come last."""
-    means = values[values["figure"] == "fairness"].groupby("name", sort=False)["value"].mean()
-    means = means.fillna(float("-inf"))
-    return set(means.groupby(method_of, sort=False).idxmax())

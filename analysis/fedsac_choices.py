@@ -1,0 +1,150 @@
+"""Which setting of its grid each method is compared with, FedSAC's beta as all others.
+
+Section 5.1: "we select the best fairness achieved by each method". Fairness alone may choose a
+setting that serves everybody badly, so that it is chosen twice:
+
+    fairest      the setting with the best fairness
+    above floor  the fairest among the settings whose best client is at most FLOOR below that of
+                 the method's most accurate setting
+
+Both go by the mean over the first `grid_seeds` seeds of the scale, with ten clients. Of a method
+whose grid is not complete (a run of it is missing) nothing is chosen: it has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from fedsac_experiments import SIZES, column, figures, grid
+
+from paper import Experiment, Study, gather
+from paper.tables import COLUMNS, print_markdown
+
+FLOOR = 0.02
+"""How much accuracy of the best client (a share) a setting may lose against the method's best."""
+
+SETTING, FAIREST, ABOVE_FLOOR = "setting", "fairest", "above floor"
+CHOICES = {FAIREST: "", ABOVE_FLOOR: "_floor"}
+"""What follows a method's name in the row of its fairest setting, and of that above the floor."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A method's grid on one split: setting, fairness, accuracy (means), and which are chosen.
+
+    `table` has a row per setting and the columns setting, fairness, best_client, fairest, above
+    floor (the last two true in one row each).
+    """
+
+    method: str
+    data: str
+    table: pd.DataFrame
+
+    def chosen(self, choice: str) -> str:
+        """The setting that a choice came to."""
+        return str(self.table.loc[self.table[choice], SETTING].iloc[0])
+
+
+def tried(study: Study, data: str, scene: str) -> list[Tried]:
+    """Every method whose grid is complete; the others are printed."""
+    seeds = min(SIZES[study.scale.name].grid_seeds, study.seeds)
+    grids = grid(study, data, scene)
+    planned = [one for settings in grids.values() for one in settings.values()]
+    values = gather(replace(study, seeds=seeds).run(planned), figures)
+    found = []
+    for method, settings in grids.items():
+        runs = values[values["name"].isin([one.name for one in settings.values()])]
+        done = len(runs[["name", "seed"]].drop_duplicates())
+        if done < seeds * len(settings):
+            print(f"{column(data, scene)}: {done} of {seeds * len(settings)} runs of {method}'s")
+            print("grid are there: no setting is chosen, the method has no row\n", flush=True)
+            continue
+        found.append(Tried(method, column(data, scene), choose(runs, settings)))
+    return found
+
+
+def choose(runs: pd.DataFrame, settings: Mapping[str, Experiment]) -> pd.DataFrame:
+    """The table of `Tried`; an undefined fairness comes last, a diverged run's accuracy too."""
+    means = runs.pivot_table(
+        index="name", columns="figure", values="value", aggfunc=_mean_of_all, dropna=False
+    )
+    means = means.loc[[one.name for one in settings.values()]]
+    fairness = means["fairness"].to_numpy(dtype=float)
+    accuracy = means["reward_max"].to_numpy(dtype=float)
+    score = np.nan_to_num(fairness, nan=-np.inf)
+    served = np.nan_to_num(accuracy, nan=-np.inf)
+    above = np.where(served >= served.max() - FLOOR, score, -np.inf)
+    # Where no fairness above the floor is defined, the most accurate setting stands for it.
+    floored = int(above.argmax()) if np.isfinite(above).any() else int(served.argmax())
+    place = np.arange(len(settings))
+    return pd.DataFrame(
+        {
+            SETTING: list(settings),
+            "fairness": fairness,
+            "best_client": accuracy,
+            FAIREST: place == int(score.argmax()),
+            ABOVE_FLOOR: place == floored,
+        }
+    )
+
+
+def chosen(
+    study: Study, data: str, scene: str, clients: int = 10
+) -> tuple[list[Experiment], list[Tried]]:
+    """Every method with both choices, named as rows of a table, and the grids behind them.
+
+    FedSAC's are `fedsac_grid` and `fedsac_floor`: `fedsac` is the paper's own beta.
+    """
+    grids = grid(study, data, scene, clients)
+    found = tried(study, data, scene)
+    planned = []
+    for one in found:
+        for choice, ending in CHOICES.items():
+            name = one.method + (ending or ("_grid" if one.method == "fedsac" else ""))
+            planned.append(replace(grids[one.method][one.chosen(choice)], name=name))
+    return planned, found
+
+
+def print_choices(found: list[Tried]) -> None:
+    """Both choices of every method, by split, with the fairness and accuracy they go by."""
+    if not found:
+        return
+    cells: dict[str, dict[str, str]] = {}
+    for one in found:
+        for choice in CHOICES:
+            row = one.table[one.table[choice]].iloc[0]
+            cells.setdefault(f"{one.method}, {choice}", {})[one.data] = (
+                f"{row[SETTING]} ({row['fairness']:.2f}; {100 * row['best_client']:.2f} %)"
+            )
+    print(
+        "Chosen settings (fairness; best client): the fairest, and the fairest of those whose best"
+        f" client is at most {100 * FLOOR:g} points below that of the method's best setting:\n"
+    )
+    print_markdown("setting", pd.DataFrame.from_dict(cells, orient="index").fillna("-"))
+
+
+def as_values(found: list[Tried]) -> pd.DataFrame:
+    """Every setting's figures: fairness, reward_max, and 1 or 0 for each choice.
+
+    They are means over the grid's seeds, under the number of the first.
+    """
+    rows = [
+        (one.data, f"{one.method} {row[SETTING]}", 0, figure, float(row[of]))
+        for one in found
+        for _, row in one.table.iterrows()
+        for figure, of in (
+            ("fairness", "fairness"),
+            ("reward_max", "best_client"),
+            ("chosen_fairest", FAIREST),
+            ("chosen_above_floor", ABOVE_FLOOR),
+        )
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _mean_of_all(values: pd.Series) -> float:
+    """The mean, NaN where one of them is."""
+    return float(values.mean(skipna=False))
