@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
-from fedsac_choices import as_values, chosen, print_choices, tried
+from fedsac_choices import Tried, as_values, by_column, compared, print_choices, tried
 from fedsac_experiments import (
     ABLATIONS,
     READINGS,
@@ -54,16 +55,19 @@ def _compared(study: Study, clients: int = 10) -> pd.DataFrame:
 
     With more than ten clients the settings are those that were chosen with ten.
     """
-    trials, found = [], []
-    for data, scene in _columns(study, clients):
-        planned, grids = chosen(study, data, scene, clients)
-        planned.insert(0, fedsac(study, data, scene, clients=clients))
+    found: list[Tried] = []
+
+    def of_column(data: str, scene: str) -> list[Trial]:
+        beside = [fedsac(study, data, scene, clients=clients)]
         if clients == 10 and data == "cifar10" and scene in TABLE_7_BETA:
             beta = float(TABLE_7_BETA[scene])
-            planned.append(fedsac(study, data, scene, "fedsac_table_7_beta", beta=beta))
-        # A split is finished with all seeds before the next begins: what is cut off is whole.
-        trials += study.run(planned)
-        found += grids
+            beside.append(fedsac(study, data, scene, "fedsac_table_7_beta", beta=beta))
+        trials, grids = compared(study, data, scene, clients, beside)
+        found.extend(grids)
+        return trials
+
+    # A split is finished with all seeds before the next begins: what is cut off is whole.
+    trials = by_column(_columns(study, clients), of_column)
     print_choices(found)
     values = gather(trials, figures)
     alone = values[(values["figure"] == "contribution_max") & (values["name"] == "fedsac")]
@@ -87,7 +91,7 @@ def _columns(study: Study, clients: int = 10) -> list[tuple[str, str]]:
 
 def grid(study: Study) -> pd.DataFrame:
     """Every setting that was tried, and both choices."""
-    found = [one for data, scene in _columns(study) for one in tried(study, data, scene)]
+    found = by_column(_columns(study), partial(tried, study))
     print_choices(found)
     values = as_values(found)
     print_table(values, "fairness", digits=2)
@@ -238,12 +242,14 @@ def _clients_of(scenes: tuple[str, ...], name: str) -> Callable[[Study], pd.Data
     """Contributions and rewards client by client, of the first seed."""
 
     def show(study: Study) -> pd.DataFrame:
-        first, trials = replace(study, seeds=1), []
-        for data, scene in _columns(study):
-            if scene in scenes:
-                planned, _ = chosen(first, data, scene)
-                planned = [one for one in planned if not one.name.endswith("_floor")]
-                trials += first.run([fedsac(study, data, scene), *planned])
+        first = replace(study, seeds=1)
+
+        def of_column(data: str, scene: str) -> list[Trial]:
+            trials, _ = compared(first, data, scene, beside=[fedsac(first, data, scene)])
+            return [one for one in trials if not one.name.endswith("_floor")]
+
+        columns = [(data, scene) for data, scene in _columns(study) if scene in scenes]
+        trials = by_column(columns, of_column)
         draw_clients(trials, study.folder, name)
         return gather(trials, _rewards)
 
@@ -266,12 +272,14 @@ def figure5(study: Study) -> pd.DataFrame:
 
 def readings(study: Study) -> pd.DataFrame:
     """When importance is computed, which rewards count, how DIR deals."""
-    trials = []
-    for data, scene in _columns(study):
+
+    def of_column(data: str, scene: str) -> list[Trial]:
         planned = [fedsac(study, data, scene, name, **keys) for name, keys in READINGS.items()]
         if scene.startswith("DIR"):
             planned.append(unbalanced(study, data, scene))
-        trials += study.run(planned)
+        return study.run(planned)
+
+    trials = by_column(_columns(study), of_column)
     values = _fairness(gather(trials, figures), "table1")
     print_table(values, "reward_max", published("table2"), scale=100, digits=2)
     print_table(values, "mb_per_round", published("table8"), digits=2)
@@ -300,20 +308,47 @@ def lorenz(study: Study) -> pd.DataFrame:
     return values
 
 
+def _beside(**tables: str) -> Callable[[str], Mapping[tuple[str, str], str]]:
+    """Per figure, the paper's table that has its cells."""
+    return lambda figure: published(tables[figure]) if figure in tables else {}
+
+
 PAPER = Paper(
     "FedSAC (arXiv 2405.18291)",
     Path(__file__).parent / "claims" / "fedsac.yaml",
     SCALES,
     {
         "grid": Exhibit("The settings that were tried, and the choice of one per method", grid),
-        "table1": Exhibit("Table 1: fairness", table1),
-        "table2": Exhibit("Table 2: accuracy of the best client (%)", table2),
-        "table3": Exhibit("Table 3: ablation, fairness", table3),
-        "table4": Exhibit("Table 4: ablation, accuracy of the best client (%)", table4),
-        "table5": Exhibit("Table 5: fairness with more clients", table5),
-        "table6": Exhibit("Table 6: accuracy of the best client with more clients (%)", table6),
-        "table7": Exhibit("Table 7: accuracy of the best (worst) client by beta (%)", table7),
-        "table8": Exhibit("Table 8: MB per round", table8),
+        "table1": Exhibit("Table 1: fairness", table1, published=_beside(fairness="table1")),
+        "table2": Exhibit(
+            "Table 2: accuracy of the best client (%)",
+            table2,
+            published=_beside(reward_max="table2"),
+        ),
+        "table3": Exhibit(
+            "Table 3: ablation, fairness", table3, published=_beside(fairness="table3")
+        ),
+        "table4": Exhibit(
+            "Table 4: ablation, accuracy of the best client (%)",
+            table4,
+            published=_beside(reward_max="table4"),
+        ),
+        "table5": Exhibit(
+            "Table 5: fairness with more clients", table5, published=_beside(fairness="table5")
+        ),
+        "table6": Exhibit(
+            "Table 6: accuracy of the best client with more clients (%)",
+            table6,
+            published=_beside(reward_max="table6"),
+        ),
+        "table7": Exhibit(
+            "Table 7: accuracy of the best (worst) client by beta (%)",
+            table7,
+            published=_beside(reward_max="table7"),
+        ),
+        "table8": Exhibit(
+            "Table 8: MB per round", table8, published=_beside(mb_per_round="table8")
+        ),
         "table9": Exhibit("Table 9 and Appendix F: settings, FedAvg's grid", table9),
         "figure3": Exhibit("Figure 3: fairness and accuracy", figure3),
         "figure4": Exhibit(
@@ -323,7 +358,11 @@ PAPER = Paper(
         "figure6": Exhibit(
             "Figure 6: rewards by client", _clients_of(("POW", "CLA", "DIR(2.0)"), "figure6")
         ),
-        "readings": Exhibit("Readings of what the paper leaves open", readings),
+        "readings": Exhibit(
+            "Readings of what the paper leaves open",
+            readings,
+            published=_beside(fairness="table1", reward_max="table2", mb_per_round="table8"),
+        ),
         "assumption5": Exhibit("Assumption 5: how often units are assigned", assumption5),
         "lorenz": Exhibit("Lorenz curve of units' importance", lorenz),
     },

@@ -13,15 +13,19 @@ whose grid is not complete (a run of it is missing) nothing is chosen: it has no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 from fedsac_experiments import SIZES, column, figures, grid
 
-from paper import Experiment, Study, gather
+from paper import Experiment, Study, Trial, gather
+from paper.study import OnlyPlanned
 from paper.tables import COLUMNS, print_markdown
+
+Found = TypeVar("Found")
 
 FLOOR = 0.02
 """How much accuracy of the best client (a share) a setting may lose against the method's best."""
@@ -91,21 +95,54 @@ def choose(runs: pd.DataFrame, settings: Mapping[str, Experiment]) -> pd.DataFra
     )
 
 
-def chosen(
-    study: Study, data: str, scene: str, clients: int = 10
-) -> tuple[list[Experiment], list[Tried]]:
-    """Every method with both choices, named as rows of a table, and the grids behind them.
+def compared(
+    study: Study, data: str, scene: str, clients: int = 10, beside: Sequence[Experiment] = ()
+) -> tuple[list[Trial], list[Tried]]:
+    """`beside` and every method with both choices, named as rows of a table; the grids behind them.
 
     FedSAC's are `fedsac_grid` and `fedsac_floor`: `fedsac` is the paper's own beta.
     """
     grids = grid(study, data, scene, clients)
-    found = tried(study, data, scene)
-    planned = []
-    for one in found:
-        for choice, ending in CHOICES.items():
-            name = one.method + (ending or ("_grid" if one.method == "fedsac" else ""))
-            planned.append(replace(grids[one.method][one.chosen(choice)], name=name))
-    return planned, found
+    try:
+        found = tried(study, data, scene)
+    except OnlyPlanned:
+        # What follows the grid takes about as long with any of its settings.
+        first = [_row(method, FAIREST, next(iter(of.values()))) for method, of in grids.items()]
+        study.run([*beside, *first])
+        raise
+    rows = [
+        _row(one.method, choice, grids[one.method][one.chosen(choice)])
+        for one in found
+        for choice in CHOICES
+    ]
+    return run_once(study, [*beside, *rows]), found
+
+
+def run_once(study: Study, rows: Sequence[Experiment]) -> list[Trial]:
+    """The trials of every row; rows that are the same experiment share its runs."""
+    first = {one.overrides: one for one in reversed(rows)}
+    found = study.run([one for one in rows if one is first[one.overrides]])
+    return [
+        replace(trial, name=row.name)
+        for row in rows
+        for trial in found
+        if trial.name == first[row.overrides].name
+    ]
+
+
+def by_column(
+    columns: Sequence[tuple[str, str]], show: Callable[[str, str], list[Found]]
+) -> list[Found]:
+    """What `show` finds in every column; a plan goes through all of them before it ends."""
+    found, ended = [], None
+    for data, scene in columns:
+        try:
+            found += show(data, scene)
+        except OnlyPlanned as end:
+            ended = end
+    if ended is not None:
+        raise ended
+    return found
 
 
 def print_choices(found: list[Tried]) -> None:
@@ -132,7 +169,7 @@ def as_values(found: list[Tried]) -> pd.DataFrame:
     They are means over the grid's seeds, under the number of the first.
     """
     rows = [
-        (one.data, f"{one.method} {row[SETTING]}", 0, figure, float(row[of]))
+        (one.data, f"{one.method} {row[SETTING]}".removesuffix(" -"), 0, figure, float(row[of]))
         for one in found
         for _, row in one.table.iterrows()
         for figure, of in (
@@ -143,6 +180,12 @@ def as_values(found: list[Tried]) -> pd.DataFrame:
         )
     ]
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _row(method: str, choice: str, one: Experiment) -> Experiment:
+    """An experiment under the name of its row."""
+    alone = method == "fedsac" and choice == FAIREST
+    return replace(one, name=f"{method}_grid" if alone else method + CHOICES[choice])
 
 
 def _mean_of_all(values: pd.Series) -> float:

@@ -15,6 +15,7 @@ import yaml
 
 import simfl
 from paper import Experiment, Study, Trial, main
+from paper.study import OnlyPlanned
 from paper.tables import COLUMNS
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
@@ -145,15 +146,38 @@ def test_an_incomplete_grid_chooses_nothing(
         return whole(self, [one for one in planned if one.name != "qffl q 1"])
 
     monkeypatch.setattr(Study, "run", without_one)
-    chosen, found = choices.chosen(study("smoke", out / "smoke"), "digits", "POW")
+    trials, found = choices.compared(study("smoke", out / "smoke"), "digits", "POW")
 
     assert "1 of 2 runs of qffl's" in capsys.readouterr().out
     assert "qffl" not in {one.method for one in found}
-    assert {one.name for one in chosen} == {
+    assert {one.name for one in trials} == {
         f"{name}{ending}"
         for name in ("fedavg", "cffl", "cgsv", "fedave")
         for ending in ("", "_floor")
     } | {"fedsac_grid", "fedsac_floor"}
+
+
+@pytest.mark.usefixtures("small")
+def test_a_plan_counts_what_follows_the_grid(tmp_path: Path) -> None:
+    """Of every split each setting once, and with all seeds FedSAC and a row per method."""
+    sizes = replace(experiments.SIZES["smoke"], scenes=("POW", "CLA"))
+    planned = replace(study("smoke", tmp_path), seeds=2, only_plan=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(experiments.SIZES, "smoke", sizes)
+        patch.setattr(Study, "_probe_s", lambda self, data, scenario: 1.0)
+
+        with pytest.raises(OnlyPlanned):
+            fedsac.table1(planned)
+
+    settings = {
+        f"{one.name}"
+        for of in experiments.grid(planned, "digits", "POW").values()
+        for one in of.values()
+    }
+    rows = {"fedsac", "fedsac_grid", "fedavg", "qffl", "cffl", "cgsv", "fedave"}
+    for scene in ("POW", "CLA"):
+        there = {(name, seed) for data, name, seed in planned.takes_s if data == f"digits {scene}"}
+        assert there == {(one, 0) for one in settings} | {(one, s) for one in rows for s in (0, 1)}
 
 
 @pytest.mark.usefixtures("small")
@@ -196,6 +220,20 @@ def test_the_scenario_files_are_the_first_column_of_table_9() -> None:
         assert (local["learning_rate"], local["epochs"]) == (eta, epochs)
         assert content["algorithm"]["beta"] == beta
         assert content["algorithm"]["importance_unit"] == "epochs"
+
+
+def test_the_unbalanced_split_is_the_same_but_for_the_balance(tmp_path: Path) -> None:
+    """DIR deals to clients with an equal share already in one of the two."""
+    of = study("paper", tmp_path)
+    pair = (
+        experiments.fedsac(of, "svhn", "DIR(2.0)"),
+        experiments.unbalanced(of, "svhn", "DIR(2.0)"),
+    )
+
+    found = [Scenario.from_yaml(one.scenario, one.overrides).data.partition for one in pair]
+
+    assert [one.parameters["balance"] for one in found] == [True, False]
+    assert {one.name: one.parameters["alpha"] for one in found} == {"dirichlet": 2.0}
 
 
 @pytest.mark.data
