@@ -88,7 +88,9 @@ GAMES: dict[str, Any] = {
     "algorithm.representation_rate": 0.1,
     "algorithm.representation_optimizer": "sgd",
     "algorithm.buffer": 1,
-    "algorithm.buffer_norm": "replace",
+    "algorithm.buffer_norm": "paper",
+    "algorithm.representation_share": 0.5,
+    "algorithm.representation_every": 3,
     "algorithm.local.learning_rate": 0.1,
     "algorithm.local.keep_optimizer": True,
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from torch import Tensor
 
@@ -121,6 +121,10 @@ class Algorithm:
 
     def check_clients(self, count: int) -> None:
         """Raises ValueError, naming the field, where the settings do not fit so many clients."""
+
+    def among(self, count: int) -> Self:
+        """These settings for so many clients: what follows from the number, where it is open."""
+        return self
 
     def check_network(self, network: Network) -> None:
         """Raises ValueError for a model that the algorithm cannot handle."""

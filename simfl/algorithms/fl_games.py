@@ -11,19 +11,24 @@ ICML 2020.
     R^k          mean loss on client k's data           `loss`
     C            share of the data per best response    `local.steps`, `local.share`
     eta_phi      learning rate of phi                   `representation_rate`
+    seq(r)       who moves in round r                   `players`, `representation_every`
 
 Eq. 1: client k minimises R^k((1/N)(w'_k + sum_{q != k} w^q) o phi); Eq. 2 (`smooth`) adds
 sum_{p != k} 1/|B_p| sum_j w^p_j inside the bracket. "phi <- phi - eta_phi sum_k (N_k/N) g^k" is
-`aggregate` in even rounds (Algorithm 1). The newest action is in the buffer too and counts in both
-sums, as in Algorithm 1; an empty buffer contributes nothing.
+`aggregate` in phi's rounds. The newest action is in the buffer too; an empty buffer contributes
+nothing.
 
 Departures from the paper: 1. phi is moved by Adam at the server, as its settings say and its
-formulas do not (`representation_optimizer: sgd` is the formula); 2. the 1/N of Eq. 2 is kept
-(`buffer_norm: paper`) although the weights then sum to (2N - 1)/N; `normalized` divides by their
-sum, `replace` lets the history's mean stand for the current action; 3. rounds that would update a
-fixed representation do not exist; 4. C % is a number of optimizer steps over so many mini-batches
-(`local.share`); one step over all data is `local: {batch_size: null, steps: 1}`; 5. the paper gives
-no threshold, so there is none by default.
+formulas do not (`representation_optimizer: sgd` is the formula); 2. the mean of the past actions
+stands for the current one (`buffer_norm: replace`), as the text has it: "best responds to a uniform
+distribution over the past strategies of its opponents". Eq. 2 as printed adds it and keeps the 1/N
+(`paper`: the weights sum to (2N - 1)/N), `normalized` divides by their sum; 3. rounds that would
+update a fixed representation do not exist; 4. C % is a number of optimizer steps over so many
+mini-batches (`local.share`, of phi `representation_share`); one step over all data is
+`local: {batch_size: null, steps: 1}`; 5. the paper gives no threshold, so there is none by default;
+6. phi moves once in N + 1 moves, as in the code of Invariant Risk Minimization Games: first phi,
+then every player once. Algorithm 1 moves it in every round of even number, in sequential play as
+often as all players together (`representation_every: 2`).
 
 Known limits: players take part in flat synchronous rounds only; models with running statistics are
 refused, because players would disagree on them.
@@ -33,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -103,8 +108,14 @@ class FLGames(Algorithm):
     buffer: Annotated[int, ">= 1", "past actions kept of each player"] = 5
     buffer_norm: Annotated[
         Literal["paper", "normalized", "replace"], "what the history does to Eq. 2's weights"
-    ] = "paper"
+    ] = "replace"
     fast: Annotated[bool, "phi's gradient over all local data instead of mini-batches"] = False
+    representation_share: Annotated[
+        float | None, "> 0", "<= 1", "share of the mini-batches in a step of phi; null: as in local"
+    ] = None
+    representation_every: Annotated[
+        int | None, ">= 2", "rounds from one step of phi to the next; null: one step in N + 1 moves"
+    ] = None
     bound: Annotated[float | None, "> 0", "predictors' weights stay within plus and minus this"] = (
         None
     )
@@ -122,8 +133,10 @@ class FLGames(Algorithm):
         idle = {"local.keep_optimizer": "players keep their optimizers' states in any case"}
         if self.representation == "fixed":
             reason = "the representation is fixed"
-            own = ("representation_layers", "representation_rate", "representation_optimizer")
-            idle |= dict.fromkeys(own, reason)
+            own = ("layers", "rate", "optimizer", "share", "every")
+            idle |= dict.fromkeys([f"representation_{one}" for one in own], reason)
+        elif self.fast:
+            idle["representation_share"] = "a fast step of phi takes all data"
         if not self.smooth:
             idle |= dict.fromkeys(("buffer", "buffer_norm"), "smooth is false")
         return idle
@@ -144,16 +157,29 @@ class FLGames(Algorithm):
                 f" {layers} layers, and the last must be left to the predictors"
             )
 
+    def among(self, count: int) -> Self:
+        """Where `representation_every` is open: every player moves once between two of phi's."""
+        if self.representation == "fixed" or self.representation_every is not None:
+            return self
+        return replace(self, representation_every=2 if self.order == "parallel" else count + 1)
+
     def moves_representation(self, version: int) -> bool:
-        """Whether the round that starts from this version is phi's: the even ones."""
-        return self.representation == "variable" and version % 2 == 0
+        """Whether the round that starts from this version is phi's: the first of a period."""
+        return self.representation == "variable" and version % self._period == 0
+
+    @property
+    def _period(self) -> int:
+        """Rounds from one of phi's to the next."""
+        if self.representation_every is None:
+            raise RuntimeError("representation_every is open: ask what `among` gives")
+        return self.representation_every
 
     def players(self, version: int, clients: Sequence[int]) -> Sequence[int]:
         """All clients, or in sequential play the one whose turn it is."""
         if self.order == "parallel" or self.moves_representation(version):
             return clients
-        turn = version // 2 if self.representation == "variable" else version
-        return [clients[turn % len(clients)]]
+        of_phi = 0 if self.representation == "fixed" else version // self._period + 1
+        return [clients[(version - of_phi) % len(clients)]]
 
     def recipe(self, network: Network, version: int) -> Recipe:
         """A best response, or in phi's rounds the gradient of phi."""
@@ -165,6 +191,8 @@ class FLGames(Algorithm):
             return Recipe(local, trainable=frozenset(predictor))
         if self.fast:
             local = replace(local, epochs=1, steps=None, share=None)
+        elif self.representation_share is not None:
+            local = replace(local, epochs=None, steps=None, share=self.representation_share)
         phi = frozenset(network.parameter_names) - frozenset(predictor)
         return Recipe(local, kind="gradient", trainable=phi)
 

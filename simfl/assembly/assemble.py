@@ -97,6 +97,8 @@ def outlined(scenario: Scenario) -> Outline:
         parts, complete = _parts(scenario)
         world = _checked_world(scenario, parts, streams)
     resolved = scenario.with_parts(complete, leave_out=unread)
+    with blame(scenario.where("algorithm"), parts[("algorithm",)]):
+        parts[("algorithm",)] = parts[("algorithm",)].among(world.num_clients)
     return Outline(scenario, to_tell, resolved, parts, streams, world)
 
 

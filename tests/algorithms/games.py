@@ -32,7 +32,7 @@ class Game:
         task: Kind = "classification",
         trainer: type[Trainer] = BatchedTrainer,
     ) -> None:
-        self.algorithm = algorithm
+        self.algorithm = algorithm = algorithm.among(len(shards))
         shape = tuple(shards[0].inputs.shape[1:])
         self.network = Network(factory, shape, Objective(task), torch.float64)
         self.trainer = trainer(self.network, shards, algorithm.loss)

@@ -158,7 +158,8 @@ def test_a_smooth_response_answers_to_current_actions_and_to_the_mean_of_the_pas
 
 def test_an_unchanged_history_counts_the_opponent_twice():
     """N = 2, all of the history equal to w^q: the argument is (w_1 + 2 w_2) / 2."""
-    game = Game(FLGames(local=ONE_STEP, smooth=True), mlp, clouds((9, 7)))
+    algorithm = FLGames(local=ONE_STEP, smooth=True, buffer_norm="paper")
+    game = Game(algorithm, mlp, clouds((9, 7)))
     same = game.action(1)
     game.state.memory["history"][1].extend([same] * 5)
     points = clouds((4,))[0].inputs
@@ -217,7 +218,7 @@ def test_phi_takes_adams_step_along_the_mean_gradient_weighted_by_data(fast: boo
     reference = torch.optim.Adam(list(phi.values()), lr=0.01)
     reference.step()
 
-    state = algorithm.aggregate(game.state, updates, game.evaluator)
+    state = game.algorithm.aggregate(game.state, updates, game.evaluator)
 
     for name, one in phi.items():
         torch.testing.assert_close(state.weights[name], one.detach(), rtol=0, atol=1e-12)
@@ -259,16 +260,38 @@ def test_a_parallel_round_is_every_players_response_to_the_same_snapshot():
 
 
 def test_who_plays():
-    """Sequential: in turn; variable: phi in even rounds, by all; parallel: all (A7)."""
+    """Sequential: in turn; parallel: all; phi, by all, once in N + 1 moves, or in even rounds."""
     clients = [0, 1, 2]
     sequential, parallel = FLGames(order="sequential"), FLGames(order="parallel")
-    variable = FLGames(order="sequential", representation="variable")
+    variable = FLGames(order="sequential", representation="variable").among(3)
+    literal = FLGames(order="sequential", representation="variable", representation_every=2)
+    beside = FLGames(representation="variable").among(3)
 
     assert [sequential.players(v, clients) for v in range(4)] == [[0], [1], [2], [0]]
-    assert [variable.players(v, clients) for v in range(6)] == [
-        clients, [0], clients, [1], clients, [2],
+    assert [variable.players(v, clients) for v in range(9)] == [
+        clients, [0], [1], [2], clients, [0], [1], [2], clients,
     ]  # fmt: skip
+    assert [literal.among(3).players(v, clients) for v in range(7)] == [
+        clients, [0], clients, [1], clients, [2], clients,
+    ]  # fmt: skip
+    assert [beside.moves_representation(v) for v in range(4)] == [True, False] * 2
     assert parallel.players(5, clients) == clients
+
+
+def test_how_much_data_a_step_of_phi_takes():
+    """As many mini-batches as a response, a share of its own, or all data at once."""
+    network = Network(mlp, (4,), Objective("classification"))
+
+    def taken(**switches) -> tuple:
+        local = LocalTraining(share=0.5, batch_size=4)
+        game = FLGames(local=local, representation="variable", **switches).among(2)
+        phi, response = game.recipe(network, 0).local, game.recipe(network, 1).local
+        assert (response.share, response.epochs) == (0.5, None)
+        return phi.share, phi.epochs
+
+    assert taken() == (0.5, None)
+    assert taken(representation_share=0.25) == (0.25, None)
+    assert taken(fast=True) == (None, 1)
 
 
 def paper_network(hidden: tuple[int, ...], shape: tuple[int, ...]) -> Network:
@@ -281,7 +304,7 @@ def test_bytes_are_those_of_the_papers_models():
     """F on MNIST 3,060,728 B; phi 2,447,640 B, V's predictor 1,223,048 B; CIFAR, dSprites."""
     fixed = paper_network((390, 390), (2, 28, 28))
     variable = paper_network((390, 390, 390), (2, 28, 28))
-    parallel, v_games = FLGames(order="parallel"), FLGames(representation="variable")
+    parallel, v_games = FLGames(order="parallel"), FLGames(representation="variable").among(2)
 
     assert parallel._sizes(fixed) == (0, 3_060_728)
     assert v_games._sizes(variable) == (2_447_640, 1_223_048)
