@@ -6,15 +6,16 @@ members are held once, as they lie in the server's state, whatever number of job
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
 
-from simfl.learning.parameters import Parameters
+from simfl.learning.parameters import Parameters, stack
 
-Forward = Callable[[Parameters, Tensor], Tensor]
+Each = Callable[[Iterable[Parameters], Tensor], Iterator[Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,36 +47,39 @@ class Ensemble:
         ]
 
     def respond(
-        self, parameters: Parameters, inputs: Tensor, players: Sequence[int], forward: Forward
+        self, parameters: Parameters, inputs: Tensor, players: Sequence[int], each: Each
     ) -> Tensor:
         """The ensembles' outputs (jobs, rows, outputs), one job per entry of `players`.
 
         `parameters` are the jobs' own models, stacked; what a member does not bring (the
-        representation) is theirs. One member per job is in memory at a time.
+        representation) is theirs, and computed once. One member per job is in memory at a time.
         """
-        outputs = forward(parameters, inputs)
+        rounds = list(self._rounds(players))
+        models = chain([parameters], ({**parameters, **_stacked(row)} for row in rounds))
+        passes = each(models, inputs)
+        outputs = next(passes)
         total = torch.ones(len(players), dtype=outputs.dtype, device=outputs.device)
-        for weights, stacked in self._rounds(players):
+        for row, others in zip(rounds, passes, strict=True):
+            weights = [member.weight for member in row]
             share = torch.tensor(weights, dtype=outputs.dtype, device=outputs.device)
-            others = forward({**parameters, **stacked}, inputs)
             outputs = outputs + share.view(-1, 1, 1) * others
             total = total + share
         if self.divisor is not None:
             return outputs / self.divisor
         return outputs / total.view(-1, 1, 1)
 
-    def _rounds(self, players: Sequence[int]) -> Iterator[tuple[list[float], Parameters]]:
-        """The first member of every job, then the second, and so on, stacked.
+    def _rounds(self, players: Sequence[int]) -> Iterator[list[Member]]:
+        """The first member of every job, then the second, and so on.
 
         Where jobs have unequal numbers of members, the short ones' first counts 0 afterwards.
         """
         held = [self.against(player) for player in players]
         for place in range(max(map(len, held), default=0)):
-            row = [
+            yield [
                 own[place] if place < len(own) else Member(own[0].predictor, 0.0) for own in held
             ]
-            names = row[0].predictor
-            yield (
-                [member.weight for member in row],
-                {name: torch.stack([member.predictor[name] for member in row]) for name in names},
-            )
+
+
+def _stacked(row: Sequence[Member]) -> Parameters:
+    """Their predictors with a leading job axis."""
+    return stack([member.predictor for member in row])

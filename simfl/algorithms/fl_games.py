@@ -275,7 +275,7 @@ class FLGames(Algorithm):
         """R^k of the ensemble, in which the other players' predictors stand still (Eqs. 1, 2)."""
         players = batch.own["player"].tolist()
         ensemble: Ensemble = batch.common
-        return batch.mean_loss(ensemble.respond(parameters, batch.inputs, players, batch.forward))
+        return batch.mean_loss(ensemble.respond(parameters, batch.inputs, players, batch.each))
 
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator

@@ -9,7 +9,7 @@ stack), or reduces over one job's own axes, or is a product of `stacked_product.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -74,10 +74,13 @@ class Cohort(ABC):
 
     def _mean_gradient(self) -> Parameters:
         total = {name: torch.zeros_like(self.parameters[name]) for name in self.trainable}
+        # Reused from step to step: fresh memory of this size costs more than the arithmetic.
+        shares = {name: torch.empty_like(one) for name, one in total.items()}
         rows = self.data.valid.sum(2)
         for step, live in enumerate(self.data.live):
             for name, gradient in self._masked(self.gradients(step)).items():
-                total[name][:live] += gradient * per_job_view(rows[step, :live], gradient)
+                count = per_job_view(rows[step, :live], gradient)
+                total[name][:live] += torch.mul(gradient, count, out=shares[name][:live])
         taken = rows.sum(0)
         return {name: gradient / per_job_view(taken, gradient) for name, gradient in total.items()}
 
@@ -145,6 +148,11 @@ class AutogradCohort(Cohort):
             buffers = {n: t.repeat_interleave(share, 0) for n, t in self._moving.items()}
             return self.stacked({**buffers, **parameters}, rows, valid.repeat_interleave(share, 0))
 
+        def each(models: Iterable[Parameters], rows: Tensor) -> Iterator[Tensor]:
+            if streams is None and not self.network.buffer_names and len(rows) == live:
+                return self.stacked.each(models, rows, valid)
+            return (forward(parameters, rows) for parameters in models)
+
         def features(
             parameters: Parameters, inputs: Tensor, layer: str | None = None
         ) -> tuple[Tensor, Tensor]:
@@ -157,6 +165,7 @@ class AutogradCohort(Cohort):
             targets=self.data.targets[step, :live],
             valid=valid,
             forward=forward,
+            each=each,
             features=features,
             objective=self.network.objective,
             start=_first(self.start, live),

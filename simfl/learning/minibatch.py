@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,8 +31,10 @@ class Minibatch:
 
     inputs: (jobs, rows, ...); targets: (jobs, rows) class indices or (jobs, rows, outputs) values;
     valid: (jobs, rows), 1 for an example and 0 for padding; forward(parameters, inputs): the
-    model's outputs (jobs, rows, outputs); features(parameters, inputs, layer): the same with what
-    enters a layer (`Features`); start: the weights the jobs started from; own: the briefs' own
+    model's outputs (jobs, rows, outputs); each(models, inputs): those of several models, one after
+    the other, for which the layers that they share with the first one, from the inputs on and
+    tensor for tensor, are run once; features(parameters, inputs, layer): outputs with what enters a
+    layer (`Features`); start: the weights the jobs started from; own: the briefs' own
     tensors, stacked; common: the state's shared tensors (`Algorithm.common`).
     """
 
@@ -40,6 +42,7 @@ class Minibatch:
     targets: Tensor
     valid: Tensor
     forward: Callable[[Parameters, Tensor], Tensor]
+    each: Callable[[Iterable[Parameters], Tensor], Iterator[Tensor]]
     features: Features
     objective: Objective
     start: Parameters

@@ -6,7 +6,7 @@ in it, they are passed in and handed back, so that one network serves every clie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, Literal
@@ -233,6 +233,45 @@ class Network:
         with draws, at_work(self._module, "forward"):
             outputs: Any = functional_call(self._module, {**parameters, **buffers}, (inputs,))
         return self.one_tensor(outputs), buffers
+
+    def call_each(self, models: Sequence[Mapping[str, Tensor]], inputs: Tensor) -> list[Tensor]:
+        """Several models' outputs (rows, outputs) of the same inputs, in evaluation.
+
+        To the last bit those of `call`; the modules that models share, from the inputs on and
+        tensor for tensor, are run once.
+        """
+        shared = self.shared_links(models)
+        if not shared:
+            return [self.call(one, inputs, training=False)[0] for one in models]
+        if self._module.training:
+            self._module.eval()
+        common = self._through(self.chain[:shared], models[0], inputs)
+        return [self._through(self.chain[shared:], one, common) for one in models]
+
+    def shared_links(self, models: Sequence[Mapping[str, Tensor]]) -> int:
+        """How many modules of the chain, from the inputs on, several models have in common."""
+        first, *others = models
+        common = all(one[name] is first[name] for one in others for name in self.layers[0])
+        if not others or not common or not self.stackable:
+            return 0
+        try:
+            chain = self.chain
+        except ValueError:
+            return 0
+        for place, (prefix, _) in enumerate(chain):
+            own = [name for name in self.tensor_names if name.startswith(f"{prefix}.")]
+            if not all(one[name] is first[name] for one in others for name in own):
+                return place
+        return len(chain)
+
+    def _through(
+        self, links: Sequence[tuple[str, nn.Module]], model: Mapping[str, Tensor], inputs: Tensor
+    ) -> Tensor:
+        """What modules of the chain make of inputs, one after the other."""
+        for prefix, module in links:
+            names = dict(module.named_parameters()) | dict(module.named_buffers())
+            inputs = functional_call(module, {n: model[f"{prefix}.{n}"] for n in names}, (inputs,))
+        return inputs
 
     def one_tensor(self, outputs: Any) -> Tensor:
         """What the module gave, if that is a tensor; raises PartMisbehaves for anything else."""

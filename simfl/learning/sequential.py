@@ -7,7 +7,7 @@ one would write for that model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 
 import torch
@@ -149,6 +149,7 @@ class _LocalRun:
             targets=examples.targets[None],
             valid=torch.ones(1, len(examples), dtype=inputs.dtype, device=inputs.device),
             forward=self._forward,
+            each=self._each,
             features=self._features,
             objective=self.network.objective,
             start={name: tensor[None] for name, tensor in self.task.start.items()},
@@ -177,6 +178,10 @@ class _LocalRun:
             for name, moved in passes[0][1].items():
                 buffers[name].copy_(moved)
         return torch.stack([outputs for outputs, _ in passes])
+
+    def _each(self, models: Iterable[Parameters], inputs: Tensor) -> Iterator[Tensor]:
+        """The outputs of one stack of models after the other."""
+        return (self._forward(parameters, inputs) for parameters in models)
 
     def _features(
         self, parameters: Parameters, inputs: Tensor, layer: str | None = None

@@ -169,9 +169,10 @@ def test_an_unchanged_history_counts_the_opponent_twice():
         own,
         points[None],
         [0],
-        lambda parameters, inputs: logits({n: p[0] for n, p in parameters.items()}, inputs[0])[
-            None
-        ],
+        lambda models, inputs: (
+            logits({name: one[0] for name, one in parameters.items()}, inputs[0])[None]
+            for parameters in models
+        ),
     )
 
     expected = (logits(game.action(0), points) + 2 * logits(same, points)) / 2

@@ -142,6 +142,31 @@ def test_a_model_served_to_many_is_run_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(set(found)) == 1
 
 
+def test_what_members_have_in_common_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A representation once per chunk, a predictor that stood in the call before not at all."""
+    net, examples, layers = network("relu_mlp"), shards()[0], []
+
+    def counted(inputs: torch.Tensor, weight: torch.Tensor, *bias: Any) -> torch.Tensor:
+        layers.append(tuple(weight.shape))
+        return torch.addmm(*bias, inputs, weight.T) if bias[0] is not None else inputs @ weight.T
+
+    monkeypatch.setattr(evaluate, "by_numpy", lambda device: False)
+    phi = {name: one for name, one in net.initial(9).items() if name.startswith("1.")}
+    members = [{**net.initial(seed), **phi} for seed in range(3)]
+    alone = torch.stack([outputs_of(net, one, examples.inputs) for one in members])
+    evaluator, calls = Evaluator(net, {"test": examples}), []
+    together = torch.stack(list(evaluate.outputs_of_each(net, members, examples.inputs)))
+    monkeypatch.setattr(torch.nn.functional, "linear", counted)
+    for models in (members, [members[0], {**members[1], "4.weight": net.initial(5)["4.weight"]}]):
+        evaluator.metrics(models)
+        calls.append(layers.copy())
+        layers.clear()
+
+    assert torch.equal(together, alone)
+    assert [one.count((13, 64)) for one in calls] == [1, 1]
+    assert [one.count((8, 13)) for one in calls] == [3, 1]
+
+
 def test_an_absent_set_is_named() -> None:
     """Asking for a set that the server does not hold says which it holds, and how to get one."""
     evaluator = Evaluator(network("linear"), {"test": shards()[0]})

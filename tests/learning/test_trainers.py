@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.datasets.base import Examples
 from simfl.learning.job import LocalTraining, Recipe, Update
+from simfl.learning.kernels import stacked_layers
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
@@ -178,6 +179,46 @@ def test_a_loss_may_run_other_models_on_the_batch() -> None:
     for update, expected in zip(*results, strict=True):
         assert_close(update, expected)
     assert results[0][4].payload["1.num_batches_tracked"] == 2 * 5
+
+
+def ensemble_loss(parameters: Parameters, batch: Minibatch) -> Tensor:
+    """The mean of the job's own model and two others, which have its first layer."""
+    every = batch.common["head"]
+    others = [
+        {**parameters, **{n: t[place].expand(len(batch.inputs), *t[0].shape) for n, t in every}}
+        for place in (0, 1)
+    ]
+    return batch.mean_loss(sum(batch.each([parameters, *others], batch.inputs)) / 3)
+
+
+@pytest.mark.parametrize("model", ["relu_mlp", "bn_mlp"])
+def test_models_that_share_layers_run_them_once(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the reference's gradients, also of what is shared; running statistics are never shared."""
+    net, products = network(model), []
+    names = [name for name in net.parameter_names if not name.startswith("1.")]
+    both = [net.initial(7), net.initial(8)]
+    head = [(name, torch.stack([one[name] for one in both])) for name in names]
+    recipe = Recipe(LocalTraining(batch_size=None), kind="gradient")
+    plain = stacked_layers.stacked_linear
+
+    def counted(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        products.append(tuple(weight.shape[1:]))
+        return plain(inputs, weight, bias)
+
+    _ = net.stacked
+    monkeypatch.setattr(stacked_layers, "stacked_linear", counted)
+    results = []
+    for trainer in (BatchedTrainer, SequentialTrainer)[: 1 if net.buffer_names else 2]:
+        future = submit(trainer(net, shards(), ensemble_loss), 4, recipe)
+        future.job.make_common = lambda: {"head": head}
+        results.append(future.result())
+
+    assert_close(results[0], results[-1])
+    first, last = ((9, 64), (3, 9)) if net.buffer_names else ((13, 64), (3, 8))
+    assert products.count(first) == (3 if net.buffer_names else 1)
+    assert products.count(last) == 3
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])

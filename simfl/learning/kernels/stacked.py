@@ -10,7 +10,7 @@ only where its kernel keeps jobs apart and computes each in an order fixed by th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -90,12 +90,39 @@ class StackedForward:
         streams: what the jobs draw from, needed where something `draws`.
         """
         current = Pass(tensors, valid, streams=streams)
-        return self._run(current, inputs), current.moved
+        return self._run(current, inputs, {}), current.moved
+
+    def each(self, models: Iterable[Parameters], inputs: Tensor, valid: Tensor) -> Iterator[Tensor]:
+        """Outputs (jobs, rows, outputs) of several stacks of models, in training mode.
+
+        What a stack has in common with the first one, from the inputs on and tensor for tensor, is
+        computed once. Not for models that draw, or whose running statistics move.
+        """
+        first: Parameters = {}
+        common: dict[fx.Node, Any] = {}
+        for tensors in models:
+            values: dict[fx.Node, Any] = {}
+            if first:
+                same = {name for name, one in tensors.items() if first.get(name) is one}
+                values = {node: common[node] for node in self._made_of(same, tensors)}
+            yield self._run(Pass(tensors, valid), inputs, values)
+            if not first:
+                first, common = tensors, values
+
+    def _made_of(self, names: Collection[str], tensors: Parameters) -> Iterator[fx.Node]:
+        """The nodes that depend on the inputs and, of a model's tensors, on these alone."""
+        found: set[fx.Node] = set()
+        for node in self._layers:
+            own = f"{node.target}." if node.op == "call_module" else f"{node.target}"
+            read = [name for name in tensors if name.startswith(own)] if _reads(node) else []
+            if found.issuperset(node.all_input_nodes) and all(name in names for name in read):
+                found.add(node)
+                yield node
 
     def evaluated(self, tensors: Parameters, inputs: Tensor) -> Tensor:
         """Outputs (models, rows, outputs) in evaluation mode, where running statistics count."""
         valid = torch.ones(inputs.shape[:2], dtype=inputs.dtype, device=inputs.device)
-        return self._run(Pass(tensors, valid, training=False), inputs)
+        return self._run(Pass(tensors, valid, training=False), inputs, {})
 
     @contextmanager
     def listening(self, layer: str) -> Iterator[list[Tensor]]:
@@ -112,11 +139,13 @@ class StackedForward:
         finally:
             self._heard = None
 
-    def _run(self, current: Pass, inputs: Tensor) -> Tensor:
-        values: dict[fx.Node, Any] = {}
+    def _run(self, current: Pass, inputs: Tensor, values: dict[fx.Node, Any]) -> Tensor:
+        """Outputs (jobs, rows, outputs); `values` are those known before, and those made here."""
         arguments: Any
         settings: Any
         for node, layer in self._layers.items():
+            if node in values:
+                continue
             if node is self._first:
                 values[node] = inputs.flatten(0, 1)
             elif node.op == "output":
@@ -145,6 +174,11 @@ def _chain(graph: fx.Graph, modules: dict[str, nn.Module]) -> list[tuple[str, nn
     if any(node.op != "call_module" for node in middle):
         return []
     return [(name, modules[name]) for name in names]
+
+
+def _reads(node: fx.Node) -> bool:
+    """Whether a node may read a model's tensors itself."""
+    return node.op in ("call_module", "get_attr")
 
 
 def _makes_vectors(module: nn.Module) -> bool:
