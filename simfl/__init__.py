@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from simfl.assembly.simulation import Options as Options
     from simfl.measures.core.agents import Agents as Agents
     from simfl.measures.core.certificate import certificate as certificate
+    from simfl.pictures.curves import plot as plot
     from simfl.provenance.results import FolderStore as FolderStore
     from simfl.runs.battery_levels import battery_levels as battery_levels
     from simfl.runs.execution import federation_of as federation_of
@@ -48,6 +49,7 @@ __all__ = [
     "main_effects",
     "paired_differences",
     "pareto_front",
+    "plot",
     "point_means",
     "run",
     "study_front",
@@ -65,6 +67,7 @@ _HOMES = {
     "load_run": "simfl.runs.runfolder",
     "load_study": "simfl.study.loaded",
     "paired_differences": "simfl.study.comparisons",
+    "plot": "simfl.pictures.curves",
     "run": "simfl.runs.execution",
     "battery_levels": "simfl.runs.battery_levels",
     "first_order_indices": "simfl.study.effects",

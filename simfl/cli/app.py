@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simfl.cli.common import DataRoot, Traceback, exit_codes, say
-from simfl.cli.looking import compare, export, report, trace
+from simfl.cli.looking import compare, export, plot, report, trace
 from simfl.cli.studies import study
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def validate(
             say(f"{scenario}: valid")
 
 
-for _command in (study, report, trace, compare, export):
+for _command in (study, report, plot, trace, compare, export):
     app.command()(_command)
 
 

@@ -40,6 +40,7 @@ NAMED = (
             "MissingPlotly",
             "MissingRay",
             "MissingTool",
+            "NotDrawable",
             "ReplayDiffers",
             "RunFolderError",
             "UnknownListing",

@@ -57,6 +57,31 @@ def report(
         say(f"report: {path}")
 
 
+def plot(
+    folder: Annotated[Path, typer.Argument(metavar="RUN|STUDY", help="Its folder.")],
+    x: Annotated[
+        str,
+        typer.Option(
+            "--x", help="time_s, client_energy_j, bytes, versions, client_active_j, energy_j, ..."
+        ),
+    ] = "time_s",
+    y: Annotated[str, typer.Option("--y", help="accuracy or loss.")] = "accuracy",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A .pdf, .png or .svg; default: curve.pdf in the folder."),
+    ] = None,
+) -> None:
+    """Draw learning curves: a line per setting, with a band over the seeds."""
+    from simfl.pictures.curves import plot as draw
+    from simfl.pictures.curves import save_plot
+    from simfl.runs.runfolder import load_run
+    from simfl.study.loaded import load_study
+
+    with exit_codes(), _told_by(folder):
+        source = load_study(folder) if (folder / "study.yaml").exists() else load_run(folder)
+        say(f"figure: {save_plot(draw(source, x=x, y=y), out or folder / 'curve.pdf')}")
+
+
 def trace(
     folder: Annotated[Path, typer.Argument(help="A run's folder.")],
     out: Annotated[

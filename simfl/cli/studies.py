@@ -60,7 +60,7 @@ def study(
             follow_study(session, workers, shard, resources, quiet=quiet)
         if collect or shard is None:
             loaded = session.collect()
-            if len(loaded.completed):
+            if len(loaded.completed) and loaded.metrics:
                 save_study_overview(loaded, session.folder.path / "overview.png")
             if not quiet:
                 print_answers(session.study, loaded)

@@ -33,10 +33,10 @@ def save_study_overview(study: LoadedStudy, path: Path) -> Path:
 def draw_study_overview(study: LoadedStudy) -> Figure:
     """A panel per metric: mean and 95 % interval of each setting, the first 40 of them.
 
-    A target that some runs missed has an open marker at the median over all runs, or an arrow from
-    what that lies above.
+    Figures that no run has are left out. A target that some runs missed has an open marker at the
+    median over all runs, or an arrow from what that lies above.
     """
-    metrics = [name for name in study.questions.metrics if name in study.completed][:MOST_METRICS]
+    metrics = study.metrics[:MOST_METRICS]
     means = point_means(study.table, study.factors, metrics).head(MOST_SETTINGS)
     names = [printable(name) for name in setting_names(means, study.factors)]
     with mpl.rc_context(STYLE):

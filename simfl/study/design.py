@@ -10,7 +10,7 @@ from typing import Any
 
 from scipy.stats import qmc
 
-from simfl.study.studyfile import VARIANT, Sample, Study, level
+from simfl.study.studyfile import VARIANT, Sample, Study, level, value_of
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,10 @@ def _grid(study: Study) -> Iterator[Setting]:
             key: (grid[key][place], study.origin("points", "grid", key, place))
             for key, place in zip(grid, places, strict=True)
         }
-        yield Setting(chosen, {key: level(value) for key, (value, _) in chosen.items()})
+        yield Setting(
+            {key: (value_of(entry), origin) for key, (entry, origin) in chosen.items()},
+            {key: level(entry) for key, (entry, _) in chosen.items()},
+        )
 
 
 def _sample(study: Study) -> list[Setting]:

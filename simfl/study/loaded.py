@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from pydantic import TypeAdapter
 
-from simfl.runs.runfolder import RunFolderError
+from simfl.runs.runfolder import RunFolderError, load_run
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.source import KeyPath, read_source
+from simfl.study.curves import check_axes, curve_of, mean_curve
 from simfl.study.figures import FIGURES
 from simfl.study.means import factor_names
 from simfl.study.studyfile import Questions, Study
+from simfl.study.targets import judged, target_of
 
 STUDY, TABLE = "study.yaml", "runs.parquet"
 REMEDY = "run `simfl study ... --collect`"
@@ -47,6 +50,13 @@ class LoadedStudy:
         return self.table[self.table["status"] == "completed"]
 
     @property
+    def metrics(self) -> list[str]:
+        """The figures that are asked for and that some run has, or is known to have missed."""
+        asked = [name for name in self.questions.metrics if name in self.table]
+        runs = {name: judged(self.table, name)[name] for name in asked}
+        return [name for name in asked if target_of(name) or runs[name].notna().any()]
+
+    @property
     def factors(self) -> list[str]:
         """The columns that tell settings apart."""
         return factor_names(self.table)
@@ -56,6 +66,40 @@ class LoadedStudy:
         """Those factors that were drawn from intervals."""
         sample = (self.content.get("points") or {}).get("sample") or {}
         return list(sample.get("over", {}))
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """One row per run and global version: `point`, `seed`, and the run's `rounds`.
+
+        Raises `RunFolderError` where a run's folder is not there any more, or damaged.
+        """
+        parts = [
+            load_run(self.path / run["folder"]).rounds.assign(point=run["point"], seed=run["seed"])
+            for run in self.table[["point", "seed", "folder"]].to_dict("records")
+        ]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+    def curves(self, y: str = "accuracy", x: str = "time_s") -> pd.DataFrame:
+        """Learning curves: `y` (accuracy or loss) of every setting by what it spent, `x`.
+
+        Rows: point, its factors, `runs`, and at every place `x` the mean of `y` over the seeds with
+        the ends of its 95 % interval, `y`_low and `y`_high. Between evaluations a run's curve is a
+        straight line; a setting's ends where the first of its runs does, diverged ones too.
+        ValueError for other figures; `RunFolderError` where a run's folder is not there any more.
+        """
+        check_axes(x, y)
+        found = []
+        for point, runs in self.table.groupby("point", sort=True):
+            its = self.rounds[self.rounds["point"] == point]
+            curves = [curve_of(its[its["seed"] == seed], x, y) for seed in runs["seed"]]
+            curve = mean_curve(curves, x, y)
+            factors = {name: runs[name].iloc[0] for name in self.factors}
+            found.append(curve.assign(point=point, **factors, runs=len(runs)))
+        columns = ["point", *self.factors, "runs", x, y, f"{y}_low", f"{y}_high"]
+        kept = [one for one in found if len(one)]
+        return (
+            pd.concat(kept, ignore_index=True)[columns] if kept else pd.DataFrame(columns=columns)
+        )
 
 
 def load_study(path: Path | str) -> LoadedStudy:

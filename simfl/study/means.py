@@ -81,20 +81,36 @@ def mean_interval(values: FloatArray, metric: str, confidence: float = CONFIDENC
 
 
 def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:
-    """What a chart calls each setting of `point_means`: its levels; numbers with their factor."""
+    """What a chart calls each setting of `point_means`: its levels; numbers with their factor.
+
+    What all settings share is left out: factors, and keys within a section.
+    """
     if not factors:
         return ["the scenario"] * len(means)
-    rows = means[list(factors)].itertuples(index=False)
-    if len(factors) == 1:
-        return [_short(row[0]) for row in rows]
-    names = short_names(factors)
-    return [
-        ", ".join(
-            value if isinstance(value, str) else f"{name} {_short(value)}"
-            for name, value in zip(names, row, strict=True)
-        )
-        for row in rows
-    ]
+    differing = [name for name in factors if means[name].nunique(dropna=False) > 1]
+    told = differing or list(factors)[:1]
+    columns = [_without_shared_keys([_short(one) for one in means[name]]) for name in told]
+    if len(told) > 1:
+        for at, (short, name) in enumerate(zip(short_names(told), told, strict=True)):
+            words = [isinstance(one, str) for one in means[name]]
+            columns[at] = [
+                text if is_word else f"{short} {text}"
+                for text, is_word in zip(columns[at], words, strict=True)
+            ]
+    return [", ".join(row) for row in zip(*columns, strict=True)]
+
+
+def _without_shared_keys(levels: list[str]) -> list[str]:
+    """Sections in one line of text (`studyfile.level`) without the keys that all of them share."""
+    sections = {text: {one for one in text.split(" ") if "=" in one} for text in levels}
+    keys = [one for one in sections.values() if one]
+    shared = set.intersection(*keys) if len(keys) > 1 else set()
+    short = {
+        text: " ".join(one for one in text.split(" ") if one not in shared) or text
+        for text in sections
+    }
+    told_apart = len(set(short.values())) == len(short)
+    return [short[text] for text in levels] if told_apart else levels
 
 
 def _short(value: Any) -> str:

@@ -66,7 +66,8 @@ class Points(_Section):
         default_factory=dict, description="named settings of keys that belong together"
     )
     grid: dict[Text, Annotated[list[Any], Field(min_length=1)]] = Field(
-        default_factory=dict, description="values per key, each combined with each"
+        default_factory=dict,
+        description="values per key, or {label, value}; each combined with each",
     )
     sample: Sample | None = None
 
@@ -178,7 +179,19 @@ class Study(_Section):
                 message = f"unknown figure {name!r}{guess} accepted: {accepted}"
                 raise self.where("questions", section, key).error(show(name), accepted, message)
 
+    def _check_labels(self) -> None:
+        for key, values in self.points.grid.items():
+            seen: set[Any] = set()
+            for index, value in enumerate(values):
+                if not _is_labelled(value):
+                    continue
+                place, label = self.where("points", "grid", key, index, "label"), value["label"]
+                if not isinstance(label, str) or not label or label in seen:
+                    raise place.error(show(label), "a text, each once")
+                seen.add(label)
+
     def _check_factors(self) -> None:
+        self._check_labels()
         sampled = self.points.sample.over if self.points.sample else {}
         for key in sampled:
             if key in self.points.grid:
@@ -204,8 +217,22 @@ class Study(_Section):
         return named | {key: [level(one) for one in v] for key, v in self.points.grid.items()}
 
 
+def _is_labelled(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"label", "value"}
+
+
+def value_of(entry: Any) -> Any:
+    """What an entry of a grid sets its key to."""
+    return entry["value"] if _is_labelled(entry) else entry
+
+
 def level(value: Any) -> Any:
-    """How a table shows a value: numbers and text as they are, a section in one line of text."""
+    """How a table shows a value: numbers and text as they are, a section in one line of text.
+
+    An entry of a grid with a label goes by that.
+    """
+    if _is_labelled(value):
+        return value["label"]
     if isinstance(value, Mapping):
         inner = [f"{key}={as_text(level(item))}" for key, item in value.items() if key != "name"]
         return " ".join([*([str(value["name"])] if "name" in value else []), *inner])

@@ -54,7 +54,7 @@ ROOMS = {
     "pictures": _room(
         "measures eventlog runs.runfolder console.printable study.loaded study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
-        " study.warned study.words",
+        " study.curves study.warned study.words",
         "numpy pandas matplotlib plotly",
     ),
     "eventlog": _room("eventlog.accounts eventlog.rows", "pyarrow pandas numpy"),
@@ -131,7 +131,7 @@ ROOMS = {
     # The public names: each where it lies, and, of what parts are made of, all in one place.
     "__init__": _room(
         "scenario runs.execution runs.runfolder assembly.simulation provenance.results"
-        " runs.battery_levels study measures.core"
+        " runs.battery_levels study measures.core pictures.curves"
     ),
     "plugins": _room(f"{_BELOW_ASSEMBLY}"),
     "__main__": _room("cli"),

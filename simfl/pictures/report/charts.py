@@ -17,6 +17,9 @@ HEIGHT = 360
 ROW_HEIGHT = 26
 """Of a chart with one row per name, per row."""
 
+LEGEND_WIDTH, LEGEND_ROW_HEIGHT = 48, 19
+"""Characters and pixels of a legend's row below a chart in a column of the page."""
+
 KIND_COLOURS = {
     **STATE_COLOURS,
     "edge_aggregate": COLOURS[3],
@@ -57,6 +60,35 @@ def lines(
         x,
         y,
     )
+
+
+def curves(named: Sequence[tuple[str, Mapping[str, Values]]], x: str, y: str) -> Chart:
+    """Lines by name with a band each; of a curve the columns x, y, low and high.
+
+    A click on a name in the legend takes its line and its band away.
+    """
+    traces = []
+    for index, (name, curve) in enumerate(named):
+        colour, group = _colour(index), str(index)
+        low, high, places = (list(curve[column]) for column in ("low", "high", "x"))
+        shown = {"type": "scatter", "mode": "lines", "legendgroup": group, "name": name}
+        if places and not np.isnan(np.array([*low, *high], dtype=float)).any():
+            edges = {"width": 0}
+            hidden = {**shown, "x": places, "showlegend": False, "hoverinfo": "skip"}
+            traces += [
+                {**hidden, "y": low, "line": edges},
+                {**hidden, "y": high, "line": edges, "fill": "tonexty", "fillcolor": f"{colour}2e"},
+            ]
+        line = {"color": colour, "dash": DASHES[index % len(DASHES)], "width": 2}
+        traces.append({**shown, "x": places, "y": list(curve["y"]), "line": line})
+    chart = _chart(traces, x, y)
+    chart["layout"]["showlegend"] = len(named) > 1
+    longest = max(len(name) for name, _ in named)
+    rows = len(named) * min(longest, LEGEND_WIDTH) // LEGEND_WIDTH if len(named) > 1 else 0
+    chart["layout"]["height"] += LEGEND_ROW_HEIGHT * rows
+    chart["layout"]["margin"]["b"] = 70 + LEGEND_ROW_HEIGHT * rows
+    chart["layout"]["xaxis"]["rangemode"] = "tozero"
+    return chart
 
 
 def bars(

@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from simfl.pictures.curves import MOST_SETTINGS as MOST_LINES
+from simfl.pictures.curves import named_curves
 from simfl.pictures.report import charts
 from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import RunFolderError
@@ -25,6 +29,14 @@ LONG_NAME = 32
 MOST_SETTINGS = 40
 """In a chart with one row per setting; tables have all."""
 
+CURVES = [
+    (y, x) for y in ("accuracy", "loss") for x in ("time_s", "client_energy_j", "bytes", "versions")
+]
+"""Learning curves of every report."""
+
+MOST_PLACES = 300
+"""Of a curve in a page; `LoadedStudy.curves` has all."""
+
 
 def report_study(study: LoadedStudy, path: Path) -> Path:
     """Write the page of a study of which runs have completed; raises `RunFolderError` else."""
@@ -35,6 +47,7 @@ def report_study(study: LoadedStudy, path: Path) -> Path:
     _warnings(page, study)
     _what_ran(page, study)
     _outcome(page, study, metrics)
+    _curves(page, study)
     _comparisons(page, study, metrics)
     _pareto(page, study)
     _effects(page, study, metrics)
@@ -119,7 +132,7 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                     ),
                 ),
             )
-            for metric in metrics
+            for metric in study.metrics
         ),
         wide=max(map(len, names)) > LONG_NAME,
     )
@@ -134,6 +147,50 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
             for one in means.to_dict("records")
         ],
     )
+
+
+def _curves(page: Page, study: LoadedStudy) -> None:
+    """Curves of what was evaluated; no heading, and no empty axes, where nothing was."""
+    scored = [(y, x) for y, x in CURVES if y in study.table and study.table[y].notna().any()]
+    if not scored:
+        return
+    page.heading("Learning curves")
+    try:
+        curves = {axes: named_curves(study, axes[1], axes[0]) for axes in scored}
+    except RunFolderError as error:
+        page.text(f"Not drawn, as they are read from the folders of the runs: {error}", "note")
+        return
+    page.text(
+        "Means over the seeds, and 95 % intervals (none of a single seed). A curve ends where the"
+        " first of its runs does.",
+        "note",
+    )
+    for sentence in caveat_sentences(study.table, ["accuracy"]):
+        page.text(sentence, "note")
+    settings = study.table["point"].nunique()
+    if settings > MOST_LINES:
+        page.text(f"The first {MOST_LINES} of {settings} settings.", "note")
+    page.charts(
+        *(
+            (
+                f"{y} by {with_unit(x)}",
+                charts.curves(
+                    [(name, _columns(curve, x, y)) for name, curve in named],
+                    with_unit(x),
+                    f"test {with_unit(y)}",
+                ),
+            )
+            for (y, x), named in curves.items()
+            if named
+        )
+    )
+
+
+def _columns(curve: Any, x: str, y: str) -> dict[str, list[float]]:
+    """A curve as a chart takes it: the last place, and others evenly among all."""
+    chosen = curve.iloc[np.unique(np.linspace(0, len(curve) - 1, MOST_PLACES).round().astype(int))]
+    names = {"x": x, "y": y, "low": f"{y}_low", "high": f"{y}_high"}
+    return {short: _list(chosen[name]) for short, name in names.items()}
 
 
 def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:

@@ -145,6 +145,7 @@ def test_a_studys_report_stands_alone(study: LoadedStudy, tmp_path: Path) -> Non
         "Warnings",
         "What ran",
         "Outcome",
+        "Learning curves",
         "Paired comparisons",
         "Pareto front",
         "What matters",

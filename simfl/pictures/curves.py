@@ -1,0 +1,100 @@
+"""Learning curves for a paper: one line per setting of a study, with a band over the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from simfl.common.files import RunFolderError, replacing
+from simfl.console.printable import printable
+from simfl.pictures.overview import COLOURS, STYLE
+from simfl.runs.runfolder import LoadedRun
+from simfl.study.curves import NotDrawable, check_axes, curve_of, mean_curve
+from simfl.study.figures import with_unit
+from simfl.study.loaded import LoadedStudy
+from simfl.study.means import setting_names
+
+FORMATS = ("pdf", "png", "svg")
+
+LINES = ("-", "--", ":", "-.")
+"""Beside colour: what tells lines apart in print, and shows one that lies below another."""
+
+PAPER_STYLE: dict[Any, Any] = {**STYLE, "pdf.fonttype": 42, "svg.fonttype": "none"}
+"""Text in a PDF or SVG stays text, in fonts that publishers accept."""
+
+MOST_SETTINGS = 16
+"""More lines are not told apart."""
+
+
+Named = tuple[str, pd.DataFrame]
+"""What a line is called, and its curve with the columns of `study.curves.mean_curve`."""
+
+
+def named_curves(source: LoadedRun | LoadedStudy, x: str, y: str) -> list[Named]:
+    """The curve of a run, or of each of a study's first 16 settings that has one."""
+    if isinstance(source, LoadedRun):
+        check_axes(x, y)
+        name = f"{source.manifest['name']}, seed {source.manifest['seed']}"
+        found = [(printable(name), mean_curve([curve_of(source.rounds, x, y)], x, y))]
+    else:
+        curves = source.curves(y, x)
+        settings = source.table.drop_duplicates("point").sort_values("point").head(MOST_SETTINGS)
+        names = setting_names(settings, source.factors)
+        found = [
+            (printable(name), curves[curves["point"] == point])
+            for name, point in zip(names, settings["point"], strict=True)
+        ]
+    return [(name, curve) for name, curve in found if len(curve)]
+
+
+def plot(source: LoadedRun | LoadedStudy, *, x: str = "time_s", y: str = "accuracy") -> Figure:
+    """Draw learning curves: a run's, or one line per setting of a study.
+
+    `y` is accuracy or loss; `x` time_s, client_energy_j, bytes, versions, client_active_j,
+    server_energy_j or energy_j. Bands are 95 % intervals of the mean over the seeds. Raises
+    ValueError for other figures, and `RunFolderError` where nothing was evaluated.
+    """
+    curves = named_curves(source, x, y)
+    if not curves:
+        raise RunFolderError(f"{source.path}: no curve of {y}: nothing was evaluated")
+    with mpl.rc_context(PAPER_STYLE):
+        figure = Figure(figsize=(5.0, 3.4 + 0.1 * len(curves)), layout="constrained")
+        axes = figure.subplots()
+        draw_curves(axes, curves, x, y)
+        if len(curves) > 1:
+            columns = 1 if max(len(name) for name, _ in curves) > 28 else 2
+            figure.legend(loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
+    return figure
+
+
+def draw_curves(axes: Axes, curves: Sequence[Named], x: str, y: str) -> None:
+    """Lines by name with their bands."""
+    for index, (name, curve) in enumerate(curves):
+        colour = COLOURS[index % len(COLOURS)]
+        line = LINES[index % len(LINES)]
+        places = curve[x].to_numpy()
+        axes.plot(places, curve[y], line, color=colour, label=name, linewidth=1.4)
+        low, high = (curve[f"{y}_{end}"].to_numpy() for end in ("low", "high"))
+        axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.set(xlabel=with_unit(x), ylabel=f"test {with_unit(y)}")
+    if max(curve[x].max() for _, curve in curves) >= 10_000:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.3)
+
+
+def save_plot(figure: Figure, path: Path) -> Path:
+    """Write a figure as its name says: .pdf, .png or .svg; raises `NotDrawable` for others."""
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in FORMATS:
+        raise NotDrawable(f"{path}: found {path.suffix!r}, accepted: .{', .'.join(FORMATS)}")
+    with replacing(path, f".partial{path.suffix}") as file, mpl.rc_context(PAPER_STYLE):
+        figure.savefig(file, format=kind, dpi=200)
+    return path

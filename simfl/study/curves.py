@@ -1,0 +1,91 @@
+"""Learning curves of settings: how well they do by the time, the joules or the bytes they took.
+
+Between two evaluations a run's curve is a straight line. A mean over seeds is drawn only where
+every seed has a value, from the last one's first evaluation to the first one's last: beyond, it
+would be one of the seeds that happen to be left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from simfl.common.arrays import FloatArray
+from simfl.common.suggestion import nearest
+from simfl.study.comparisons import CONFIDENCE, ROUNDING
+from simfl.study.figures import bounds_of
+
+PLACES = {
+    "time_s": "time_s",
+    "client_energy_j": "client_energy_j",
+    "bytes": "bytes",
+    "versions": "version",
+    "client_active_j": "client_active_j",
+    "server_energy_j": "server_energy_j",
+    "energy_j": "energy_j",
+}
+"""Figures that a run spends as it goes on, and their columns of the rounds table."""
+
+HEIGHTS = ("accuracy", "loss")
+"""Figures of its evaluations."""
+
+Curve = tuple[FloatArray, FloatArray]
+"""Places and heights, each of shape (evaluations,), in the order of the run."""
+
+
+class NotDrawable(ValueError):
+    """There is no such curve, or no such kind of picture."""
+
+
+def curve_of(rounds: pd.DataFrame, x: str, y: str) -> Curve:
+    """One run's curve from its rounds table; empty without evaluations."""
+    scored = rounds.dropna(subset=y)
+    return scored[PLACES[x]].to_numpy(dtype=float), scored[y].to_numpy(dtype=float)
+
+
+def check_axes(x: str, y: str) -> None:
+    """Raises `NotDrawable` for names that no curve has."""
+    for name, accepted in ((x, tuple(PLACES)), (y, HEIGHTS)):
+        if name not in accepted:
+            guess = nearest(name, accepted) or ";"
+            raise NotDrawable(f"no curve has {name!r}{guess} accepted: {', '.join(accepted)}")
+
+
+def mean_curve(
+    curves: Sequence[Curve], x: str, y: str, confidence: float = CONFIDENCE
+) -> pd.DataFrame:
+    """The mean of runs' curves at every place where one of them was evaluated and all have a value.
+
+    Columns: `x`, `y`, and the ends of Student's interval for the mean, cut to what the figure can
+    be, `y`_low and `y`_high; NaN of a single run.
+    """
+    columns = [x, y, f"{y}_low", f"{y}_high"]
+    if not curves or not all(places.size for places, _ in curves):
+        return pd.DataFrame(columns=columns, dtype=float)
+    begin = max(places[0] for places, _ in curves)
+    end = min(places[-1] for places, _ in curves)
+    every = np.unique(np.concatenate([places for places, _ in curves]))
+    where = every[(every >= begin) & (every <= end)]
+    values = np.stack([np.interp(where, *curve) for curve in curves])
+    mean, half = values.mean(axis=0), _half_widths(values, confidence)
+    low, high = bounds_of(y)
+    # As for means of figures: a bound that some value lies beyond is none.
+    below = mean - half if values.size and values.min() < low else np.maximum(mean - half, low)
+    above = mean + half if values.size and values.max() > high else np.minimum(mean + half, high)
+    return pd.DataFrame(dict(zip(columns, (where, mean, below, above), strict=True)))
+
+
+def _half_widths(values: FloatArray, confidence: float) -> FloatArray:
+    """Half of Student's interval for each column's mean; NaN below two rows."""
+    count = len(values)
+    if count < 2:
+        return np.full(values.shape[1], math.nan)
+    deviation = values.std(axis=0, ddof=1)
+    deviation[deviation <= ROUNDING * np.abs(values).max(axis=0)] = 0.0
+    quantile = float(stats.t.ppf((1 + confidence) / 2, count - 1))
+    half: FloatArray = quantile * deviation / math.sqrt(count)
+    return half

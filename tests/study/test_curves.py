@@ -1,0 +1,139 @@
+"""Learning curves: means over seeds where every seed has a value, with Student's band."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import simfl
+from simfl.cli.app import app
+from simfl.pictures.report import page
+from simfl.pictures.report.of_study import report_study
+from simfl.study.curves import mean_curve
+from simfl.study.loaded import LoadedStudy
+from simfl.study.means import setting_names
+from tests.pictures.report.pages import Parsed
+from tests.study.censored import censored_study
+from tests.study.studies import run_here, session
+
+
+def curve(*points: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Places and heights of points."""
+    places, heights = np.array(points).T
+    return places, heights
+
+
+def test_a_mean_is_drawn_where_every_seed_has_a_value() -> None:
+    """From the later first evaluation to the earlier last one; straight lines in between.
+
+    Half of the 95 % interval of two values that differ by d is 12.706 d / 2; shares end at 1.
+    """
+    found = mean_curve(
+        [curve((1, 0.2), (3, 0.4), (9, 1.0)), curve((2, 0.5), (4, 0.5))], "time_s", "accuracy"
+    )
+
+    assert found["time_s"].tolist() == [2, 3, 4]
+    assert np.allclose(found["accuracy"], [0.4, 0.45, 0.5])
+    assert np.allclose(found["accuracy_high"], [1.0, 1.0, 0.5])
+    assert np.allclose(found["accuracy_low"], [0.0, 0.0, 0.5])
+    near = mean_curve([curve((1, 0.50), (2, 0.6)), curve((1, 0.51), (2, 0.6))], "bytes", "loss")
+    assert np.allclose(near["loss_high"] - near["loss"], [12.7062 * 0.005, 0.0])
+
+
+def test_one_seed_has_a_line_and_no_band_and_seeds_without_evaluations_have_none() -> None:
+    """Nor have seeds of which one ended before another was evaluated."""
+    first, later = curve((1, 0.2), (2, 0.3)), curve((3, 0.4), (4, 0.5))
+    nothing = (np.zeros(0), np.zeros(0))
+
+    alone = mean_curve([first], "bytes", "loss")
+
+    assert alone["loss"].tolist() == [0.2, 0.3]
+    assert alone["loss_low"].isna().all()
+    assert mean_curve([first, later], "bytes", "loss").empty
+    assert mean_curve([first, nothing], "bytes", "loss").empty
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> LoadedStudy:
+    """Two settings with two seeds, one level with a label."""
+    grid = {
+        "population.groups.0.device": ["rpi_4b"],
+        "algorithm.local": [
+            {"label": "one step", "value": {"steps": 1, "batch_size": 8, "learning_rate": 0.1}},
+            {"steps": 2, "batch_size": 8, "learning_rate": 0.1},
+        ],
+    }
+    one = session(
+        tmp_path_factory.mktemp("study"),
+        points={"grid": grid},
+        questions={"metrics": ["accuracy", "latency_cv"]},
+    )
+    run_here(one)
+    return one.collect()
+
+
+def test_curves_of_a_study_are_the_means_of_its_runs(study: LoadedStudy) -> None:
+    """By version every run was evaluated at the same places; joules are the run's own."""
+    curves = study.curves("accuracy", "versions")
+
+    means = study.rounds.groupby(["point", "version"])["accuracy"].mean()
+    assert np.allclose(curves["accuracy"], means)
+    assert curves["algorithm.local"].unique().tolist()[0] == "one step"
+    assert set(curves["runs"]) == {2}
+    joules = study.curves("loss", x="client_energy_j").query("point == 0")["client_energy_j"]
+    its = study.rounds.query("point == 0").groupby("seed")["client_energy_j"]
+    assert joules.min() == its.min().max() and joules.max() == its.max().min()
+    with pytest.raises(ValueError, match="did you mean 'client_energy_j'"):
+        study.curves("accuracy", x="client_energy")
+
+
+def test_a_level_with_a_label_goes_by_it_and_runs_as_its_value(study: LoadedStudy) -> None:
+    """What all settings share is in no name, and a figure that no run has has no axes."""
+    scenarios = [simfl.load_run(study.path / one).scenario for one in study.table["folder"]]
+
+    assert [one["algorithm"]["local"]["steps"] for one in scenarios] == [1, 1, 2, 2]
+    labels = [text.get_text() for text in simfl.plot(study).legends[0].get_texts()]
+    assert labels == ["one step", "steps=2 batch_size=8 learning_rate=0.1"]
+    assert study.metrics == ["accuracy"]
+
+
+def test_a_name_has_only_the_keys_that_differ() -> None:
+    """Between sections, and between factors; what is left still tells all settings apart."""
+    levels = ["random share=0.5 seed=1", "random share=0.2 seed=1", "all"]
+    settings = pd.DataFrame({"decisions.selection": levels, "model": "linear", "stop.time_s": 2.0})
+
+    assert setting_names(settings, [*settings]) == ["random share=0.5", "random share=0.2", "all"]
+    same = settings.assign(**{"decisions.selection": ["oort a=1", "oort a=1", "oort a=1"]})
+    assert setting_names(same, [*same]) == ["oort a=1"] * 3
+
+
+def test_every_report_of_a_study_has_its_curves(
+    study: LoadedStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accuracy and loss by four figures each; where folders have gone a note says so."""
+    monkeypatch.setattr(page, "plotly_script", lambda: "/* charts */")
+
+    drawn = Parsed(report_study(study, tmp_path / "report.html"))
+    without = Parsed(report_study(censored_study(tmp_path), tmp_path / "other.html"))
+
+    assert "Learning curves" in drawn.headings
+    heights = [one["layout"]["yaxis"]["title"]["text"] for one in drawn.charts()]
+    assert heights.count("test accuracy (share)") == heights.count("test loss (1)") == 4
+    assert "read from the folders of the runs" in without.text
+
+
+def test_the_command_draws_a_study_and_a_run(study: LoadedStudy, tmp_path: Path) -> None:
+    """As a PDF and as a PNG, by the name of the file; other names are refused."""
+    run = study.path / study.table["folder"][0]
+    asked = ["--x", "client_energy_j", "--y", "accuracy", "-o"]
+
+    for folder, name, begins in ((study.path, "f.pdf", b"%PDF"), (run, "f.png", b"\x89PNG")):
+        result = CliRunner().invoke(app, ["plot", str(folder), *asked, str(tmp_path / name)])
+        assert result.exit_code == 0, result.output
+        assert (tmp_path / name).read_bytes().startswith(begins)
+    result = CliRunner().invoke(app, ["plot", str(run), "-o", str(tmp_path / "f.bmp")])
+    assert result.exit_code == 2 and "accepted: .pdf, .png, .svg" in result.output
