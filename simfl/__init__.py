@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simfl.runs.runfolder import LoadedRun as LoadedRun
     from simfl.runs.runfolder import load_run as load_run
     from simfl.scenario.scenario import Scenario as Scenario
+    from simfl.study.best import best_settings as best_settings
     from simfl.study.comparisons import paired_differences as paired_differences
     from simfl.study.effects import first_order_indices as first_order_indices
     from simfl.study.effects import main_effects as main_effects
@@ -41,6 +42,7 @@ __all__ = [
     "Options",
     "Scenario",
     "battery_levels",
+    "best_settings",
     "certificate",
     "federation_of",
     "first_order_indices",
@@ -69,6 +71,7 @@ _HOMES = {
     "paired_differences": "simfl.study.comparisons",
     "plot": "simfl.pictures.curves",
     "run": "simfl.runs.execution",
+    "best_settings": "simfl.study.best",
     "battery_levels": "simfl.runs.battery_levels",
     "first_order_indices": "simfl.study.effects",
     "main_effects": "simfl.study.effects",

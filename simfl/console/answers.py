@@ -11,13 +11,14 @@ import pandas as pd
 from simfl.console.tables import FigureTable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
+from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import explainable, first_order_indices, main_effects, not_computed
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
-from simfl.study.studyfile import Study, as_text, level, short_names
+from simfl.study.studyfile import Best, Study, as_text, level, short_names
 from simfl.study.warned import warning_kinds
 from simfl.study.words import (
     Row,
@@ -58,6 +59,10 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         console.print(table, crop=False)
         for sentence in unranked(compared, factors, asked.pareto):
             console.print(sentence)
+    if asked.best and {asked.best.figure, *asked.best.subject_to} <= set(runs):
+        found = best_settings(runs, factors, asked.best)
+        console.print(_best(found, factors, asked.best), crop=False)
+        console.print(in_one_sentence(found, factors, asked.best))
     levelled = [name for name in factors if name not in loaded.sampled]
     computed = [name for name in metrics if explainable(runs, name)]
     if len(levelled) > 1 and computed:
@@ -68,7 +73,8 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         console.print(_indices(runs, computed, factors, loaded.sampled), crop=False)
     for sentence in not_computed(runs, metrics) if numeric or len(levelled) > 1 else ():
         console.print(sentence)
-    absent = [name for name in (*asked.metrics, *asked.pareto) if name not in runs]
+    best = [asked.best.figure, *asked.best.subject_to] if asked.best else []
+    absent = [name for name in (*asked.metrics, *asked.pareto, *best) if name not in runs]
     if absent:
         console.print(f"no run has the figure {', '.join(dict.fromkeys(absent))}")
     print_kinds(console, warning_kinds(runs))
@@ -88,6 +94,21 @@ def _means(means: pd.DataFrame, factors: list[str], metrics: list[str], title: s
         for one in means.head(MOST_ROWS).to_dict("records")
     ]
     return FigureTable(title, short_names(factors), ["runs", *metrics, *targets], rows)
+
+
+def _best(found: pd.DataFrame, factors: list[str], asked: Best) -> FigureTable:
+    """Settings, the best first, with how many seeds keep to the bounds."""
+    rows = [
+        [
+            *(in_digits(one[name]) for name in factors),
+            kept_of(one),
+            in_cell(one, asked.figure),
+            one["against_best"] or "-",
+        ]
+        for one in found.head(MOST_ROWS).to_dict("records")
+    ]
+    columns = ["seeds that keep to it", asked.figure, "against the best"]
+    return FigureTable(asked.in_words, short_names(factors), columns, rows)
 
 
 def _comparisons(

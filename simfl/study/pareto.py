@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -25,7 +25,7 @@ def pareto_front(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd
     signs = np.array([1.0 if way == "max" else -1.0 for way in objectives.values()])
     values = table[list(objectives)].to_numpy(dtype=float) * signs
     complete = ~np.isnan(values).any(axis=1)
-    for caveat in _caveats(table, objectives):
+    for caveat in caveats_about(table, objectives):
         complete &= (caveat.of(table) == "").to_numpy()
     front = complete.copy()
     for index in np.flatnonzero(complete):
@@ -35,12 +35,13 @@ def pareto_front(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd
     return pd.Series(front, index=table.index)
 
 
-def _caveats(table: pd.DataFrame, objectives: Mapping[str, Direction]) -> list[Caveat]:
-    """In what the rows differ that keeps one of the objectives from being compared."""
+def caveats_about(table: pd.DataFrame, metrics: Iterable[str]) -> list[Caveat]:
+    """In what the rows differ that keeps one of the figures from being compared."""
+    asked = list(metrics)
     return [
         caveat
         for caveat in CAVEATS
-        if caveat.of(table).nunique() > 1 and any(caveat.touches(table, one) for one in objectives)
+        if caveat.of(table).nunique() > 1 and any(caveat.touches(table, one) for one in asked)
     ]
 
 
@@ -71,7 +72,7 @@ def unranked(
     ]
     return missed + [
         f"not ranked: {name} ({caveat.name} under {setting[caveat.column]})"
-        for caveat in _caveats(means, objectives)
+        for caveat in caveats_about(means, objectives)
         for name, setting in settings
         if setting[caveat.column]
     ]

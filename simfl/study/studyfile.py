@@ -13,8 +13,9 @@ from simfl.scenario.scenario import Scenario
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.error import show
 from simfl.scenario.yaml_source.source import KeyPath, Source, read_source
+from simfl.study.bound import Bound, bound
 from simfl.study.figures import FIGURES
-from simfl.study.targets import TARGETS, column_name
+from simfl.study.targets import TARGETS, asked_by, column_name
 
 VARIANT = "variant"
 """The factor whose levels are the names under `points.variants`."""
@@ -79,6 +80,43 @@ class Comparison(_Section):
     baseline: Any
 
 
+class Best(_Section):
+    """Which setting has the least, or the most, of a figure among those that keep to bounds."""
+
+    minimize: Text | None = None
+    maximize: Text | None = None
+    subject_to: dict[Text, Text] = Field(
+        default_factory=dict, description="figure -> what every seed keeps to, as '<= 3600'"
+    )
+
+    @model_validator(mode="after")
+    def _asks_one_thing(self) -> Best:
+        if (self.minimize is None) == (self.maximize is None):
+            raise ValueError("give one figure: minimize or maximize")
+        for metric, text in self.subject_to.items():
+            try:
+                bound(text)
+            except ValueError as error:
+                raise ValueError(f"subject_to.{metric}: found {text!r}, {error}") from None
+        return self
+
+    @property
+    def figure(self) -> str:
+        """What is to be least, or most."""
+        return self.minimize or self.maximize or ""
+
+    def bounds(self) -> dict[str, Bound]:
+        """What each figure has to keep to."""
+        return {metric: bound(text) for metric, text in self.subject_to.items()}
+
+    @property
+    def in_words(self) -> str:
+        """The question, as "least client_energy_j with time_to_accuracy_0.9_s <= 3600"."""
+        bounds = " and ".join(f"{metric} {one}" for metric, one in self.bounds().items())
+        which = "most" if self.maximize else "least"
+        return f"{which} {self.figure}" + (f" with {bounds}" if bounds else "")
+
+
 class Questions(_Section):
     """What the runs are asked when they are done."""
 
@@ -91,14 +129,21 @@ class Questions(_Section):
         default_factory=dict, description="figures of which no point of the front can better one"
     )
 
+    best: Best | None = None
+
     def target_columns(self) -> dict[str, tuple[str, str, float]]:
-        """Column name -> (column of the rounds table, accuracy or loss, target)."""
+        """Column name -> (column of the rounds table, accuracy or loss, target).
+
+        Of `targets` all columns, and those that are asked for by their names.
+        """
+        best = [self.best.figure, *self.best.subject_to] if self.best else []
+        named = {name: asked_by(name) for name in (*self.metrics, *self.pareto, *best)}
         return {
             column_name(asked, figure, target): (column, figure, target)
             for figure, targets in self.targets.items()
             for target in targets
             for asked, (column, _) in TARGETS.items()
-        }
+        } | {name: asked for name, asked in named.items() if asked is not None}
 
 
 class Study(_Section):
@@ -172,6 +217,9 @@ class Study(_Section):
         asked: list[tuple[str, str | int, str]]
         asked = [("metrics", index, name) for index, name in enumerate(self.questions.metrics)]
         asked += [("pareto", name, name) for name in self.questions.pareto]
+        if (best := self.questions.best) is not None:
+            asked += [("best", "maximize" if best.maximize else "minimize", best.figure)]
+            asked += [("best", "subject_to", name) for name in best.subject_to]
         for section, key, name in asked:
             if name not in known and "." not in name:
                 guess = nearest(name, known) or ";"

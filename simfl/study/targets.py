@@ -8,6 +8,7 @@ only where all runs met it. Otherwise the median over all runs is what can be sa
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -44,6 +45,18 @@ class Target:
 def column_name(asked: str, figure: str, target: float) -> str:
     """The column of a target, as `time_to_accuracy_0.5_s`."""
     return f"{asked}_to_{figure}_{target:g}_{TARGETS[asked][1]}"
+
+
+def asked_by(metric: str) -> tuple[str, str, float] | None:
+    """(column of the rounds table, accuracy or loss, target) of a target's column by its name."""
+    found = _NAME.fullmatch(metric)
+    try:
+        target = float(found[3]) if found else math.nan
+    except ValueError:
+        return None
+    if found is None or column_name(found[1], found[2], target) != metric:
+        return None
+    return TARGETS[found[1]][0], found[2], target
 
 
 def target_of(metric: str) -> Target | None:

@@ -12,6 +12,7 @@ from simfl.pictures.curves import named_curves
 from simfl.pictures.report import charts
 from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import RunFolderError
+from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import first_order_indices, main_effects, not_computed
@@ -50,6 +51,7 @@ def report_study(study: LoadedStudy, path: Path) -> Path:
     _curves(page, study)
     _comparisons(page, study, metrics)
     _pareto(page, study)
+    _best(page, study)
     _effects(page, study, metrics)
     page.heading("Runs")
     table = study.table.drop(columns=["study", "digest"])
@@ -314,6 +316,32 @@ def _pareto(page: Page, study: LoadedStudy) -> None:
         for one in means[on_front].to_dict("records")
     ]
     page.table([*short_names(study.factors), *objectives], rows)
+
+
+def _best(page: Page, study: LoadedStudy) -> None:
+    asked = study.questions.best
+    if asked is None or not {asked.figure, *asked.subject_to} <= set(study.table):
+        return
+    found = best_settings(study.table, study.factors, asked)
+    page.heading("Best setting")
+    page.text(f"The {asked.in_words}: {in_one_sentence(found, study.factors, asked)}.")
+    page.text(
+        "A seed counts where its run is known to keep to the bounds; one that ended without a"
+        " target, and before its bound, says neither yes nor no.",
+        "note",
+    )
+    page.table(
+        [*short_names(study.factors), "seeds that keep to it", asked.figure, "against the best"],
+        [
+            (
+                *(one[name] for name in study.factors),
+                kept_of(one),
+                in_cell(one, asked.figure),
+                one["against_best"] or "–",
+            )
+            for one in found.to_dict("records")
+        ],
+    )
 
 
 def _effects(page: Page, study: LoadedStudy, metrics: list[str]) -> None:

@@ -1,0 +1,80 @@
+"""The best of a study's settings among those that keep to bounds, whatever the seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from simfl.study.comparisons import paired_differences
+from simfl.study.means import point_means, setting_names
+from simfl.study.pareto import caveats_about
+from simfl.study.rows import ENDED
+from simfl.study.studyfile import Best
+from simfl.study.words import Row, in_cell
+
+KEPT, BROKEN = "kept", "broken"
+
+
+def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.DataFrame:
+    """Every setting, the best first, then those that keep to the bounds with fewer seeds.
+
+    Beside the columns of `point_means` of the figure: `seeds` that ended, and with how many of them
+    all bounds are known to be `kept`, or some to be `broken`; of the others nobody knows, as they
+    ended without a target before its bound. `ranked`: it keeps to them with every seed and has a
+    mean that can be compared. The first row is the best one if it is ranked; `against_best` is the
+    verdict of `paired_differences` of every other ranked one, pair by pair.
+    """
+    runs = table[table["status"].isin(ENDED)].reset_index(drop=True)
+    kept, broken = np.ones(len(runs), dtype=bool), np.zeros(len(runs), dtype=bool)
+    for metric, one in asked.bounds().items():
+        holds, fails = one.kept(runs, metric)
+        kept, broken = kept & holds, broken | fails
+    counted = runs.assign(kept=kept, broken=broken).groupby("point")
+    counts = counted[[KEPT, BROKEN]].sum().assign(seeds=counted.size()).reset_index()
+    metric = asked.figure
+    means = point_means(runs, factors, [metric]).merge(counts, on="point")
+    comparable = np.ones(len(means), dtype=bool)
+    for caveat in caveats_about(means, [metric, *asked.subject_to]):
+        comparable &= (caveat.of(means) == "").to_numpy()
+    means["ranked"] = (means[KEPT] == means["seeds"]) & means[metric].notna() & comparable
+    means = means.sort_values(
+        ["ranked", KEPT, BROKEN, metric],
+        ascending=[False, False, True, asked.maximize is None],
+        ignore_index=True,
+    )
+    return means.assign(against_best=_against_best(runs, means, metric))
+
+
+def _against_best(runs: pd.DataFrame, means: pd.DataFrame, metric: str) -> list[str]:
+    ranked = means.loc[means["ranked"], "point"].tolist()
+    if not ranked:
+        return [""] * len(means)
+    among = runs[runs["point"].isin(ranked)]
+    found = paired_differences(among, metric, "point", ranked[0], ["point"])
+    verdicts = dict(zip(found["point"], found["verdict"], strict=True)) if len(found) else {}
+    return ["the best", *(verdicts.get(point, "") for point in means["point"][1:])]
+
+
+def in_one_sentence(found: pd.DataFrame, factors: list[str], asked: Best) -> str:
+    """The answer: which setting it is, or that none keeps to the bounds with every seed."""
+    names, first = setting_names(found, factors), found.to_dict("records")[0]
+    cell = in_cell(first, asked.figure)
+    if first["ranked"]:
+        alike = [
+            name
+            for name, verdict in zip(names, found["against_best"], strict=True)
+            if verdict in ("undecided", "one seed", "equal")
+        ]
+        others = f"; not told apart from it: {', '.join(alike)}" if alike else ""
+        return f"the best is {names[0]}: {asked.figure} {cell}{others}"
+    return (
+        "no setting is known to keep to the bounds with every seed; nearest is"
+        f" {names[0]}: {kept_of(first)} seeds, {asked.figure} {cell}"
+    )
+
+
+def kept_of(setting: Row) -> str:
+    """With how many seeds a setting keeps to the bounds, as "2/3, 1 not known"."""
+    unknown = setting["seeds"] - setting[KEPT] - setting[BROKEN]
+    text = f"{setting[KEPT]}/{setting['seeds']}"
+    return f"{text}, {unknown} not known" if unknown else text

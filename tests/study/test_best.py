@@ -1,0 +1,156 @@
+"""The best setting that keeps to bounds, by what is known of runs that missed a target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from simfl.console import answers
+from simfl.pictures.report import page
+from simfl.pictures.report.of_study import report_study
+from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.study.best import best_settings, in_one_sentence
+from simfl.study.bound import bound
+from simfl.study.loaded import LoadedStudy
+from simfl.study.studyfile import Best, Study
+from tests.pictures.report.pages import Parsed
+from tests.study.censored import TARGET, censored_runs, censored_study
+from tests.study.studies import write_study
+
+JOULES = {"oort": 20.0, "own": 10.0, "random": 30.0}
+
+
+def runs() -> pd.DataFrame:
+    """The three selections; clients' joules are those above, a little more with each seed."""
+    table = censored_runs()
+    return table.assign(client_energy_j=table["selection"].map(JOULES) + table["seed"] / 10)
+
+
+def counted(found: pd.DataFrame) -> dict[str, tuple[int, int, bool]]:
+    """Seeds that keep to the bounds, those that break them, and whether the setting is ranked."""
+    columns = ["selection", "kept", "broken", "ranked"]
+    return {name: tuple(rest) for name, *rest in found[columns].itertuples(index=False)}
+
+
+def asked(**bounds: str) -> Best:
+    """The fewest clients' joules under bounds."""
+    return Best(minimize="client_energy_j", subject_to=bounds)
+
+
+def test_a_run_that_missed_a_target_breaks_a_bound_that_it_has_spent() -> None:
+    """Every run ends after 3 s; a run without the target by then breaks any bound up to 3 s."""
+    found = best_settings(runs(), ["selection"], asked(**{TARGET: "<= 2.55"}))
+
+    assert counted(found) == {
+        "random": (2, 1, False),
+        "oort": (1, 2, False),
+        "own": (1, 2, False),
+    }
+    assert in_one_sentence(found, ["selection"], asked()).startswith("no setting is known to keep")
+
+
+def test_a_run_that_ended_before_a_bound_says_neither_yes_nor_no() -> None:
+    """Only random, the dearest, is known to keep to it with every seed; diverged runs never do."""
+    found = best_settings(runs(), ["selection"], asked(**{TARGET: "<= 3600"}))
+    table = runs()
+    table.loc[0, "status"] = "diverged"
+    diverged = best_settings(table, ["selection"], asked(**{TARGET: "<= 3600"}))
+
+    assert counted(found) == {
+        "random": (3, 0, True),
+        "oort": (2, 0, False),
+        "own": (1, 0, False),
+    }
+    assert found["against_best"].tolist() == ["the best", "", ""]
+    assert counted(diverged)["oort"] == (2, 1, False)
+    others = {"random": (0, 3, False), "oort": (1, 2, False), "own": (2, 1, False)}
+    later = best_settings(runs(), ["selection"], asked(**{TARGET: "> 3"}))
+    assert counted(later) == others
+
+
+def test_of_those_that_keep_to_all_bounds_the_least_or_the_most_is_the_best() -> None:
+    """With the verdict of the pairs; a setting of which no seed keeps to a bound is last."""
+    factors, bounds = ["selection"], {"client_energy_j": "< 30", "accuracy": ">= 0.31"}
+    least = best_settings(runs(), factors, Best(minimize="client_energy_j", subject_to=bounds))
+    most = best_settings(runs(), factors, Best(maximize="client_energy_j", subject_to=bounds))
+
+    assert least["selection"].tolist() == ["own", "oort", "random"]
+    assert least["against_best"].tolist() == ["the best", "higher", ""]
+    assert most["selection"].tolist() == ["oort", "own", "random"]
+    assert in_one_sentence(most, factors, Best(maximize="client_energy_j")) == (
+        "the best is oort: client_energy_j 20.20 ±0.25"
+    )
+
+
+def test_codecs_that_only_size_do_not_win() -> None:
+    """What they learn is that of exact values, so a bound on it says nothing of them."""
+    table = runs().assign(sized_only=["", "", "", "int8", "int8", "int8", "", "", ""])
+
+    found = best_settings(table, ["selection"], asked(accuracy=">= 0.3"))
+
+    assert found["selection"].tolist()[0] == "oort"
+    assert counted(found)["own"] == (3, 0, False)
+
+
+@pytest.mark.parametrize("text", ["3600", "= 3600", "<= much", "<= nan", "<= 1 2"])
+def test_what_is_no_bound_is_refused(text: str) -> None:
+    """With what is accepted."""
+    with pytest.raises(ValueError, match="and a number, as '<= 3600'"):
+        bound(text)
+
+
+@pytest.mark.parametrize(
+    ("best", "words"),
+    [
+        ({"minimize": "client_energy", "subject_to": {}}, "did you mean 'client_energy_j'"),
+        ({"minimize": "bytes", "subject_to": {"acuracy": ">= 1"}}, "did you mean 'accuracy'"),
+        ({"minimize": "bytes", "maximize": "accuracy"}, "give one figure"),
+        ({"minimize": "bytes", "subject_to": {"accuracy": "0.9"}}, "as '<= 3600'"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_refused(
+    best: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    """Before anything runs."""
+    with pytest.raises(ScenarioError, match=words):
+        Study.from_yaml(write_study(tmp_path, questions={"best": best}))
+
+
+def test_a_target_that_is_asked_for_by_name_needs_no_list(tmp_path: Path) -> None:
+    """It gets its column, of those under `targets` there are all."""
+    best = {"minimize": "client_energy_j", "subject_to": {"time_to_accuracy_0.9_s": "<= 3600"}}
+
+    study = Study.from_yaml(write_study(tmp_path, questions={"best": best}))
+
+    asked_for = {"time_to_accuracy_0.9_s": ("time_s", "accuracy", 0.9)}
+    assert study.questions.target_columns() == asked_for
+
+
+def test_the_answer_stands_in_the_terminal_and_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With how many seeds are known to keep to the bound."""
+    monkeypatch.setattr(page, "plotly_script", lambda: "/* charts */")
+    study = with_question(tmp_path)
+    file = Study(name="tiny", scenario="base.yaml", questions=study.questions)
+    console = Console(record=True, width=120)
+    monkeypatch.setattr(answers, "Terminal", lambda: console)
+
+    answers.print_answers(file, study)
+    text = Parsed(report_study(study, tmp_path / "report.html")).text
+
+    said = console.export_text()
+    for words in ("2/3, 1 not known", "1/3, 2 not known", "the best is random: client_energy_j"):
+        assert words in said and words in text
+
+
+def with_question(folder: Path) -> LoadedStudy:
+    """The three selections' study, asked for the fewest joules within an hour."""
+    study = censored_study(folder, runs())
+    best = asked(**{TARGET: "<= 3600"})
+    study.questions = study.questions.model_copy(update={"best": best})
+    return study
