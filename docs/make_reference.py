@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from simfl.assembly import registry
-from simfl.scenario.accepted import accepted_at
+from simfl.scenario.reference import accepted_text, default_text, key_rows
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.sections import (
     PART_SCHEMA,
@@ -125,7 +125,7 @@ def _frame_rows(model: type[BaseModel]) -> Iterator[Row]:
     for key, node in schema["properties"].items():
         field = model.model_fields[key]
         default = field.get_default(call_default_factory=True)
-        accepted, meaning = _accepted(node, schema), node.get("description", "")
+        accepted, meaning = accepted_text(node, schema), node.get("description", "")
         shown = "**needed**" if field.is_required() else ""
         if meaning == PART_SCHEMA["description"]:
             accepted, meaning = "a part, below", ""
@@ -159,37 +159,13 @@ def _parts(kind: str, key: str) -> list[str]:
     return lines
 
 
-def _rows(nodes: Schema, needed: list[str], prefix: str = "") -> Iterator[Row]:
-    for key, node in nodes.items():
-        inner, path = node, prefix + key
-        if node.get("type") == "array" and isinstance(node.get("items"), dict):
-            inner, path = node["items"], f"{prefix}{key}[]"
-        section = next((one for one in node.get("anyOf", ()) if one.get("properties")), None)
-        if section is not None:
-            yield path, "a section or null", _show(node.get("default")), node["description"]
-            inner = section
-        if inner.get("properties"):
-            default = node.get("default")
-            filled = default if isinstance(default, dict) else {}
-            needed_inside = [] if filled else inner.get("required", [])
-            inside = {
-                name: {**one, "default": filled[name]} if name in filled else one
-                for name, one in inner["properties"].items()
-            }
-            yield from _rows(inside, needed_inside, f"{path}.")
-            continue
-        default = "**needed**" if key in needed else _show(node.get("default"))
-        yield prefix + key, _accepted(node, {}), default, node.get("description", "")
-
-
-def _accepted(node: Schema, root: Schema) -> str:
-    bare = {name: value for name, value in node.items() if name != "description"}
-    text = accepted_at({**bare, "$defs": root.get("$defs", {})}, ())
-    return text.replace(f" ({PART_SCHEMA['description']})", "")
+def _rows(nodes: Schema, needed: list[str]) -> Iterator[Row]:
+    for key, accepted, default, meaning in key_rows(nodes, needed):
+        yield key, accepted, f"`{default}`" if default else "**needed**", meaning
 
 
 def _show(value: Any) -> str:
-    return f"`{json.dumps(list(value) if isinstance(value, tuple) else value)}`".replace('"', "")
+    return f"`{default_text(value)}`"
 
 
 def _table(rows: Iterator[Row] | list[Row]) -> list[str]:

@@ -425,6 +425,8 @@ def test_list(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "measures": "participation",
         "scenarios": "quickstart",
         "traces": "fedscale-behaviour",
+        "processors": "thermal_cpu",
+        "link_models": "log_distance_radio",
         "events": "cloud_aggregate",
     }
 

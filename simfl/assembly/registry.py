@@ -49,6 +49,23 @@ class Kind:
     beside: tuple[str, ...] = ()
 
 
+SECTIONS = {
+    "datasets": "data",
+    "partitions": "data.partition",
+    "models": "model",
+    "populations": "population",
+    "availability": "population.availability",
+    "codecs": "population.uplink_codec or downlink_codec",
+    "sharing": "population.access_sharing or backhaul_sharing",
+    "measures": "evaluate.measures",
+    "processors": "processor of a device's or server's profile",
+    "links": "link of a link's profile",
+    "algorithms": "algorithm",
+    "protocols": "protocol",
+    **{kind: f"decisions.{kind}" for kind in Decisions.model_fields},
+}
+"""Where a part of each kind stands."""
+
 KINDS = {
     "datasets": Kind(
         "simfl.learning.datasets",
@@ -219,18 +236,36 @@ def schema(kind: str) -> dict[str, Any]:
             "required": ["name"],
         },
     ]
-    for name, part_class in sorted(known.items()):
-        one = json_schema(adapter(part_class))
-        alternatives.append(
-            {
-                **one,
-                "title": part_class.__name__,
-                "description": inspect.getdoc(part_class) or "",
-                "properties": {"name": {"const": name}, **one.get("properties", {})},
-                "required": ["name", *one.get("required", [])],
-            }
-        )
+    alternatives += [part_schema(part_class, name) for name, part_class in sorted(known.items())]
     return {"oneOf": alternatives}
+
+
+def part_schema(part_class: type, name: str) -> dict[str, Any]:
+    """JSON Schema of one part, which a scenario calls `name`."""
+    one = json_schema(adapter(part_class))
+    return {
+        **one,
+        "title": part_class.__name__,
+        "description": inspect.getdoc(part_class) or "",
+        "properties": {"name": {"const": name}, **one.get("properties", {})},
+        "required": ["name", *one.get("required", [])],
+    }
+
+
+def found_as(name: str, base_dir: Path) -> dict[str, type]:
+    """The parts of this name by their kind, or the class of an import path by its own.
+
+    Raises PluginError where an import path leads to no class.
+    """
+    if not is_import_path(name):
+        known = {kind: discover(one.package, one.base) for kind, one in KINDS.items()}
+        return {kind: parts[name] for kind, parts in known.items() if name in parts}
+    part_class = import_class(name, base_dir)
+    return {
+        kind: part_class
+        for kind, one in KINDS.items()
+        if issubclass(part_class, import_class(one.base, Path()))
+    }
 
 
 def scenario_schema() -> dict[str, Any]:

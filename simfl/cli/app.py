@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfl.cli.common import DataRoot, Traceback, exit_codes, say
+from simfl.cli.common import (
+    DataRoot,
+    Traceback,
+    complete_scenario,
+    exit_codes,
+    say,
+    scenario_file,
+)
 from simfl.cli.looking import compare, export, plot, report, trace
+from simfl.cli.making import new
 from simfl.cli.studies import study
 
 if TYPE_CHECKING:
@@ -26,13 +34,6 @@ app = typer.Typer(
 )
 
 
-def _complete_scenario(incomplete: str) -> list[str]:
-    """Shipped scenarios for the shell's completion; files it completes by itself."""
-    from simfl.cli.listing import shipped_scenarios
-
-    return [name for name in shipped_scenarios() if name.startswith(incomplete)]
-
-
 def _complete_kind(incomplete: str) -> list[str]:
     from simfl.cli.listing import KINDS
 
@@ -42,7 +43,7 @@ def _complete_kind(incomplete: str) -> list[str]:
 ScenarioName = Annotated[
     str,
     typer.Argument(
-        help="A YAML file, or a shipped scenario's name.", autocompletion=_complete_scenario
+        help="A YAML file, or a shipped scenario's name.", autocompletion=complete_scenario
     ),
 ]
 Overrides = Annotated[
@@ -86,7 +87,7 @@ def run(
         from simfl.console.run import Watcher, print_summary
         from simfl.provenance.results import FolderStore
 
-        loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
+        loaded = Scenario.from_yaml(scenario_file(scenario), overrides or (), seed)
         with Watcher(loaded, quiet=quiet) as watcher, ExitStack() as stack:
             watchers = [watcher.update]
             if tensorboard is not None:
@@ -130,7 +131,7 @@ def validate(
         from simfl.assembly.simulation import Options
         from simfl.scenario.scenario import Scenario
 
-        loaded = Scenario.from_yaml(_scenario_file(scenario), overrides or (), seed)
+        loaded = Scenario.from_yaml(scenario_file(scenario), overrides or (), seed)
         simulation = assemble(loaded, Options(data_root=data_root, device="cpu"))
         for key, reason in simulation.unread_keys:
             steps = [int(step) if step.isdecimal() else step for step in key.split(".")]
@@ -142,23 +143,8 @@ def validate(
             say(f"{scenario}: valid")
 
 
-for _command in (study, report, plot, trace, compare, export):
+for _command in (study, report, plot, trace, compare, export, new):
     app.command()(_command)
-
-
-@app.command()
-def new(
-    file: Annotated[Path, typer.Argument(help="The scenario to make.")] = Path("scenario.yaml"),
-    like: Annotated[
-        str, typer.Option(help="A shipped scenario to copy.", autocompletion=_complete_scenario)
-    ] = "starter",
-) -> None:
-    """Make a commented scenario to start from."""
-    with exit_codes():
-        if file.exists():
-            raise FileExistsError(f"{file}: exists already; choose another name")
-        file.write_bytes(_scenario_file(like).read_bytes())
-        say(f"{file}: made; simfl run {file}")
 
 
 @app.command()
@@ -169,28 +155,46 @@ def schema() -> None:
     typer.echo(json.dumps(scenario_schema(), indent=2))
 
 
+Profiles = Annotated[
+    list[Path] | None,
+    typer.Option("--profiles", metavar="FOLDER", help="Own device and link files, as well."),
+]
+
+
 @app.command("list")
 def list_names(
     kind: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            help="devices, servers, links, regions, algorithms, protocols, decisions, datasets,"
-            " partitions, models, populations, availability, codecs, sharing, measures, scenarios,"
-            " traces or events.",
+            help="devices, algorithms, selection, ...; without one: all kinds.",
             autocompletion=_complete_kind,
         ),
-    ],
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Figures and sources.")] = False,
-    profiles: Annotated[
-        list[Path] | None,
-        typer.Option("--profiles", metavar="FOLDER", help="Own device and link files, as well."),
     ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Figures and sources.")] = False,
+    profiles: Profiles = None,
 ) -> None:
     """List what a scenario can name."""
-    from simfl.cli.listing import print_listing
+    from simfl.cli.listing import print_kinds, print_listing
 
     with exit_codes():
-        print_listing(kind, verbose=verbose, profiles=profiles or ())
+        if kind is None:
+            print_kinds()
+        else:
+            print_listing(kind, verbose=verbose, profiles=profiles or ())
+
+
+@app.command()
+def show(
+    name: Annotated[
+        str, typer.Argument(help="A part (oort), a profile (rpi_4b) or file.py:YourClass.")
+    ],
+    profiles: Profiles = None,
+) -> None:
+    """Show what goes by a name: its keys, their defaults, and where it comes from."""
+    from simfl.cli.listing import print_shown
+
+    with exit_codes():
+        print_shown(name, profiles or ())
 
 
 @app.command("convert-trace")
@@ -208,19 +212,27 @@ def convert_trace(
         say(convert(trace_format, source, out))
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from simfl import __version__
+
+        say(f"simfl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Say which it is."),
+    ] = False,
+) -> None:
+    """Simulate federated learning on heterogeneous edge systems."""
+
+
 def main() -> None:
     """The `simfl` command."""
     app()
-
-
-def _scenario_file(name: str) -> Path:
-    """The file that the user means: a path, or a shipped scenario by name."""
-    from simfl.cli.listing import shipped_scenarios
-
-    path = Path(name)
-    if path.suffix in {".yaml", ".yml"} or path.exists():
-        return path
-    return shipped_scenarios().get(name, path)
 
 
 def _figure(result: LoadedRun) -> Path:

@@ -1,4 +1,4 @@
-"""`simfl list`: what a scenario can name."""
+"""`simfl list` and `simfl show`: what a scenario can name, and what it is."""
 
 from __future__ import annotations
 
@@ -14,32 +14,56 @@ from simfl.common.suggestion import nearest
 from simfl.console.terminal import Terminal
 
 if TYPE_CHECKING:
-    from simfl.system.catalogue import Kind
+    from simfl.system.catalogue import Catalogue, Kind
 
-DECISIONS = ("selection", "association", "scheduling", "allocation", "staleness", "estimator")
-PARTS = (
-    "algorithms",
-    "protocols",
-    "datasets",
-    "partitions",
-    "models",
-    "populations",
-    "availability",
-    "codecs",
-    "sharing",
-    "measures",
-)
 PROFILES: dict[str, Kind] = {
     "devices": "device",
     "servers": "server",
     "links": "link",
     "regions": "region",
 }
-KINDS = (*PROFILES, *PARTS, "decisions", *DECISIONS, "scenarios", "traces", "events")
+DECISIONS = {
+    "selection": "which clients take part in a round",
+    "association": "which edge server a client belongs to",
+    "scheduling": "which edge server is dispatched next",
+    "allocation": "how fast a client computes",
+    "staleness": "what an old update counts",
+    "estimator": "what latency servers expect",
+}
+PARTS = {
+    "algorithms": "what is learned, by whom, and how it is put together",
+    "protocols": "who waits for whom",
+    "datasets": "what is learned from",
+    "partitions": "which client holds which examples",
+    "models": "what is trained",
+    "populations": "where clients and their machines come from",
+    "availability": "when clients are there",
+    "codecs": "what travels of an update, and how many bytes",
+    "sharing": "how those who send at once share a medium",
+    "measures": "what is computed of a run",
+}
+KINDS = {
+    "devices": "profiles of clients' machines",
+    "servers": "profiles of edge and cloud servers",
+    "links": "profiles of networks",
+    "regions": "profiles of electricity",
+    "processors": "how a profile's machine computes: keys of `processor:`",
+    "link_models": "how a profile's network sends: keys of `link:`",
+    **PARTS,
+    "decisions": "all of the six below",
+    **DECISIONS,
+    "scenarios": "scenarios that come with simfl",
+    "traces": "formats of other projects that `simfl convert-trace` reads",
+    "events": "kinds of rows in events.parquet, and their columns",
+}
+"""What there is to list, and what each is."""
+
+REGISTERED = {"link_models": "links"}
+"""What the registry calls a kind, where the word means profiles here."""
 
 
 class UnknownListing(ValueError):
-    """There is no such kind of thing to list."""
+    """There is no such kind of thing to list, and nothing of that name to show."""
 
 
 def shipped_scenarios() -> dict[str, Path]:
@@ -77,6 +101,72 @@ def print_listing(kind: str, *, verbose: bool = False, profiles: Sequence[Path] 
             console.print(_parts(one))
 
 
+def print_kinds() -> None:
+    """Print what there is to list."""
+    table = _table("simfl list KIND", "kind", "what it is")
+    for kind, what in KINDS.items():
+        table.add_row(kind, what)
+    console = Terminal()
+    console.print(table)
+    console.print("simfl show NAME has the keys, defaults and source of any of them")
+
+
+def print_shown(name: str, profiles: Sequence[Path] = ()) -> None:
+    """Print all that goes by a name: parts with their keys, profiles as they stand in their file.
+
+    An import path shows a class of one's own. Raises `UnknownListing`.
+    """
+    from simfl.assembly import registry
+    from simfl.scenario.plugins import PluginError
+    from simfl.system.catalogue import Catalogue
+
+    console, catalogue = Terminal(), Catalogue(profiles)
+    try:
+        parts = registry.found_as(name, Path())
+    except PluginError as error:
+        raise UnknownListing(f"found {error.found}, accepted: {error.accepted}") from error
+    files = [
+        catalogue.profile(kind, name).path
+        for kind in PROFILES.values()
+        if catalogue.holds(kind, name)
+    ]
+    files += [path for scenario, path in shipped_scenarios().items() if scenario == name]
+    if not parts and not files:
+        raise UnknownListing(_nothing_called(name, catalogue))
+    for kind, part in parts.items():
+        _print_part(console, name, kind, part)
+    for path in files:
+        console.print(f"{path}\n\n{path.read_text(encoding='utf-8').rstrip()}\n", soft_wrap=True)
+
+
+def _nothing_called(name: str, catalogue: Catalogue) -> str:
+    from simfl.assembly import registry
+
+    known = [one for kind in registry.KINDS for one in registry.names(kind)]
+    known += [one for kind in PROFILES.values() for one in catalogue.list_profiles(kind)]
+    hint = nearest(name, [*known, *shipped_scenarios()]) or ";"
+    return f"nothing is called {name!r}{hint} `simfl list` has the kinds of what there is"
+
+
+def _print_part(console: Terminal, name: str, kind: str, part: type) -> None:
+    """Where a part stands, what it is, its keys, and where it comes from."""
+    from simfl.assembly import registry
+    from simfl.scenario.reference import key_rows
+
+    schema = registry.part_schema(part, name)
+    keys = {key: node for key, node in schema["properties"].items() if key != "name"}
+    console.print(f"{name}: {registry.SECTIONS[kind]}\n\n{schema['description']}\n")
+    if keys:
+        table = _table("", "key", "accepted", "default", "meaning")
+        for row in key_rows(keys, schema["required"]):
+            table.add_row(row.key, row.accepted, row.default or "needed", row.meaning)
+        console.print(table)
+    else:
+        console.print("It has no keys.")
+    about = inspect.getdoc(inspect.getmodule(part)) or ""
+    console.print(f"\n{inspect.getsourcefile(part)}\n\n{about}\n", soft_wrap=True)
+
+
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left")
     for column in columns:
@@ -88,8 +178,9 @@ def _parts(kind: str) -> Table:
     from simfl.assembly import registry
 
     table = _table(kind, "name", "what it is")
-    for name in registry.names(kind):
-        part = registry.resolve(kind, name, Path())
+    registered = REGISTERED.get(kind, kind)
+    for name in registry.names(registered):
+        part = registry.resolve(registered, name, Path())
         table.add_row(name, (inspect.getdoc(part) or "").split("\n\n")[0].replace("\n", " "))
     return table
 

@@ -12,6 +12,13 @@ from simfl.cli.common import FAILED, DataRoot, Traceback, exit_codes, say
 
 def study(
     file: Annotated[Path, typer.Argument(metavar="STUDY", help="A study's YAML file.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A key's value in every point."),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", help="Other seeds than the study's: 1,2,5 or 1-10.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The study's folder.")] = None,
     workers: Annotated[
         int | None,
@@ -44,6 +51,7 @@ def study(
 
     if engine not in ("local", "ray"):
         raise typer.BadParameter(f"found {engine!r}, accepted: local or ray", param_hint="--engine")
+    chosen = None if seeds is None else _seeds(seeds)
     with exit_codes(traceback=traceback):
         from simfl.cli.listing import shipped_scenarios
         from simfl.console.answers import print_answers
@@ -52,7 +60,10 @@ def study(
         from simfl.study.studyfile import Study
 
         session = StudySession(
-            Study.from_yaml(file, shipped_scenarios()), out, data_root=data_root, device=device
+            Study.from_yaml(file, shipped_scenarios(), overrides or (), chosen),
+            out,
+            data_root=data_root,
+            device=device,
         )
         if not collect:
             session.check()
@@ -72,3 +83,17 @@ def study(
             say(f"study folder: {session.folder.path}{rest}")
     if missing or session.unreadable:
         raise typer.Exit(FAILED)
+
+
+def _seeds(text: str) -> list[int]:
+    """The seeds of a list of numbers and ranges, as "1,2,5-7"."""
+    found: list[int] = []
+    for one in text.split(","):
+        first, dash, last = one.strip().partition("-")
+        numbers = (first, last) if dash else (first, first)
+        if not all(number.isdecimal() for number in numbers) or int(numbers[0]) > int(numbers[1]):
+            raise typer.BadParameter(
+                f"found {text!r}, accepted: as 1,2,5 or 1-10", param_hint="--seeds"
+            )
+        found += range(int(numbers[0]), int(numbers[1]) + 1)
+    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, mod
 from simfl.common.suggestion import nearest
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.validation.validate import validate
-from simfl.scenario.yaml_source.error import show
-from simfl.scenario.yaml_source.source import KeyPath, Source, read_source
+from simfl.scenario.yaml_source.error import ScenarioError, show
+from simfl.scenario.yaml_source.source import KeyPath, Source, key_and_value, read_source
 from simfl.study.bound import Bound, bound
 from simfl.study.figures import FIGURES
 from simfl.study.targets import TARGETS, asked_by, column_name
@@ -162,12 +164,19 @@ class Study(_Section):
     _base: Scenario = PrivateAttr()
 
     @classmethod
-    def from_yaml(cls, path: Path | str, shipped: Mapping[str, Path] | None = None) -> Study:
-        """The study in a YAML file; `shipped` are scenarios that go by a name.
+    def from_yaml(
+        cls,
+        path: Path | str,
+        shipped: Mapping[str, Path] | None = None,
+        overrides: Sequence[str] = (),
+        seeds: Sequence[int] | None = None,
+    ) -> Study:
+        """The study in a YAML file, with `KEY=VALUE` for every point and other seeds.
 
-        Raises ScenarioError, whose text names file, line and key.
+        `shipped` are scenarios that go by a name. Raises ScenarioError, whose text names file, line
+        and key.
         """
-        source = read_source(path)
+        source = _overridden(read_source(path), overrides, seeds)
         if "name" not in source.content:
             source = source.with_value("name", Path(path).stem, source.file)
         study = validate(TypeAdapter(cls), source.content, KeyPath(source))
@@ -263,6 +272,30 @@ class Study(_Section):
         """The factors that have levels, with what the table calls them."""
         named = {VARIANT: list(self.points.variants)} if self.points.variants else {}
         return named | {key: [level(one) for one in v] for key, v in self.points.grid.items()}
+
+
+def _overridden(source: Source, overrides: Sequence[str], seeds: Sequence[int] | None) -> Source:
+    """A study's content with more keys under `set`, and other seeds.
+
+    Raises ScenarioError for a key that the study's points vary.
+    """
+    content = copy.deepcopy(source.content)
+    origins = dict(source.origins)
+    for override in overrides:
+        key, value = key_and_value(override)
+        points = content.get("points") or {}
+        sections = (*(points.get("variants") or {}).values(), points.get("grid"))
+        varied = {name for one in sections if isinstance(one, Mapping) for name in one}
+        varied |= set(((points.get("sample") or {}).get("over")) or {})
+        if key in varied:
+            message = "the study's points vary it; change it there"
+            raise ScenarioError("--set", None, key, "", "", message)
+        content["set"] = {**(content.get("set") or {}), key: value}
+        origins["set", key] = "--set"
+    if seeds is not None:
+        content["seeds"] = list(seeds)
+        origins["seeds",] = "--seeds"
+    return replace(source, content=content, origins=origins)
 
 
 def _is_labelled(value: Any) -> bool:

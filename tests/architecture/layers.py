@@ -125,7 +125,7 @@ ROOMS = {
         "typer rich",
     ),
     "cli.listing": _room(
-        "assembly.registry system.catalogue system.traces eventlog console.terminal",
+        "assembly.registry system.catalogue system.traces eventlog console.terminal scenario",
         "rich",
     ),
     # The public names: each where it lies, and, of what parts are made of, all in one place.

@@ -47,11 +47,7 @@ class Source:
         """This content after `KEY=VALUE` overrides; KEY is a dotted path, VALUE is YAML."""
         result = replace(self, content=copy.deepcopy(self.content))
         for override in overrides:
-            name, equals, text = override.partition("=")
-            if not equals or not all(step.strip() for step in name.split(".")):
-                raise ScenarioError("--set", None, "", show(override), "KEY=VALUE")
-            value, _ = parse(text, "--set", key=name.strip())
-            result = result.with_value(name.strip(), value, "--set")
+            result = result.with_value(*key_and_value(override), "--set")
         return result
 
     def with_value(self, key: str, value: object, origin: str) -> Source:
@@ -115,6 +111,15 @@ class Source:
             accepted = f"an index from 0 to {len(section) - 1}"
             raise ScenarioError(origin, None, key, show(step), accepted)
         return int(step)
+
+
+def key_and_value(override: str) -> tuple[str, Any]:
+    """The dotted path and the value of `KEY=VALUE`, as `--set` takes it; raises ScenarioError."""
+    name, equals, text = override.partition("=")
+    if not equals or not all(step.strip() for step in name.split(".")):
+        raise ScenarioError("--set", None, "", show(override), "KEY=VALUE")
+    value, _ = parse(text, "--set", key=name.strip())
+    return name.strip(), value
 
 
 @dataclass(frozen=True)

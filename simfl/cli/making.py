@@ -1,0 +1,51 @@
+"""`simfl new`: commented files to start from."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simfl.cli.common import complete_scenario, exit_codes, say, scenario_file
+
+TEMPLATES = Path(str(files("simfl"))) / "cli" / "templates"
+
+
+def new(
+    file: Annotated[Path | None, typer.Argument(help="The file to make.")] = None,
+    like: Annotated[
+        str, typer.Option(help="A shipped scenario to copy.", autocompletion=complete_scenario)
+    ] = "starter",
+    study: Annotated[bool, typer.Option("--study", help="A study, not a scenario.")] = False,
+    algorithm: Annotated[
+        bool, typer.Option("--algorithm", help="An algorithm of one's own, in Python.")
+    ] = False,
+) -> None:
+    """Make a commented scenario, study or algorithm to start from."""
+    if study and algorithm:
+        raise typer.BadParameter("one of --study and --algorithm")
+    with exit_codes():
+        if study:
+            path = file or Path("study.yaml")
+            _write(path, (TEMPLATES / "study.yaml").read_text(encoding="utf-8"))
+            say(f"{path}: made; simfl study {path}")
+        elif algorithm:
+            path = file or Path("my_algorithm.py")
+            name = "".join(word.capitalize() for word in path.stem.split("_"))
+            if path.suffix != ".py" or not name.isidentifier():
+                raise typer.BadParameter(f"found {path}, accepted: a Python file's name")
+            text = (TEMPLATES / "algorithm.txt").read_text(encoding="utf-8")
+            _write(path, text.replace("CLASS", name))
+            say(f"{path}: made; in a scenario beside it: algorithm: {{name: {path.name}:{name}}}")
+        else:
+            path = file or Path("scenario.yaml")
+            _write(path, scenario_file(like).read_text(encoding="utf-8"))
+            say(f"{path}: made; simfl run {path}")
+
+
+def _write(path: Path, text: str) -> None:
+    if path.exists():
+        raise FileExistsError(f"{path}: exists already; choose another name")
+    path.write_text(text, encoding="utf-8")
