@@ -214,9 +214,7 @@ class DenseCohort(Cohort):
         if not plain or self.masks or self.correction:
             return super().train()
         rates = [task.brief.recipe.local.learning_rate for task in self.tasks]
-        self._slopes = self._weighted(
-            self.weights * self.weights.new_tensor(rates).view(1, -1, 1)
-        )
+        self._slopes = self._weighted(self.weights * self.weights.new_tensor(rates).view(1, -1, 1))
         live = 0
         for step, now in enumerate(self.data.live):
             if now != live:
