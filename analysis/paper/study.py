@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import tempfile
 import time
@@ -80,7 +81,7 @@ class Study:
                 where = f"{count} of {len(planned)}: {one.data} {one.name}, seed {seed}"
                 status = load_run(folder).manifest["status"]
                 print(f"  {where}: {status} in {took_s:.1f} s", flush=True)
-                self.takes_s[one.data, one.name, seed] = self._cores() * took_s
+                self.takes_s[one.data, one.name, seed] = self._core_s(folder)
             trials.append(Trial(one.data, one.name, seed, folder))
         there = sum(one.data not in self.skipped for one, _ in planned)
         if len(trials) < there:
@@ -137,15 +138,14 @@ class Study:
             scenario = Scenario.from_yaml(one.scenario, one.overrides, seed)
             folder = self._folder(one, seed, scenario)
             if _ended(folder):
-                self.takes_s[key] = self._cores() * float(_manifest(folder)["wall_s"])
-                took_s[key[:2]] = self.takes_s[key]
+                took_s[key[:2]] = self.takes_s[key] = self._core_s(folder)
             else:
                 left.append((key, scenario))
         per_version_s: dict[str, float] = {}
         for key, scenario in left:
             data = key[0]
             if key[:2] not in took_s and data not in per_version_s:
-                per_version_s[data] = self._cores() * self._probe_s(data, scenario)
+                per_version_s[data] = self._probe_s(data, scenario)
             if data not in self.skipped:
                 versions = scenario.stop.versions or 0
                 unlike_s = per_version_s.get(data, 0.0) * versions
@@ -156,19 +156,33 @@ class Study:
             f"  {len(to_do)} of {len(planned)} runs to do, about {hours:.1f} core-hours", flush=True
         )
 
-    def _cores(self) -> int:
-        return max(1, self.options.workers)
+    def _core_s(self, folder: Path) -> float:
+        """Core-seconds of a run that is there: those of its last process, on all its cores."""
+        return max(1, self.options.workers) * float(_manifest(folder)["wall_s"])
 
     def _probe_s(self, data: str, scenario: Scenario) -> float:
-        """Wall seconds per version; 0 where the data are absent, which it says."""
-        short = [f"stop.versions={PROBE_VERSIONS}", "evaluate.measures=[]"]
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                result = run(scenario.with_overrides(short), Path(folder) / "probe", self.options)
-            except ScenarioError as error:
-                self._skip(data, error)
-                return 0.0
-        return float(result.manifest["wall_s"]) / PROBE_VERSIONS
+        """CPU seconds per version, found out once; 0 where the data are absent, which it says."""
+        file = self.folder / "probes.json"
+        known: dict[str, float] = json.loads(file.read_text()) if file.exists() else {}
+        if scenario.digest not in known:
+            short = [f"stop.versions={PROBE_VERSIONS}", "evaluate.measures=[]"]
+            with tempfile.TemporaryDirectory() as folder:
+                before_s = _cpu_s()
+                try:
+                    run(scenario.with_overrides(short), Path(folder) / "probe", self.options)
+                except ScenarioError as error:
+                    self._skip(data, error)
+                    return 0.0
+            known[scenario.digest] = (_cpu_s() - before_s) / PROBE_VERSIONS
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(known, indent=1), encoding="utf-8")
+        return known[scenario.digest]
+
+
+def _cpu_s() -> float:
+    """CPU seconds of this process and of its children that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def _ended(folder: Path) -> bool:
