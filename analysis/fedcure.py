@@ -1,7 +1,8 @@
 """FedCure's table and figures (arXiv 2511.10227), ours beside the paper's.
 
     python analysis/fedcure.py table1 --scale quick --data-root DIR
-    python analysis/fedcure.py unstated|readings|fig2|fig3|fig4a|clocks|fig4b|fig5|fig6|all
+    python analysis/fedcure.py fig2|fig3|fig4a|fig4b|fig5|fig6|clocks|theorem4|theorem5|eps2
+    python analysis/fedcure.py unstated|unstated_long|readings|all
 
 docs/papers/fedcure.md says what is compared, and what came out.
 """
@@ -34,6 +35,7 @@ from fedcure_experiments import (
     with_seeds,
 )
 from fedcure_formation import draw_formation, edges_of_clients, formation
+from fedcure_theory import eps2, theorem4, theorem5
 
 from paper import (
     Exhibit,
@@ -338,6 +340,9 @@ PAPER = Paper(
         "fig6": Exhibit(
             "Figure 6: accuracy, FedCure and RH, %", fig6, None, partial(published, "fig6")
         ),
+        "theorem4": Exhibit("Theorem 4: how far efficiency stays from its best", theorem4),
+        "theorem5": Exhibit("Theorem 5: the bound on the gap, logistic regression", theorem5),
+        "eps2": Exhibit("Assumption 1: eps2 by the mean JS divergence, logistic regression", eps2),
         "unstated_long": Exhibit(
             "What is not stated, hours a run: FedCure's accuracy, %", unstated_long
         ),

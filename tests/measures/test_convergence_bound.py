@@ -2,119 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
+from fedcure_theory import LOGISTIC, RATE, Trajectory, logistic_run
 
-from simfl.assembly.assemble import assemble
-from simfl.assembly.simulation import Options
-from simfl.measures.convergence_bound import Bound, Constants, LogisticTask, convergence_bound
-from simfl.provenance.journal import Journal
-from simfl.runs.execution import simulate
-from simfl.scenario.scenario import Scenario
-
-DECAY, RATE, STEPS, EDGE_ROUNDS = 0.1, 0.1, 3, 2
-SCENARIO: dict[str, Any] = {
-    "seed": 4,
-    "dtype": "float64",
-    "data": {
-        "name": "synthetic",
-        "examples": 1800,
-        "features": 4,
-        "outputs": 3,
-        "noise": 1.0,
-        "partition": "iid",
-    },
-    "model": "linear",
-    "population": {"name": "paper", "clients": 9, "edges": 3},
-    "algorithm": {
-        "name": "fedavg",
-        "local": {
-            "steps": STEPS,
-            "batch_size": None,
-            "learning_rate": RATE,
-            "weight_decay": DECAY,
-        },
-    },
-    "protocol": {"name": "semi_asynchronous", "edge_rounds": EDGE_ROUNDS, "concurrency": 2},
-    "decisions": {"scheduling": "fedcure"},
-    "stop": {"versions": 60},
-}
-
-
-class Everything:
-    """A store of results that keeps the weights of all states and updates, and gives nothing."""
-
-    def __init__(self) -> None:
-        self.weights: list[Any] = []
-
-    def get(self, key: str) -> None:
-        """Nothing is reused."""
-
-    def put(self, key: str, value: Any) -> None:
-        """A server's state or a client's update."""
-        self.weights.append(value.payload if hasattr(value, "payload") else value.weights)
-
-    def __contains__(self, key: str) -> bool:
-        return False
-
-    def get_fact(self, key: str) -> None:
-        """Nothing is reused."""
-
-    def put_fact(self, key: str, fact: Any) -> None:
-        """Facts are of no interest."""
-
-
-@dataclass(frozen=True)
-class Trajectory:
-    """A run's task, the gap of versions 0, 1, ..., their shares and staleness, and all weights."""
-
-    task: LogisticTask
-    gap: np.ndarray
-    shares: np.ndarray
-    staleness: np.ndarray
-    points: list[np.ndarray]
-
-    def bound(self, constants: Constants) -> Bound:
-        """Of this run."""
-        return convergence_bound(
-            constants, self.gap[0], self.shares, self.staleness, RATE, STEPS, EDGE_ROUNDS
-        )
-
-
-def as_matrix(weights: Any) -> np.ndarray:
-    """The linear model's weights with the bias in the last column."""
-    matrix, bias = (weights[name].numpy() for name in sorted(weights, key=lambda n: "bias" in n))
-    return np.column_stack([matrix, bias])
+from simfl.measures.convergence_bound import Constants, convergence_bound
 
 
 @pytest.fixture(scope="module")
 def run() -> Trajectory:
     """60 versions of FedCure with full gradient steps."""
-    store, versions = Everything(), []
-    options = Options(
-        device="cpu",
-        store=store,
-        watch=lambda _: versions.append(as_matrix(one.publications.latest.value().weights)),
-    )
-    simulation = assemble(Scenario.from_mapping(SCENARIO), options)
-    one = simulation.make_run(None, Journal())
-    start = as_matrix(simulation.network.initial(simulation.streams.seed("model")))
-    simulate(simulation, one)
-    shards = [(own.inputs.numpy(), own.targets.numpy()) for own in simulation.partitioned.clients]
-    task = LogisticTask(shards, simulation.edge, outputs=3, decay=DECAY)
-    best = task.loss(task.optimum())
-    staleness = np.array([row["staleness"] for row in one.publications.rounds])
-    return Trajectory(
-        task=task,
-        gap=np.array([task.loss(weights) - best for weights in [start, *versions]]),
-        shares=0.2 * 0.9**staleness,
-        staleness=staleness,
-        points=[as_matrix(weights) for weights in store.weights],
-    )
+    return logistic_run(LOGISTIC, seed=4)
 
 
 def test_the_task_is_what_the_clients_minimise(run):
