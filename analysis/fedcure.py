@@ -24,8 +24,10 @@ from fedcure_experiments import (
     RH_RULES,
     RH_SETUP,
     ROOT,
+    STUDY_SEEDS,
     Readings,
     accuracy,
+    carried,
     experiment,
     experiments,
     published,
@@ -96,18 +98,14 @@ def unstated_long(study: Study) -> pd.DataFrame:
 
 def _judged(study: Study, known: Readings, named: Sequence[str], name: str) -> pd.DataFrame:
     chosen = {one: known.sets[one] for one in named}
-    trials = with_seeds(study, 2).run(experiments(study, chosen))
+    trials = with_seeds(study, STUDY_SEEDS).run(experiments(study, chosen))
     values = gather(trials, accuracy)
     print_table(values, "accuracy", scale=100, digits=2)
-    far = {
-        str(one): 100 * own["value"].mean() - known.target
-        for one, own in values.groupby("name", sort=False)
-    }
-    for one, points in far.items():
+    for one, points in known.far(values).items():
         print(f"{one}: {points:+.2f} points from the paper's {known.target}")
-    near = [one for one, points in far.items() if abs(points) <= known.within]
-    print(f"Within {known.within} points: {', '.join(near) or 'none'}", end="; ")
-    print(f"carried: {', '.join(known.carried)}\n")
+    print(
+        f"Carried (within {known.within} points, else shipped): {', '.join(known.near(values))}\n"
+    )
     draw_by_data(study, trials, name, **ACCURACIES)
     return values
 
@@ -117,7 +115,7 @@ def all_readings(study: Study) -> pd.DataFrame:
     known = readings()
     named = {
         f"{method}+{reading}": (*known.sets[reading], *sets)
-        for reading in known.carried
+        for reading in carried()
         for method, sets in METHODS.items()
     }
     values = gather(study.run(experiments(study, named)), accuracy)
@@ -307,8 +305,8 @@ SCALES = {
         "quick",
         5,
         ("mnist",),
-        "training with 25 clients, 50 versions, batches of 8, 5,000 training and 2,000 test images;"
-        " formation, latencies and queues at the paper's size",
+        "training with 25 clients, batches of 8, 50 versions on 5,000 training and 2,000 test"
+        " images (CIFAR-10's subset: 100 on all); what trains nothing is at the paper's size",
     ),
     "smoke": Scale(
         "smoke", 1, ("digits",), "digits instead; 25 clients, 10 versions, 2 edge rounds"
