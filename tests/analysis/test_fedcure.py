@@ -8,10 +8,13 @@ import fedcure
 import fedcure_experiments
 import pandas as pd
 import pytest
+import torch
 
 from paper import Scale, Study
 from paper.claims import metric, read_claims
 from paper.results import write_results
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.scenario.scenario import Scenario
 
 PICTURES = {
@@ -132,6 +135,25 @@ def test_only_differing_partitions_are_trained(out: Path, monkeypatch: pytest.Mo
 
     assert list(trials) == ["initial", "kmeans", "kmeans_sampled"]
     assert trials["kmeans"] == trials["initial"] != trials["kmeans_sampled"]
+
+
+@pytest.mark.parametrize(
+    ("scaled", "lowest", "highest"),
+    [("unit", 0, 1), ("centred", -1, 1), ("standardised", None, None)],
+)
+def test_inputs_are_scaled_as_asked(scaled: str, lowest: int | None, highest: int | None) -> None:
+    """By all training images, of the labels that are kept alone."""
+    sets = (f"data.scaled={scaled}", "data.labels=5", "population.clients=10")
+    scenario = Scenario.from_yaml(fedcure_experiments.SCENARIOS / "digits.yaml", sets)
+    clients = assemble(scenario, Options()).partitioned.clients
+    inputs = torch.cat([own.inputs for own in clients])
+
+    assert set(torch.cat([own.targets for own in clients]).tolist()) == set(range(5))
+    if lowest is None:
+        assert float(inputs.mean()) == pytest.approx(0, abs=1e-5)
+        assert float(inputs.std()) == pytest.approx(1, abs=1e-5)
+    else:
+        assert (float(inputs.min()), float(inputs.max())) == (lowest, highest)
 
 
 @pytest.mark.slow
