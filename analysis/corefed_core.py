@@ -73,7 +73,11 @@ def _certified(
             "certificate_margin": whole.margin,
             "certificate_low": low,
             "certificate_high": high,
-            "blocked": float(whole.stable is False),
+            "coalition_margin": whole.blocking_margin,
+            "blocked": float(0 < len(whole.blocked_by) < agents.count),
+            "only_all_block": float(len(whole.blocked_by) == agents.count),
         }
+        if whole.reason:
+            print(f"{one.data}, {one.name}, seed {one.seed}: {whole.reason}", flush=True)
         rows += [(one.data, one.name, one.seed, *figure) for figure in figures.items()]
     return rows

@@ -22,6 +22,9 @@ from simfl.learning.parameters import Parameters
 MOST_FEATURES = 1024
 """Up to which inputs are decorrelated: the time it takes grows with the third power."""
 
+AFFINE_ROWS_PER_PASS = 1 << 14
+"""An affine model keeps little more than its inputs for the way back."""
+
 DAMPING = 1e-6
 """Directions in which inputs hardly vary are stretched no further than this variance asks for."""
 
@@ -84,11 +87,18 @@ class FlatLosses:
         losses, gradients = [], []
         for agent, examples in enumerate(self._agents):
             count = np.ones(len(examples)) if counts is None else counts[agent]
-            weight = torch.as_tensor(count / count.sum()).to(examples.inputs)
-            loss, gradient = self._with_gradient(theta, examples, weight)
+            loss, gradient = self._with_gradient(theta, examples, count / count.sum())
             losses.append(loss)
             gradients.append(gradient)
         return np.array(losses), np.stack(gradients)
+
+    def weighted(self, theta: FloatArray, shares: FloatArray) -> tuple[float, FloatArray]:
+        """sum_i shares_i L_i(theta), for `shares` (agents,), and its gradient (d,).
+
+        One pass over the rows of all agents, for optimisers that ask often.
+        """
+        of_rows = np.repeat(shares / np.array(self.sizes), self.sizes)
+        return self._with_gradient(theta, self._joined, of_rows)
 
     def curvature(
         self, theta: FloatArray, agent: int, direction: FloatArray, iterations: int = 20
@@ -145,15 +155,23 @@ class FlatLosses:
             moments.append(rows.T @ rows / len(rows))
         return np.stack(moments)
 
+    @cached_property
+    def _joined(self) -> Examples:
+        """All agents' examples, one agent's after the other's."""
+        columns = zip(*((one.inputs, one.targets) for one in self._agents), strict=True)
+        return Examples(*(torch.cat(column) for column in columns))
+
     def _losses(self, parameters: Parameters, examples: Examples) -> Tensor:
         outputs = self.network.call(parameters, examples.inputs, training=False)[0]
         return self.network.objective.per_example(outputs, examples.targets)
 
     def _with_gradient(
-        self, theta: FloatArray, examples: Examples, weight: Tensor
+        self, theta: FloatArray, examples: Examples, shares: FloatArray
     ) -> tuple[float, FloatArray]:
         value, total = 0.0, np.zeros_like(self.theta)
-        for chunk, part in zip(_chunks(examples), torch.split(weight, ROWS_PER_PASS), strict=True):
+        weight = torch.as_tensor(shares).to(examples.inputs)
+        rows = AFFINE_ROWS_PER_PASS if self.network.affine else ROWS_PER_PASS
+        for chunk, part in zip(_chunks(examples, rows), torch.split(weight, rows), strict=True):
             leaves = [leaf.requires_grad_() for leaf in self._leaves(theta)]
             model = {**self._weights, **dict(zip(self._names, leaves, strict=True))}
             loss = (self._losses(model, chunk) * part).sum()
@@ -192,10 +210,10 @@ class FlatLosses:
         return values
 
 
-def _chunks(examples: Examples) -> Iterator[Examples]:
+def _chunks(examples: Examples, rows: int = ROWS_PER_PASS) -> Iterator[Examples]:
     pieces = zip(
-        torch.split(examples.inputs, ROWS_PER_PASS),
-        torch.split(examples.targets, ROWS_PER_PASS),
+        torch.split(examples.inputs, rows),
+        torch.split(examples.targets, rows),
         strict=True,
     )
     return (Examples(*piece) for piece in pieces)

@@ -14,7 +14,7 @@ from simfl.measures.base import ModelMeasure
 from simfl.measures.core.agents import Agents
 from simfl.measures.core.answer import Answer
 from simfl.measures.core.bootstrap import Bootstrap
-from simfl.measures.core.certificate import certificate
+from simfl.measures.core.certificate import Certificate, certificate
 from simfl.measures.core.radius import pseudo_core
 from simfl.measures.core.search import (
     MOST_AGENTS,
@@ -31,7 +31,9 @@ class CoreStability(ModelMeasure):
 
     Figures: `utility_min`, `utility_mean`, `utility_product`; then per question `..._stable` (1
     yes, 0 no, NaN undecided), `..._margin` and, with `draws`, the 90 % interval `..._low` to
-    `..._high`. For a linear model the questions are `certificate` (over all predictors),
+    `..._high`. A certificate's margin is 1 - the largest sum of ratios / W, and
+    `certificate_blocking_margin` that of the coalition that blocks, NaN without one. For a linear
+    model the questions are `certificate` (over all predictors),
     `proportional`, `pareto` and, for few clients, `coalitions` (all of them). With `k`, for any
     model: `pseudo_core`, whose margin is the radius d. Where clients are served models of their
     own, `coalitions` alone is asked. Without positive utilities nothing is, nor of an ensemble.
@@ -67,6 +69,8 @@ class CoreStability(ModelMeasure):
         for name, answer in answers.items():
             stable = float("nan") if answer.stable is None else float(answer.stable)
             figures |= {f"{name}_stable": stable, f"{name}_margin": answer.margin}
+            if isinstance(answer, Certificate):
+                figures[f"{name}_blocking_margin"] = answer.blocking_margin
             if answer.interval is not None:
                 figures |= {f"{name}_low": answer.interval[0], f"{name}_high": answer.interval[1]}
         return figures

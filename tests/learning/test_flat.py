@@ -56,6 +56,10 @@ def test_gradients_agree_with_finite_differences(model):
     expected = [(c * own).sum() / c.sum() for c, own in zip(counts, per_example, strict=True)]
     assert weighted == pytest.approx(expected, rel=1e-12)
     assert not np.allclose(slopes, gradients)
+    shares = np.array([0.5, 0.0, 2.0])
+    value, slope = losses.weighted(losses.theta, shares)
+    assert value == pytest.approx(shares @ values, rel=1e-12)
+    assert slope == pytest.approx(shares @ gradients, rel=1e-9, abs=1e-12)
 
 
 def test_the_curvature_of_a_linear_regression_is_exact():

@@ -12,7 +12,10 @@ from simfl.common.arrays import FloatArray, IntArray
 
 
 class Losses(Protocol):
-    """The agents' losses over flat predictors (d,); `simfl.learning.flat.FlatLosses` is one."""
+    """The agents' losses over flat predictors (d,); `simfl.learning.flat.FlatLosses` is one.
+
+    No loss is negative.
+    """
 
     @property
     def num_agents(self) -> int:
@@ -32,6 +35,9 @@ class Losses(Protocol):
         self, theta: FloatArray, counts: Sequence[IntArray] | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Mean losses (agents,) and gradients (agents, d); `counts`: how often examples count."""
+
+    def weighted(self, theta: FloatArray, shares: FloatArray) -> tuple[float, FloatArray]:
+        """sum_i shares_i L_i(theta), for `shares` (agents,), and its gradient (d,)."""
 
     def curvature(
         self, theta: FloatArray, agent: int, direction: FloatArray, iterations: int = 20

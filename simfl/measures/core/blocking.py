@@ -51,13 +51,16 @@ def blocking(
     alternative: FloatArray,
     weights: Sequence[float] | None = None,
     tolerance: float = EXACT,
+    *,
+    proper: bool = False,
 ) -> Answer:
     """Whether some coalition blocks with this theta': exact, O(n log n).
 
     By falling ratio r_i, S blocks if it has min r_i >= W / W_S; among coalitions with the same
     smallest ratio the one of all agents with at least that ratio weighs most, so only these n
     need a look. `margin` is 1 - max_S (W_S / W) min_{i in S} r_i, and `blocked_by` that S if it
-    blocks. One of its agents must gain by more than `tolerance`.
+    blocks. One of its agents must gain by more than `tolerance`. With `proper`, the coalition of
+    everybody does not count as blocking.
     """
     w = weights_of(current, weights)
     ratios = alternative / require_positive(current)
@@ -66,6 +69,8 @@ def blocking(
     gains = share * ratios[order]
     # A coalition's largest gain is that of the first in the order.
     blocks = (gains >= 1 - ROUNDING) & (share * ratios[order[0]] > 1 + tolerance)
+    if proper:
+        blocks[-1] = False
     tightest = int(np.argmax(np.where(blocks, gains, -np.inf) if blocks.any() else gains))
     return Answer(
         stable=not blocks.any(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,10 +12,34 @@ from simfl.measures.core.agents import Agents
 from simfl.measures.core.answer import Answer
 from simfl.measures.core.blocking import blocking, ratio_sum
 from simfl.measures.core.bootstrap import Bootstrap, coalition_margin
-from simfl.measures.core.coalition import TOLERANCE
+from simfl.measures.core.coalition import TOLERANCE, largest_gain
 from simfl.measures.core.concave import maximise
 
 METHOD = "sum certificate over all predictors"
+
+ONLY_ALL = (
+    "no smaller coalition was found to block, but all agents together gain with another predictor:"
+    " it is not Pareto optimal, as before the end of training"
+)
+UNDECIDED = (
+    "a predictor has a larger sum of ratios, so it is not the optimum of the Nash welfare, but no"
+    " coalition that was tried blocks with it"
+)
+BEYOND = "the predictor with the largest sum of ratios lies at infinity and was not reached"
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(Answer):
+    """An `Answer` whose margin is 1 - max sum of ratios / W, with the coalition found beside it.
+
+    `blocking_margin` is that of the coalition `blocked_by`, with `predictor`, and
+    `blocking_interval` its 90 % bootstrap interval; NaN and None where none was found. `reason`
+    says in words why the answer is not that a smaller coalition blocks, or none does.
+    """
+
+    blocking_margin: float = float("nan")
+    blocking_interval: tuple[float, float] | None = None
+    reason: str = ""
 
 
 def certificate(
@@ -23,14 +47,15 @@ def certificate(
     theta: FloatArray,
     bootstrap: Bootstrap | None = None,
     alternatives: Mapping[str, FloatArray] | None = None,
-) -> Answer:
+) -> Certificate:
     """Whether max over theta' of sum_i w_i u_i(theta') / u_i(theta) <= W: one training problem.
 
     For concave utilities. Where it holds no coalition blocks, however many agents there are. Where
     it fails, coalitions are looked for by the exact test: with that theta', with what the half,
     the quarter, ... of the agents that gain most would train, and with `alternatives` (predictors
-    by name); `stable` is None if none of them blocks. `margin` is 1 - max / W, at most 0: theta
-    itself gives 0. Raises ValueError where a utility of `theta` is not positive.
+    by name); the tightest one counts. If none smaller than the whole blocks, that one is tried;
+    `stable` is None if it does not either. `margin` is 1 - max / W, at most 0: theta itself gives
+    0. Raises ValueError where a utility of `theta` is not positive.
     """
     current, w = agents.positive_utilities(theta), list(agents.weights)
     optimum = maximise(agents, agents.weights / current, theta)
@@ -40,22 +65,33 @@ def certificate(
 
     margin = shortfall(current, optimum.utilities)
     holds = optimum.found and margin >= -TOLERANCE
-    if not holds:
-        found = _blocked(agents, theta, current, optimum.theta, dict(alternatives or {}))
-        if found is not None:
-            spread = None
-            if bootstrap is not None and found.predictor is not None:
-                test = coalition_margin(agents, found.blocked_by)
-                spread = bootstrap.margin(agents, [theta, found.predictor], test)
-            return replace(found, interval=spread)
-    spread = bootstrap.margin(agents, [theta, optimum.theta], shortfall) if bootstrap else None
-    return Answer(
+    answer = Certificate(
         stable=True if holds else None,
         margin=margin,
         method=METHOD,
         tolerance=TOLERANCE,
         predictor=optimum.theta,
-        interval=spread,
+        interval=bootstrap.margin(agents, [theta, optimum.theta], shortfall) if bootstrap else None,
+    )
+    if holds:
+        return answer
+    found = _blocked(agents, theta, current, optimum.theta, dict(alternatives or {}))
+    if found is None or found.predictor is None:
+        return replace(answer, reason=UNDECIDED if optimum.found else BEYOND)
+    spread = None
+    if bootstrap is not None:
+        test = coalition_margin(agents, found.blocked_by)
+        spread = bootstrap.margin(agents, [theta, found.predictor], test)
+    return replace(
+        answer,
+        stable=False,
+        method=f"exact test, after the {METHOD} failed",
+        blocked_by=found.blocked_by,
+        predictor=found.predictor,
+        alternative=found.alternative,
+        blocking_margin=found.margin,
+        blocking_interval=spread,
+        reason=ONLY_ALL if len(found.blocked_by) == agents.count else "",
     )
 
 
@@ -66,7 +102,7 @@ def _blocked(
     candidate: FloatArray,
     alternatives: dict[str, FloatArray],
 ) -> Answer | None:
-    """The first coalition found to block; None if there was none."""
+    """The tightest coalition found to block, everybody only where no smaller one does; or None."""
     tried = {"the certificate's predictor": candidate, **alternatives}
     order = np.argsort(-agents.utilities(candidate) / current, kind="stable")
     size = agents.count // 2
@@ -75,10 +111,23 @@ def _blocked(
         pull[order[:size]] = (agents.weights / current)[order[:size]]
         tried[f"that of the {size} who gain most"] = maximise(agents, pull, candidate).theta
         size //= 2
+    found = []
     for name, predictor in tried.items():
         utilities = agents.utilities(predictor)
-        found = blocking(current, utilities, list(agents.weights), TOLERANCE)
-        if (utilities >= 0).all() and not found.stable:
-            method = f"exact test, after the {METHOD} failed"
-            return replace(found, method=method, predictor=predictor, alternative=name)
-    return None
+        one = blocking(current, utilities, list(agents.weights), TOLERANCE, proper=True)
+        if (utilities >= 0).all() and not one.stable:
+            found.append(replace(one, predictor=predictor, alternative=name))
+    if found:
+        return min(found, key=lambda one: one.margin)
+    everybody = largest_gain(agents, theta, range(agents.count), floor=1 + TOLERANCE)
+    if everybody.lower <= 1 + TOLERANCE:
+        return None
+    return Answer(
+        stable=False,
+        margin=1 - everybody.lower,
+        method=METHOD,
+        tolerance=TOLERANCE,
+        blocked_by=everybody.coalition,
+        predictor=everybody.predictor,
+        alternative="the best for everybody",
+    )

@@ -6,7 +6,10 @@ is a concave program; S blocks theta if F_S > 1. Column generation (Dantzig, Wol
 from both sides. Over the predictors seen so far, the best mixture is a linear program: concavity
 makes the mixed predictor at least as good for everybody, which is the lower bound. Its multipliers
 lambda (of S) and nu (of u_j >= 0 for all others) make one weighted training problem, whose value
-is an upper bound by duality, and whose solution is the next predictor.
+is an upper bound by duality, and whose solution is the next predictor. Agents that a model can
+separate have no best predictor, only a way to infinity: as long as any better one will do as the
+next predictor, no problem is solved to its end. The first problem has even multipliers, whose upper
+bound often settles that a coalition gains less than another.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ TOLERANCE = 1e-6
 """A coalition blocks where F_S exceeds 1 by more; bounds that are closer count as equal."""
 
 MOST_ROUNDS = 200
+
+EVEN_STEPS = 500
+"""Of the search for the optimum of even multipliers, which often settles that F_S is too small."""
 
 
 @dataclass
@@ -74,7 +80,13 @@ def largest_gain(
     members = np.array(coalition)
     others = np.setdiff1d(np.arange(agents.count), members)
     scale = agents.weights[members].sum() / agents.total_weight / current[members]
-    lower, upper, best = -np.inf, np.inf, theta
+    lower, upper, best = -np.inf, _cannot_exceed(agents, members, scale), theta
+    even = np.zeros(agents.count)
+    even[members] = scale / members.size
+    optimum = maximise(agents, even, theta, most_steps=EVEN_STEPS)
+    pool.add(optimum)
+    if optimum.found:
+        upper = min(upper, float(even @ optimum.utilities))
     for _ in range(MOST_ROUNDS):
         mixture = _best_mixture(np.array(pool.utilities), members, others, scale)
         candidate = mixture.shares @ np.array(pool.thetas)
@@ -82,14 +94,21 @@ def largest_gain(
         gain = float((scale * utilities[members]).min())
         if gain > lower and (utilities[others] >= -ROUNDING).all():
             lower, best = gain, candidate
-        optimum = maximise(agents, mixture.pull, candidate)
+        if upper <= max(lower + TOLERANCE, floor):
+            break
+        optimum = maximise(agents, mixture.pull, candidate, enough=mixture.value + TOLERANCE)
         pool.add(optimum)
         bound = float(mixture.pull @ optimum.utilities)
         if optimum.found:
             upper = min(upper, bound)
-        if upper <= max(lower + TOLERANCE, floor) or bound <= mixture.value + TOLERANCE / 10:
+        if bound <= mixture.value + TOLERANCE / 10:
             break
     return Gain(tuple(members.tolist()), lower, upper, best)
+
+
+def _cannot_exceed(agents: Agents, members: IntArray, scale: FloatArray) -> float:
+    """F_S of a predictor without any loss."""
+    return float((scale * agents.offsets[members]).min())
 
 
 def _feasible(agents: Agents, theta: FloatArray) -> Optimum:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,13 @@ GRADIENT = 1e-6
 """An optimum counts as found where no entry of the gradient is larger, pulls summing to 1."""
 
 
+MOST_STEPS = 10_000
+"""Of L-BFGS, after which the search for an optimum ends."""
+
+FIRST_STEPS = 60
+"""After which a predictor is looked at that need only be better than those that there are."""
+
+
 @dataclass(frozen=True, eq=False)
 class Optimum:
     """A maximiser theta (d,), its utilities (n,), and whether the gradient vanishes there."""
@@ -23,26 +31,56 @@ class Optimum:
     found: bool
 
 
-def maximise(agents: Agents, pull: FloatArray, start: FloatArray) -> Optimum:
+def maximise(
+    agents: Agents,
+    pull: FloatArray,
+    start: FloatArray,
+    enough: float = np.inf,
+    most_steps: int = MOST_STEPS,
+) -> Optimum:
     """theta with the largest sum_i pull_i u_i(theta), pull >= 0, for concave utilities.
 
     Unconstrained, by L-BFGS from `start` in the coordinates of the agents' conditioner; not `found`
-    where the supremum lies at infinity and the gradient does not vanish on the way.
+    where the supremum lies at infinity and the gradient does not vanish on the way. A predictor
+    whose sum exceeds `enough` will do, found or not: a way to infinity is not walked to its end.
     """
     share = pull / pull.sum()
     condition = agents.model.conditioner(share)
+    theta, steps, left = start, FIRST_STEPS, most_steps
+    while True:
+        theta = _ascended(agents, share, theta, condition, steps if enough < np.inf else left)
+        left -= steps if enough < np.inf else left
+        utilities, slopes = agents.with_slopes(theta)
+        found = bool(np.abs(share @ slopes).max() <= GRADIENT)
+        if found or left <= 0 or float(pull @ utilities) > enough:
+            return Optimum(theta, utilities, found)
+        steps = min(4 * steps, left)
+
+
+def _ascended(
+    agents: Agents,
+    share: FloatArray,
+    start: FloatArray,
+    condition: Callable[[FloatArray], FloatArray],
+    steps: int,
+) -> FloatArray:
+    """Where so many steps of L-BFGS lead from `start`, or fewer if it finds no more to gain."""
 
     def negative(step: FloatArray) -> tuple[float, FloatArray]:
-        utilities, slopes = agents.with_slopes(start + condition(step))
-        return -float(share @ utilities), -condition(share @ slopes)
+        loss, gradient = agents.model.weighted(start + condition(step), share)
+        return loss, condition(gradient)
 
     result = minimize(
         negative,
         np.zeros_like(start),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 10_000, "maxfun": 20_000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 30},
+        options={
+            "maxiter": steps,
+            "maxfun": 2 * steps,
+            "ftol": 1e-16,
+            "gtol": 1e-10,
+            "maxcor": 30,
+        },
     )
-    theta = start + condition(np.asarray(result.x))
-    utilities, slopes = agents.with_slopes(theta)
-    return Optimum(theta, utilities, bool(np.abs(share @ slopes).max() <= GRADIENT))
+    return np.asarray(start + condition(np.asarray(result.x)))

@@ -32,26 +32,12 @@ def every_coalition(
     without a predictor of its own there is no interval. Raises ValueError for more agents, and
     where a utility is not positive.
     """
-    n, w = agents.count, agents.weights
+    n = agents.count
     if n > MOST_AGENTS:
         raise ValueError(f"agents: found {n}, accepted: at most {MOST_AGENTS}; use the certificate")
     pool = Pool()
-    gains = [largest_gain(agents, theta, [one], pool, current=current) for one in range(n)]
-    alone = np.array([gain.upper for gain in gains]) * agents.total_weight / w
-
-    def bound(coalition: tuple[int, ...]) -> float:
-        """No member gains more than with its best predictor, times the coalition's share."""
-        members = list(coalition)
-        return float(alone[members].min() * w[members].sum() / agents.total_weight)
-
-    coalitions = [one for size in range(2, n) for one in combinations(range(n), size)]
-    best = max(gain.lower for gain in gains)
-    for coalition in sorted(coalitions, key=bound, reverse=True):
-        if bound(coalition) <= best:
-            break
-        gain = largest_gain(agents, theta, coalition, pool, current=current, floor=best)
-        gains.append(gain)
-        best = max(best, gain.lower)
+    coalitions = [one for size in range(1, n) for one in combinations(range(n), size)]
+    gains = _largest_first(agents, theta, coalitions, pool, current)
     everybody = largest_gain(agents, theta, range(n), pool, current=current, floor=1 + TOLERANCE)
     if everybody.upper > 1 + TOLERANCE:
         gains.append(everybody)
@@ -61,8 +47,8 @@ def every_coalition(
 
 def proportional(agents: Agents, theta: FloatArray, bootstrap: Bootstrap | None = None) -> Answer:
     """Whether u_i(theta) >= (w_i / W) max u_i for every agent (Definition 2; S = {i})."""
-    pool = Pool()
-    gains = [largest_gain(agents, theta, [one], pool) for one in range(agents.count)]
+    alone = [(one,) for one in range(agents.count)]
+    gains = _largest_first(agents, theta, alone, Pool(), None)
     return _tightest(agents, theta, gains, "proportionality over all predictors", bootstrap)
 
 
@@ -70,6 +56,38 @@ def pareto_optimal(agents: Agents, theta: FloatArray, bootstrap: Bootstrap | Non
     """Whether no predictor is better for everybody (Definition 3; S = all); `margin` is <= 0."""
     gains = [largest_gain(agents, theta, range(agents.count))]
     return _tightest(agents, theta, gains, "Pareto optimality over all predictors", bootstrap)
+
+
+def _largest_first(
+    agents: Agents,
+    theta: FloatArray,
+    coalitions: Sequence[tuple[int, ...]],
+    pool: Pool,
+    current: FloatArray | None,
+) -> list[Gain]:
+    """The gains of `coalitions`, but for those that cannot be the largest.
+
+    A coalition gains no more than its share times what its members would without any loss. The
+    search begins with those that may gain most, and ends where the rest cannot gain as much; of a
+    coalition on the way it finds out no more than that it gains less.
+    """
+    served = agents.positive_utilities(theta) if current is None else current
+    without_loss = agents.offsets / served
+
+    def bound(coalition: tuple[int, ...]) -> float:
+        members = list(coalition)
+        share = agents.weights[members].sum() / agents.total_weight
+        return float(share * without_loss[members].min())
+
+    gains: list[Gain] = []
+    best = -np.inf
+    for coalition in sorted(coalitions, key=bound, reverse=True):
+        if bound(coalition) <= best:
+            break
+        gain = largest_gain(agents, theta, coalition, pool, current=current, floor=best)
+        gains.append(gain)
+        best = max(best, gain.lower)
+    return gains
 
 
 def _tightest(

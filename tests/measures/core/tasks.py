@@ -49,6 +49,10 @@ class LeastSquares:
             gradients.append(2 * (share * (x @ theta - y)) @ x)
         return np.array(losses), np.stack(gradients)
 
+    def weighted(self, theta, shares):
+        losses, gradients = self.with_gradients(theta)
+        return float(shares @ losses), shares @ gradients
+
     def curvature(self, theta, agent, direction, iterations=20) -> float:
         x = self.inputs[agent]
         return self._scale(agent) * float(np.linalg.eigvalsh(2 * x.T @ x / len(x)).max())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from simfl.measures.core.agents import Agents
 from simfl.measures.core.blocking import blocking, ratio_sum
@@ -85,6 +88,7 @@ def test_fedavg_on_the_example():
     assert ratio_sum(corefed, POINTS.utilities(at(0.5))) == pytest.approx(2.97045, abs=1e-5)
     answer = certificate(POINTS, at(1 / 3))
     assert answer.stable is None and answer.margin < -0.001
+    assert np.isnan(answer.blocking_margin) and "no coalition that was tried" in answer.reason
 
 
 def test_the_majority_blocks_the_minoritys_predictor():
@@ -95,8 +99,23 @@ def test_the_majority_blocks_the_minoritys_predictor():
         assert answer.stable is False
         assert answer.blocked_by == (0, 1)
         assert_evidence(POINTS, at(1.0), answer)
+    both = certificate(POINTS, at(1.0))
+    # with theta' = 0 two thirds gain twice as much; theta' = 0.2 has the largest sum of ratios, 4.6
+    assert both.blocking_margin == pytest.approx(-1 / 3, abs=1e-6)
+    assert both.margin == pytest.approx(1 - 4.6 / 3, abs=1e-6)
     assert every_coalition(POINTS, at(1.0)).margin == pytest.approx(-1 / 3, abs=1e-6)
     assert every_coalition(POINTS, at(1.0)).predictor == pytest.approx([0.0], abs=1e-6)
+
+
+def test_that_only_everybody_together_gains_is_said():
+    """b = (0, 1), M = 4, theta = 1.02: nobody alone, but both would rather have 1."""
+    agents = Agents.of(points(0.0, 1.0), 4.0)
+
+    answer = certificate(agents, at(1.02))
+
+    assert answer.blocked_by == (0, 1) and "no smaller coalition" in answer.reason
+    assert_evidence(agents, at(1.02), answer)
+    assert answer.margin < answer.blocking_margin < 0
 
 
 def test_symmetric_agents_meet_in_the_middle():
@@ -221,6 +240,45 @@ def test_bounds_enclose_what_a_grid_finds():
         assert found <= gain.upper + 1e-9
         assert gain.lower == pytest.approx(found, abs=0.01)
         assert gain.upper - gain.lower <= TOLERANCE
+
+
+def largest_of_all(agents: Agents, theta: np.ndarray, *, whole: bool) -> float:
+    """max_S F_S by scipy: for every coalition, max t with scaled gains >= t and utilities >= 0."""
+    current, best = agents.utilities(theta), -np.inf
+    everybody = range(agents.count)
+    for size in range(1, agents.count + whole):
+        for members in map(list, combinations(everybody, size)):
+            scale = np.zeros(agents.count)
+            scale[members] = agents.weights[members].sum() / agents.total_weight / current[members]
+
+            def slack(x, scale=scale):
+                return np.where(scale > 0, scale * agents.utilities(x[:-1]) - x[-1], 0.0)
+
+            found = minimize(
+                lambda x: -x[-1],
+                np.append(theta, (scale * current)[members].min()),
+                method="SLSQP",
+                constraints=[
+                    {"type": "ineq", "fun": slack},
+                    {"type": "ineq", "fun": lambda x: agents.utilities(x[:-1])},
+                ],
+                options={"ftol": 1e-10},
+            )
+            best = max(best, -float(found.fun))
+    return best
+
+
+@pytest.mark.parametrize(("seed", "moved"), [(0, False), (1, True)])
+def test_scipy_finds_the_same_in_all_coalitions_of_five(seed, moved):
+    """The largest gain over all coalitions but the whole at the optimum, or all when moved away."""
+    agents = random_agents(seed, 5, 2, weighted=moved)
+    theta = nash_optimum(agents, start_of(agents))
+    if moved:
+        theta = _planted(agents, theta, 1.5, np.random.default_rng(seed))
+
+    margin = every_coalition(agents, theta).margin
+
+    assert margin == pytest.approx(1 - largest_of_all(agents, theta, whole=moved), abs=1e-5)
 
 
 def test_agents_outside_the_coalition_keep_a_utility_that_is_not_negative():
