@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from fl_games_methods import (
     BASELINES,
@@ -31,13 +33,19 @@ from fl_games_methods import (
     NEVER,
     READINGS,
     SCENARIOS,
+    UNENDED,
+    UNENDED_GAMES,
     about,
     calibrated,
     game,
     method,
+    played,
+    warm_start_of,
     with_clients,
 )
 from fl_games_pictures import draw_bars, draw_curves, draw_masks, draw_samples
+from fl_games_thresholds import SHOWN, by_threshold, draw
+from safetensors.torch import load_file
 
 from paper import (
     END,
@@ -45,15 +53,19 @@ from paper import (
     Paper,
     Scale,
     Study,
+    Trial,
     final_accuracy,
     gather,
     main,
     print_figures,
     print_table,
 )
+from simfl.assembly.assemble import assemble
+from simfl.learning.evaluate import Evaluator, client_set
 from simfl.measures.equilibrium_reached import EquilibriumReached
 from simfl.measures.oscillation import Oscillation
 from simfl.measures.spurious_reliance import SpuriousReliance
+from simfl.runs.files import SCENARIO
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
 
@@ -102,29 +114,52 @@ def accuracies(run: LoadedRun) -> dict[str, float]:
 
 
 def of_a_game(run: LoadedRun) -> dict[str, float]:
-    """Accuracies, the threshold, what the equilibrium took, and the oscillation.
+    """Accuracies; of a game also the threshold, what its end took, and the oscillation.
 
     A game that was cut short would have taken more than it had at its end (`tables.in_cell`).
     """
+    if run.scenario["algorithm"]["name"] != "fl_games":
+        return accuracies(run)
     found = EquilibriumReached().compute(run)
     threshold = run.scenario["algorithm"].get("equilibrium", {}).get("threshold")
     return {
         **accuracies(run),
         **({} if threshold is None else {"threshold": threshold}),
-        **({"reached": found["reached"]} if found else {}),
-        **{key: found[key] if found["reached"] else math.nan for key in COSTS if found},
-        **{f"{key}{END}": found[key] for key in COSTS if found},
+        "reached": found["reached"],
+        **{key: found[key] if found["reached"] else math.nan for key in COSTS},
+        **{f"{key}{END}": found[key] for key in COSTS},
         **Oscillation().compute(run),
     }
+
+
+def of_the_server(study: Study, trial: Trial) -> pd.DataFrame:
+    """FedBN's accuracies with the server's model, whose BatchNorm nobody has ever trained.
+
+    The other rule of testing at an unseen client: it gets the server's model as it is.
+    """
+    simulation = assemble(Scenario.from_yaml(trial.run.file(SCENARIO)), study.options)
+    held = simulation.partitioned
+    parts = {client_set(client): own for client, own in enumerate(held.clients)}
+    evaluator = Evaluator(simulation.network, {**parts, "test": held.data.test})
+    weights = load_file(trial.run.file("model.safetensors"))
+    of_each = [evaluator.accuracy([weights], on) for on in parts]
+    train = np.average(of_each, weights=[len(own) for own in held.clients])
+    test = evaluator.accuracy([weights])
+    return gather([trial], lambda _: {"train_accuracy": float(train), "test_accuracy": test})
 
 
 def accuracies_of(names: Sequence[str]) -> Callable[[Study], pd.DataFrame]:
     """Table 1, or some of its rows."""
 
     def show(study: Study) -> pd.DataFrame:
-        """Accuracies, under either threshold; what the equilibria took."""
+        """Accuracies, of FedBN by either rule of testing; what the equilibria took."""
         planned = [method(study, data, name) for data in study.data for name in names]
-        values = gather(study.run(planned), of_a_game)
+        trials = study.run(planned)
+        server = [replace(one, name="fedbn_server") for one in trials if one.name == "fedbn"]
+        values = pd.concat(
+            [gather(trials, of_a_game), *(of_the_server(study, one) for one in server)],
+            ignore_index=True,
+        )
         _print_accuracies(study, values, "table1")
         _print_costs(values)
         return values
@@ -218,6 +253,21 @@ def whole_data(data: str, name: str) -> Callable[[Study], pd.DataFrame]:
         return values
 
     return show
+
+
+def thresholds(study: Study) -> pd.DataFrame:
+    """Where games would have ended, by threshold, after a longer warm start, after more rounds."""
+    on = about(study, MNIST)
+    more = (NEVER, "evaluate.every=1", f"stop.versions={UNENDED[study.scale.name]}")
+    planned = {name: played(study, on, name, more) for name in UNENDED_GAMES}
+    trials = study.run(list(planned.values()))
+    warm = {one.name: warm_start_of(planned[one.name], one.run) for one in trials}
+    values = by_threshold(trials, warm)
+    print_table(values, "lowest")
+    for figure in ("test_accuracy", "rounds"):
+        print_figures(values[values["figure"].isin([f"{figure}_at_{one:.2f}" for one in SHOWN])])
+    draw(study, trials, values, "thresholds")
+    return values
 
 
 def fig1(study: Study) -> pd.DataFrame:
@@ -320,6 +370,7 @@ EXHIBITS = {
         "Table 1 without V-FL Games", accuracies_of((*BASELINES, *FIXED_GAMES)), "table1"
     ),
     "readings": Exhibit("Table 1 under other readings", accuracies_of(READ)),
+    "thresholds": Exhibit("Accuracies by the threshold of the equilibrium", thresholds),
     "calibrated": Exhibit(
         "Table 1 under calibrated thresholds", accuracies_of((*BASELINES, *CALIBRATED))
     ),

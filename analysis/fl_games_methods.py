@@ -10,6 +10,7 @@ from paper import Experiment, Study
 from simfl.algorithms.fl_games import FLGames
 from simfl.assembly.assemble import outlined
 from simfl.measures.equilibrium_reached import calibrated_threshold
+from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios" / "papers" / "fl_games"
@@ -77,10 +78,9 @@ LITERAL = {
     "v_seq_literal": ("v_seq", ("algorithm.representation_every=2",)),
     "v_seq_warm_234": ("v_seq", ("algorithm.equilibrium.warm_start=234",)),
 }
-# What decides where parallel play comes to rest: shorter steps, a longer warm start.
+# What may decide where a game comes to rest: shorter steps, the weights of a history.
 TRIED = {
     "f_par_half_rate": ("f_par", ("algorithm.local.learning_rate={half}",)),
-    "f_par_warm_100": ("f_par", ("algorithm.equilibrium.warm_start=100",)),
     "f_seq_smooth_normalized": ("f_seq_smooth", (NORMALIZED,)),
     "f_par_smooth_normalized": ("f_par_smooth", (NORMALIZED,)),
     "v_par_smooth_fast_eq2": ("v_par_smooth_fast", (EQ_2,)),
@@ -100,13 +100,16 @@ LOCAL_WORK = (25, 50, 75, 100)
 NEVER = "algorithm.equilibrium.threshold=null"
 
 ROUNDS = {"smoke": 12, "quick": 600, "paper": 1000}
+# Games that are not ended, whose end under other rules is read off (`fl_games_thresholds`).
+UNENDED = {"smoke": 14, "quick": 300, "paper": 1000}
+UNENDED_GAMES = ("f_seq", "f_par", "f_par_half_rate", "f_seq_smooth", "f_par_smooth", "v_seq")
 CALIBRATED_ON = {"smoke": 14, "quick": 300, "paper": 300}
 # The paper's FedSGD and FedAvg have the training accuracy of the colour, which 3 epochs reach.
 EPOCHS = {"smoke": 2, "quick": 3, "paper": 3}
 # FedBN leaves the colour only when it knows its training data by heart.
 FEDBN_EPOCHS = {"smoke": 2, "quick": 30, "paper": 100}
 LONG_EPOCHS = {"smoke": 3, "quick": 30, "paper": 200}
-ROUNDS_PER_EPOCH = 117
+ROUNDS_PER_EPOCH = {"smoke": 5, "quick": 117, "paper": 117}
 MEASURED = {"smoke": 200, "quick": 1000, "paper": 5000}
 
 
@@ -156,12 +159,18 @@ def calibrated(
     if not trials:
         return unended  # its data are absent: it will be left out, too
     run = trials[0].run
-    scenario = Scenario.from_yaml(unended.scenario, unended.overrides)
-    played: FLGames = outlined(scenario).parts[("algorithm",)]
-    warm_start = played.warm_start(run.clients["num_examples"].tolist())
+    warm_start = warm_start_of(unended, run)
     threshold = round(calibrated_threshold(run, warm_start), 3)
     print(f"  {name} on {data}: settled below a training accuracy of {threshold}", flush=True)
     return game(study, data, name, variant, (*more, f"algorithm.equilibrium.threshold={threshold}"))
+
+
+def warm_start_of(one: Experiment, run: LoadedRun) -> int:
+    """Rounds in which nothing ends a game."""
+    played: FLGames = outlined(Scenario.from_yaml(one.scenario, one.overrides)).parts[
+        ("algorithm",)
+    ]
+    return played.warm_start(run.clients["num_examples"].tolist())
 
 
 def baseline(study: Study, data: str, name: str) -> Experiment:
@@ -171,7 +180,7 @@ def baseline(study: Study, data: str, name: str) -> Experiment:
     if name in BY_HEART:
         own, length, optimizer = BY_HEART[name]
         settings, sets = f"name: by_heart.py:{own}", ()
-        count = LONG_EPOCHS[scale] * (ROUNDS_PER_EPOCH if length == BATCH else 1)
+        count = LONG_EPOCHS[scale] * (ROUNDS_PER_EPOCH[scale] if length == BATCH else 1)
     else:
         settings, length, optimizer, sets = BASELINES[name]
         epochs = FEDBN_EPOCHS if name == "fedbn" else EPOCHS
@@ -198,11 +207,16 @@ def method(study: Study, data: str, name: str) -> Experiment:
     """A row of Table 1."""
     if name in CALIBRATED:
         return calibrated(study, data, name, CALIBRATED[name])
-    if name in READINGS:
-        variant, sets = READINGS[name]
-        half = RATES[data][0] / 2
-        return game(study, data, name, variant, tuple(one.format(half=half) for one in sets))
-    return game(study, data, name, name) if name in GAMES else baseline(study, data, name)
+    return (
+        played(study, data, name) if name in {**GAMES, **READINGS} else baseline(study, data, name)
+    )
+
+
+def played(study: Study, data: str, name: str, more: tuple[str, ...] = ()) -> Experiment:
+    """A variant, or a reading of one."""
+    variant, sets = READINGS.get(name, (name, ()))
+    own = tuple(one.format(half=RATES[data][0] / 2) for one in sets)
+    return game(study, data, name, variant, (*own, *more))
 
 
 def with_clients(number: str) -> tuple[str, ...]:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import fl_games
 import fl_games_methods
+import fl_games_thresholds
 import numpy as np
 import pandas as pd
 import pytest
 
 from paper.claims import metric, read_claims
-from paper.experiments import Scale
+from paper.experiments import Scale, Trial
 from paper.study import Study
 from simfl.runs.runfolder import load_run
 from simfl.scenario.scenario import Scenario
@@ -86,6 +87,42 @@ def test_a_calibrated_game_ends_below_what_the_first_seeds_run_without_an_end_gi
     assert asked.overrides[-1] == f"algorithm.equilibrium.threshold={expected}"
     for trial in study.run([asked]):
         assert fl_games.of_a_game(trial.run)["threshold"] == expected
+
+
+def test_where_a_game_would_have_ended_under_other_rules(tmp_path: Path) -> None:
+    """At the first, or the third, low round after a warm start; a seed that gets there not at all
+    is no line of the picture."""
+    rounds = pd.RangeIndex(1, 9, name="version")
+    train = [0.5, 0.8, 0.58, 0.7, 0.6, 0.54, 0.53, 0.9]
+    played = pd.DataFrame({"train": train, "test": np.arange(8) / 10}, index=rounds)
+    settled = fl_games_thresholds.settled
+
+    assert settled(played, 0.6, 0, 1) == 1
+    assert settled(played, 0.6, 2, 1) == 3
+    assert settled(played, 0.6, 2, 3) == 7
+    assert settled(played, 0.55, 2, 1) == 6
+    assert settled(played, 0.55, 7, 1) is None
+
+    played.to_pickle(tmp_path / "course")
+
+    class Played(Trial):
+        run = None  # type: ignore[assignment] # the course is all that is asked for
+
+    def course(_: object) -> pd.DataFrame:
+        return played
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fl_games_thresholds, "course", course)
+        trials = [Played("digits", "f_seq", seed, tmp_path) for seed in (0, 1)]
+        values = fl_games_thresholds.by_threshold(trials, {"f_seq": 2})
+        study = Study(fl_games.SCALES["smoke"], tmp_path, 2, (fl_games.DIGITS,))
+        fl_games_thresholds.draw(study, trials, values, "thresholds")
+    at = values.set_index(["name", "figure"])["value"]
+    assert at["f_seq", "test_accuracy_at_0.60"].tolist() == [0.2, 0.2]
+    assert at["f_seq_low_3", "rounds_at_0.60"].tolist() == [7, 7]
+    assert at["f_seq", "lowest"].tolist() == [0.53, 0.53]
+    assert "f_seq_warm_100" not in at.index
+    assert (tmp_path / "thresholds.png").exists()
 
 
 def test_variants_and_baselines_are_the_papers() -> None:
