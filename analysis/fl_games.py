@@ -257,16 +257,21 @@ def whole_data(data: str, name: str) -> Callable[[Study], pd.DataFrame]:
 
 def thresholds(study: Study) -> pd.DataFrame:
     """Where games would have ended, by threshold, after a longer warm start, after more rounds."""
-    on = about(study, MNIST)
     more = (NEVER, "evaluate.every=1", f"stop.versions={UNENDED[study.scale.name]}")
-    planned = {name: played(study, on, name, more) for name in UNENDED_GAMES}
-    trials = study.run(list(planned.values()))
-    warm = {one.name: warm_start_of(planned[one.name], one.run) for one in trials}
+    planned = [played(study, data, name, more) for data in study.data for name in UNENDED_GAMES]
+    trials = study.run(planned)
+    warm = {
+        (one.data, one.name): warm_start_of(asked, one.run)
+        for asked in planned
+        for one in trials
+        if (one.data, one.name) == (asked.data, asked.name)
+    }
     values = by_threshold(trials, warm)
     print_table(values, "lowest")
     for figure in ("test_accuracy", "rounds"):
         print_figures(values[values["figure"].isin([f"{figure}_at_{one:.2f}" for one in SHOWN])])
-    draw(study, trials, values, "thresholds")
+    for data in study.data:
+        draw(study, [one for one in trials if one.data == data], values, f"thresholds_{data}")
     return values
 
 

@@ -37,19 +37,21 @@ def settled(course: pd.DataFrame, threshold: float, warm_start: int, low: int) -
     return int(after.index[low - 1]) if len(after) >= low else None
 
 
-def by_threshold(trials: Sequence[Trial], warm_start: Mapping[str, int]) -> pd.DataFrame:
+def by_threshold(
+    trials: Sequence[Trial], warm_start: Mapping[tuple[str, str], int]
+) -> pd.DataFrame:
     """Rounds, training and test accuracy where each rule would have ended a game, by threshold.
 
     One row per (data, name, seed, figure), a figure being "test_accuracy_at_0.60" or the like; none
     where the rule would not have ended the game. "lowest" is the least training accuracy after the
-    warm start, which is the variant's own in `warm_start`, by name.
+    warm start, which is the variant's own in `warm_start`, by data set and name.
     """
     rows = [
         (trial.data, trial.name + rule, trial.seed, figure, value)
         for trial in trials
         for rule, (warm, low) in RULES.items()
         for figure, value in _figures(
-            course(trial.run), warm_start[trial.name] if warm is None else warm, low
+            course(trial.run), warm_start[trial.data, trial.name] if warm is None else warm, low
         )
     ]
     return pd.DataFrame(rows, columns=["data", "name", "seed", "figure", "value"])

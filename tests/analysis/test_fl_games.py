@@ -31,8 +31,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As few as ten clients can be calibrated on."""
-    monkeypatch.setitem(fl_games_methods.ROUNDS, "smoke", 11)
+    """Enough for a measure of oscillations."""
+    monkeypatch.setitem(fl_games_methods.ROUNDS, "smoke", 5)
     monkeypatch.setitem(fl_games_methods.EPOCHS, "smoke", 1)
 
 
@@ -114,7 +114,7 @@ def test_where_a_game_would_have_ended_under_other_rules(tmp_path: Path) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fl_games_thresholds, "course", course)
         trials = [Played("digits", "f_seq", seed, tmp_path) for seed in (0, 1)]
-        values = fl_games_thresholds.by_threshold(trials, {"f_seq": 2})
+        values = fl_games_thresholds.by_threshold(trials, {("digits", "f_seq"): 2})
         study = Study(fl_games.SCALES["smoke"], tmp_path, 2, (fl_games.DIGITS,))
         fl_games_thresholds.draw(study, trials, values, "thresholds")
     at = values.set_index(["name", "figure"])["value"]
