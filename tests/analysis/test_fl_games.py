@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import simfl
 from paper.claims import metric, read_claims
 from paper.experiments import Scale, Trial
 from paper.study import Study
@@ -123,6 +124,20 @@ def test_where_a_game_would_have_ended_under_other_rules(tmp_path: Path) -> None
     assert at["f_seq", "lowest"].tolist() == [0.53, 0.53]
     assert "f_seq_warm_100" not in at.index
     assert (tmp_path / "thresholds.png").exists()
+
+
+@pytest.mark.parametrize("name", ["fedsgd_long", "fedprox_long"])
+def test_a_baseline_ends_as_soon_as_it_knows_enough(name: str, tmp_path: Path) -> None:
+    """By its training accuracy, on clients' data, in the first version that has as much."""
+    study = Study(fl_games.SCALES["smoke"], tmp_path, 1, (fl_games.DIGITS,))
+    one = fl_games_methods.method(study, fl_games.DIGITS, name)
+    scenario = Scenario.from_yaml(one.scenario, (*one.overrides, "algorithm.enough=0.6"))
+
+    run = simfl.run(scenario, tmp_path / "run")
+
+    train = run.evaluations.query("on == 'train'")["accuracy"].tolist()
+    assert run.manifest["reason"].startswith("learned: training accuracy 0.")
+    assert train[-1] >= 0.6 and all(one < 0.6 for one in train[:-1])
 
 
 def test_variants_and_baselines_are_the_papers() -> None:
