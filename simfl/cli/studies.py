@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from simfl.cli.common import FAILED, DataRoot, Traceback, exit_codes, say
+
+if TYPE_CHECKING:
+    from simfl.study.loaded import LoadedStudy
+    from simfl.study.studyfile import Study
 
 
 def study(
@@ -46,43 +50,59 @@ def study(
     traceback: Traceback = False,
 ) -> None:
     """Run every point of a study that has not been run yet, and answer its questions."""
-    from simfl.console.study import follow_study
-    from simfl.study.on_ray import Resources
-
     if engine not in ("local", "ray"):
         raise typer.BadParameter(f"found {engine!r}, accepted: local or ray", param_hint="--engine")
     chosen = None if seeds is None else _seeds(seeds)
+    loaded: LoadedStudy | None
+    missing: int = 0
+    unreadable: list[str] = []
     with exit_codes(traceback=traceback):
         from simfl.cli.listing import shipped_scenarios
-        from simfl.console.answers import print_answers
-        from simfl.pictures.study_overview import save_study_overview
-        from simfl.study.session import StudySession
+        from simfl.study.finished import is_finished
         from simfl.study.studyfile import Study
 
-        session = StudySession(
-            Study.from_yaml(file, shipped_scenarios(), overrides or (), chosen),
-            out,
-            data_root=data_root,
-            device=device,
-        )
-        if not collect:
-            session.check()
-            resources = None if engine == "local" else Resources(cpus, gpus)
-            follow_study(session, workers, shard, resources, quiet=quiet)
-        if collect or shard is None:
-            loaded = session.collect()
-            if len(loaded.completed) and loaded.metrics:
-                save_study_overview(loaded, session.folder.path / "overview.png")
-            if not quiet:
-                print_answers(session.study, loaded)
-        for line in session.unreadable:
+        asked = Study.from_yaml(file, shipped_scenarios(), overrides or (), chosen)
+        folder = asked.folder(out)
+        if shard is None and is_finished(asked, folder):
+            from simfl.study.loaded import load_study
+
+            loaded = load_study(folder)
+        else:
+            # Planning takes the libraries that train.
+            from simfl.console.study import follow_study
+            from simfl.study.on_ray import Resources
+            from simfl.study.session import StudySession
+
+            session = StudySession(asked, out, data_root=data_root, device=device)
+            if not collect:
+                session.check()
+                resources = None if engine == "local" else Resources(cpus, gpus)
+                follow_study(session, workers, shard, resources, quiet=quiet)
+            loaded = session.collect() if collect or shard is None else None
+            missing, unreadable = len(session.todo(shard)), session.unreadable
+        if loaded is not None:
+            _answer(asked, loaded, quiet=quiet)
+        for line in unreadable:
             say(f"simfl: {line}", err=True)
-        missing = len(session.todo(shard))
         if not quiet:
             rest = f"; {missing} runs are missing" if missing else ""
-            say(f"study folder: {session.folder.path}{rest}")
-    if missing or session.unreadable:
+            say(f"study folder: {folder}{rest}")
+    if missing or unreadable:
         raise typer.Exit(FAILED)
+
+
+def _answer(study: Study, loaded: LoadedStudy, *, quiet: bool) -> None:
+    """Print what the runs answer, and draw them where their table is newer than the picture."""
+    picture = loaded.path / "overview.png"
+    drawn = picture.exists() and picture.stat().st_mtime_ns >= loaded.written_ns
+    if len(loaded.completed) and loaded.metrics and not drawn:
+        from simfl.pictures.study_overview import save_study_overview
+
+        save_study_overview(loaded, picture)
+    if not quiet:
+        from simfl.console.answers import print_answers
+
+        print_answers(study, loaded)
 
 
 def _seeds(text: str) -> list[int]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from simfl.study.comparable import CAVEATS
 from simfl.study.targets import ends, judged, known_first, target_of
@@ -159,7 +159,7 @@ def _p_value(differences: np.ndarray) -> float:
     error = float(differences.std(ddof=1)) / math.sqrt(differences.size)
     if not error:
         return 0.0 if differences.mean() else 1.0
-    return float(2 * stats.t.sf(abs(differences.mean()) / error, differences.size - 1))
+    return float(2 * special.stdtr(differences.size - 1, -abs(differences.mean()) / error))
 
 
 def half_width(values: np.ndarray, confidence: float = CONFIDENCE) -> float:
@@ -169,7 +169,7 @@ def half_width(values: np.ndarray, confidence: float = CONFIDENCE) -> float:
     deviation = float(values.std(ddof=1))
     if deviation <= ROUNDING * float(np.abs(values).max()):
         return 0.0
-    return float(stats.t.ppf((1 + confidence) / 2, values.size - 1)) * (
+    return float(special.stdtrit(values.size - 1, (1 + confidence) / 2)) * (
         deviation / math.sqrt(values.size)
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from simfl.common.arrays import FloatArray
 from simfl.common.suggestion import nearest
@@ -86,6 +86,6 @@ def _half_widths(values: FloatArray, confidence: float) -> FloatArray:
         return np.full(values.shape[1], math.nan)
     deviation = values.std(axis=0, ddof=1)
     deviation[deviation <= ROUNDING * np.abs(values).max(axis=0)] = 0.0
-    quantile = float(stats.t.ppf((1 + confidence) / 2, count - 1))
+    quantile = float(special.stdtrit(count - 1, (1 + confidence) / 2))
     half: FloatArray = quantile * deviation / math.sqrt(count)
     return half

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.comparable import caveat
@@ -170,4 +170,4 @@ def _jackknife(parts: FloatArray, groups: IntArray) -> float:
         [_explained(row[kept], groups[kept]) for row, kept in zip(parts, there, strict=True)]
     )
     error = math.sqrt((count - 1) / count * float(((left - left.mean()) ** 2).sum()))
-    return float(stats.t.ppf(0.95, count - 1)) * error
+    return float(special.stdtrit(count - 1, 0.95)) * error

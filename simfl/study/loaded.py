@@ -42,6 +42,8 @@ class LoadedStudy:
         study = validate(TypeAdapter(Study), source.content, KeyPath(source))
         self.questions: Questions = study.questions
         """What the study asks, defaults included."""
+        self.written_ns = (path / TABLE).stat().st_mtime_ns
+        """When the table was written."""
         self.table: pd.DataFrame = _read_table(path / TABLE, study.name)
 
     @property

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
+from simfl.study.finished import set_finished
 from simfl.study.folder import StudyFolder
 from simfl.study.loaded import LoadedStudy, load_study
 from simfl.study.local import Watch, run_locally
@@ -40,8 +41,7 @@ class StudySession:
     ) -> None:
         self.study = study
         self.points = points(study)
-        name = re.sub(r"[^-+.,=@~ \w]", "_", study.name)
-        self.folder = StudyFolder(out if out is not None else Path("runs") / name)
+        self.folder = StudyFolder(study.folder(out))
         self.folder.open(study)
         self.unreadable: list[str] = []
         self._data_root = data_root.absolute() if data_root is not None else None
@@ -97,7 +97,9 @@ class StudySession:
 
         `unreadable` then has a line for each of them that is damaged, and has no row.
         """
-        _, self.unreadable = self.folder.collect(self.study, self.points)
+        table, self.unreadable = self.folder.collect(self.study, self.points)
+        if len(table) == len(self.points):
+            set_finished(self.study, self.folder.path)
         return load_study(self.folder.path)
 
     def _mine(self, share: str | None) -> list[Point]:

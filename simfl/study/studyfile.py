@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -208,6 +209,10 @@ class Study(_Section):
     def content(self) -> dict[str, Any]:
         """The study as it was written."""
         return self._source.content
+
+    def folder(self, out: Path | None = None) -> Path:
+        """Where its runs lie: `out`, else a folder of its name below runs/."""
+        return out if out is not None else Path("runs") / re.sub(r"[^-+.,=@~ \w]", "_", self.name)
 
     def where(self, *keys: str | int) -> KeyPath:
         """The place `keys` of this study, for errors that name file, line and key."""

@@ -1,0 +1,96 @@
+"""Whether a study has been run and gathered to its end, and nothing has changed since.
+
+To plan a study is to build every point's machines, which takes the libraries that train, and to
+gather it is to read every run. A finished study needs neither: beside its table stands what both
+were made of, and a look at sizes and dates of files tells whether that is still so. Any doubt, and
+the study is planned and gathered again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from simfl.common.files import replacing
+from simfl.study.studyfile import Study
+
+FINISHED = "finished.json"
+
+_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+"""An import path of an installed module, as `package.module:Class`."""
+
+_Stamps = dict[str, tuple[int, int]]
+"""Path -> bytes and the moment of the last change, in ns."""
+
+
+def is_finished(study: Study, folder: Path) -> bool:
+    """Whether `folder` holds this study, every run of it, and their table, all unchanged."""
+    try:
+        known = json.loads((folder / FINISHED).read_bytes())
+        return bool(known == _content(study, folder))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def set_finished(study: Study, folder: Path) -> None:
+    """Note that every run of the study is there and in its table."""
+    content = _content(study, folder)
+    if content is not None:
+        with replacing(folder / FINISHED) as partial:
+            partial.write_text(json.dumps(content))
+
+
+def _content(study: Study, folder: Path) -> dict[str, Any] | None:
+    """What a finished study was made of, as JSON has it; None where that cannot be told."""
+    base = study.base.where().source
+    texts = set(filter(None, [*_texts(study.content), *_texts(base.content)]))
+    if any(_MODULE.fullmatch(one) and ".py:" not in one for one in texts):
+        return None  # who knows where it lies, and what it imports
+    package = Path(__file__).parents[1]
+    files = [*package.rglob("*.py"), *package.rglob("*.yaml")]
+    files += (package.parent / "devices").glob("*.yaml")
+    for text in texts:
+        name = text.rpartition(":")[0] if ".py:" in text else text
+        for path in {base.base_dir / name, study.where().source.base_dir / name}:
+            files += _files(path)
+    gathered = [folder / "runs.parquet", *(folder / "runs").glob("*/*")]
+    content = {
+        "study": study.content,
+        "scenario": base.content,
+        "made_of": _stamps(files),
+        "gathered": _stamps(gathered),
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(content))
+    return plain
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in nested values, keys left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
+
+
+def _files(path: Path) -> list[Path]:
+    """What a name in a scenario may be read for: a file, with modules beside it, or profiles."""
+    try:
+        if path.is_dir():
+            return [*path.glob("*.yaml")]
+        if path.is_file():
+            return [path, *(path.parent.glob("*.py") if path.suffix == ".py" else ())]
+    except OSError:  # a text that is no name of a file
+        pass
+    return []
+
+
+def _stamps(files: Iterable[Path]) -> _Stamps:
+    states = {str(one): one.stat() for one in files}
+    return {name: (state.st_size, state.st_mtime_ns) for name, state in states.items()}
