@@ -12,7 +12,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -184,7 +184,8 @@ def resolve(kind: str, name: str, base_dir: Path, where: KeyPath | None = None) 
             return part
         known = discover(KINDS[kind].package, KINDS[kind].base)
         accepted = f"{', '.join(sorted(known))}, or an import path such as file.py:Class"
-        message = f"unknown name {name!r}{nearest(name, known) or ';'} accepted: {accepted}"
+        hint = _meant(name, known.values()) or nearest(name, known) or ";"
+        message = f"unknown name {name!r}{hint} accepted: {accepted}"
         raise place.error(show(name), accepted, message)
     try:
         part_class = import_class(name, base_dir)
@@ -203,6 +204,12 @@ def resolve(kind: str, name: str, base_dir: Path, where: KeyPath | None = None) 
         found = f"the class {name!r}, which does not define {missing}"
         raise place.error(found, "a class with all methods of its base class")
     return part_class
+
+
+def _meant(name: str, parts: Iterable[type]) -> str:
+    """What a part says that is known by more names than its own; mostly an empty text."""
+    told = [part.meant_by(name) for part in parts if hasattr(part, "meant_by")]
+    return next((f", did you mean {one}?" for one in told if one), "")
 
 
 def build(kind: str, part: Part | Mapping[str, Any] | str, where: KeyPath) -> Any:

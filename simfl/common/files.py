@@ -10,6 +10,15 @@ from pathlib import Path
 from typing import Any
 
 
+class DataPath(str):
+    """The path of a part's file or folder: beside the scenario that names it, if it is there.
+
+    Else as it was written, for the part to look for it below the data root.
+    """
+
+    __slots__ = ()
+
+
 class RunFolderError(ValueError):
     """A folder that is not a readable run; the message says what is wrong with it."""
 

@@ -65,7 +65,11 @@ class Scenario(Section):
         Raises ScenarioError, whose text names file, line and key. A scenario without a name is
         called after its file.
         """
-        source = read_source(path).with_overrides(overrides)
+        source = read_source(path)
+        if "scenario" in source.content and "data" not in source.content:
+            message = f"this is a study; `simfl study {path}` runs it"
+            raise KeyPath(source, ("scenario",)).error("a study", "a scenario", message)
+        source = source.with_overrides(overrides)
         if seed is not None:
             source = source.with_value("seed", seed, "--seed")
         if "name" not in source.content:

@@ -177,7 +177,11 @@ class Study(_Section):
         `shipped` are scenarios that go by a name. Raises ScenarioError, whose text names file, line
         and key.
         """
-        source = _overridden(read_source(path), overrides, seeds)
+        source = read_source(path)
+        if "data" in source.content and "scenario" not in source.content:
+            message = f"this is a scenario; `simfl run {path}` runs it"
+            raise KeyPath(source, ("data",)).error("a scenario", "a study", message)
+        source = _overridden(source, overrides, seeds)
         if "name" not in source.content:
             source = source.with_value("name", Path(path).stem, source.file)
         study = validate(TypeAdapter(cls), source.content, KeyPath(source))

@@ -10,7 +10,7 @@ import difflib
 import math
 import operator
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -154,9 +154,28 @@ def shown(value: Any) -> str:
 
 
 def _wanted(annotation: Any) -> str:
-    """What a field accepts, in words: 'float > 0 (per core)'."""
+    """What a field accepts, in words: 'a number > 0 (per core)'."""
     kind, constraints = _split(annotation)
-    label = kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
     metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
     about = [text for text in metadata if text not in constraints]
-    return " ".join([label, *constraints, *(f"({text})" for text in about)])
+    return " ".join([_in_words(kind, constraints), *(f"({text})" for text in about)])
+
+
+_WORDS = {float: "a number", int: "an integer", str: "text", bool: "true or false"}
+
+
+def _in_words(kind: Any, constraints: Sequence[str] = ()) -> str:
+    """A type as `scenario.accepted` says it; bounds stand behind what they hold for."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        options = [_in_words(one, constraints) for one in inner if one is not types.NoneType]
+        return " or ".join([*options, *(["null"] if types.NoneType in inner else [])])
+    if origin is tuple:
+        if inner[-1] is Ellipsis:
+            return f"a list, each {_in_words(inner[0], constraints)}"
+        return f"a list of {len(inner)} ({', '.join(map(_in_words, inner))})"
+    if is_dataclass(kind) and isinstance(kind, type):
+        return f"a section with the keys {', '.join(one.name for one in fields(kind))}"
+    if origin is not None and issubclass(origin, Mapping):
+        return "a section"
+    return " ".join([_WORDS.get(kind, str(kind)), " and ".join(constraints)]).strip()

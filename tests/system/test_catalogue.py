@@ -233,11 +233,15 @@ def test_wrong_kind() -> None:
     ("old", "new", "message"),
     [
         ("power_idle_w: 1", "", "sources: no field power_idle_w"),
-        ("power_idle_w: 1", "power_idle_w: one", "power_idle_w: found 'one', accepted: float >= 0"),
+        (
+            "power_idle_w: 1",
+            "power_idle_w: one",
+            "power_idle_w: found 'one', accepted: a number >= 0",
+        ),
         ("power_idle_w: 1", "power_idle_w: -1", "power_idle_w: found -1"),
         ("memory_bytes: 1e9", "", "memory_bytes: missing"),
         ("memory_bytes: 1e9", "memory: 1e9", "memory: unknown key, did you mean 'memory_bytes'?"),
-        ("  cores: 4", "  cores: four", "processor.cores: found 'four', accepted: int >= 1"),
+        ("  cores: 4", "  cores: four", "processor.cores: found 'four', accepted: an integer >= 1"),
         ("  cores: 4", "  core: 4", "processor.core: unknown key, did you mean 'cores'?"),
         ("  name: cpu", "  name: cpus", "processor.name: unknown processor 'cpus', did you mean"),
         ("  name: cpu", "", "processor: missing or not a mapping with a name"),
@@ -275,7 +279,7 @@ def test_a_server_says_what_an_aggregation_takes_at_least(tmp_path: Path) -> Non
         line for line in text.splitlines(keepends=True) if not line.startswith("overhead_s")
     )
 
-    with pytest.raises(CatalogueError, match=r"overhead_s: missing, accepted: float >= 0"):
+    with pytest.raises(CatalogueError, match=r"overhead_s: missing, accepted: a number >= 0"):
         write(tmp_path, "bare", bare.replace(" overhead_s,", "")).server("bare")
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 
+from simfl.common.files import DataPath
 from simfl.learning.datasets.base import Data, DataMissing, Dataset, Examples
 from simfl.learning.vision import torchvision
 
@@ -21,7 +22,10 @@ class ImageFolder(Dataset):
     alphabetical order.
     """
 
-    path: Annotated[str, "the folder; a relative path starts at the data root, else where one is"]
+    path: Annotated[
+        DataPath,
+        "the folder; a relative path is looked for beside the scenario, then below the data root",
+    ]
     size: Annotated[
         int | None,
         ">= 1",
@@ -36,8 +40,8 @@ class ImageFolder(Dataset):
         if absent:
             raise DataMissing(
                 f"path: no folder {folder / absent[0]}; put images into {folder}/train/<class>/ "
-                f"and {folder}/test/<class>/, or name the data root with --data-root, SIMFL_DATA "
-                f"or data.root"
+                f"and {folder}/test/<class>/, or beside the scenario, or name the data root with "
+                f"--data-root, SIMFL_DATA or data.root"
             )
         train, classes = read_images(folder / "train", self.size)
         test, test_classes = read_images(folder / "test", self.size)

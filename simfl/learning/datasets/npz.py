@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from simfl.common.files import DataPath
 from simfl.learning.datasets.archive import read_arrays
 from simfl.learning.datasets.base import Data, DataMissing, Dataset, Examples
 from simfl.learning.datasets.sound import (
@@ -35,15 +36,18 @@ class Npz(Dataset):
     Pickled content is refused, and numbers that are not finite as float32.
     """
 
-    path: Annotated[str, "the file; a relative path starts at the data root, else where one is"]
+    path: Annotated[
+        DataPath,
+        "the file; a relative path is looked for beside the scenario, then below the data root",
+    ]
 
     def load(self, root: Path | None, seed: int) -> Data:
         """Read the file; errors name the missing or unfit key."""
         file = (root or Path()) / self.path
         if not file.is_file():
             raise DataMissing(
-                f"path: no file {file}; put a .npz with {', '.join(REQUIRED)} there, or name the "
-                f"data root with --data-root, SIMFL_DATA or data.root"
+                f"path: no file {file}; put a .npz with {', '.join(REQUIRED)} there or beside the "
+                f"scenario, or name the data root with --data-root, SIMFL_DATA or data.root"
             )
         arrays = read_arrays(file, REQUIRED, optional=("client_train",))
         targets = {part: arrays[f"y_{part}"] for part in ("train", "test")}

@@ -9,6 +9,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
+from simfl.common.files import DataPath
 from simfl.learning.datasets.base import Examples
 from simfl.learning.datasets.cifar10 import Cifar10
 from simfl.learning.datasets.npz import Npz
@@ -32,7 +33,7 @@ class SpuriousCifar10(Spurious):
     """
 
     path: Annotated[
-        str | None, "a .npz as for the data set npz, in place of CIFAR-10's own files"
+        DataPath | None, "a .npz as for the data set npz, in place of CIFAR-10's own files"
     ] = None
 
     def sources(self, root: Path | None, generator: torch.Generator) -> tuple[Source, Source]:

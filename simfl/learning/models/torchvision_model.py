@@ -25,6 +25,13 @@ class TorchvisionModel(Model):
 
     name: ClassVar[str] = "torchvision"
 
+    @classmethod
+    def meant_by(cls, name: str) -> str:
+        """How to name an architecture of torchvision's that was taken for a part's name."""
+        models = torchvision().models
+        known = name in models.list_models(module=models)
+        return f"{{name: {cls.name}, architecture: {name}}}" if known else ""
+
     def build(self, input_shape: tuple[int, ...], outputs: int) -> nn.Module:
         """Raises ValueError for unknown architectures."""
         channels, _, _ = image_shape(input_shape, self.name)

@@ -28,6 +28,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
+from simfl.common.files import DataPath
 from simfl.common.limits import refusal
 
 BOUNDS = {">=": "ge", "<=": "le", ">": "gt", "<": "lt"}
@@ -143,6 +144,8 @@ def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
         return Annotated[int, Field(strict=True, **bounds)]
     if annotation is Path:
         return Annotated[str, Field(strict=True), AfterValidator(_from_scenario)]
+    if annotation is DataPath:
+        return Annotated[str, Field(strict=True), AfterValidator(_beside_scenario)]
     if annotation in (bool, str):
         return Annotated[annotation, Field(strict=True)]
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
@@ -168,6 +171,12 @@ def _from_scenario(text: str, info: ValidationInfo) -> Path:
     """A path, relative to the folder of the scenario that names it."""
     folder: Path = (info.context or {}).get("base_dir", Path())
     return folder / text
+
+
+def _beside_scenario(text: str, info: ValidationInfo) -> str:
+    """A path beside the scenario that names it, where something is there; else as it is."""
+    beside = _from_scenario(text, info).absolute()
+    return str(beside) if beside.exists() else text
 
 
 def _bound(text: str) -> Iterator[tuple[str, int | float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -46,7 +46,7 @@ def _scenario_error(
     if problem["type"] == "extra_forbidden":
         name = str(path[-1])
         known = sorted({*keys_at(schema, path[:-1]), *(beside if len(path) == 1 else ())})
-        guess = nearest(name, known) or ";"
+        guess = _elsewhere(name, schema, path[:-1], known) or nearest(name, known) or ";"
         accepted = ", ".join(known) or "no keys"
         message = f"unknown key {name!r}{guess} accepted: {accepted}"
         return place.error(f"unknown key {name!r}", accepted, message)
@@ -58,6 +58,19 @@ def _scenario_error(
     if problem["type"] == "finite_number":
         accepted = f"{accepted}, finite"
     return place.error(show(found), accepted)
+
+
+SYNONYMS = {"lr": "learning_rate", "batch": "batch_size", "bs": "batch_size", "epoch": "epochs"}
+"""What other tools call keys, and what they are called here."""
+
+
+def _elsewhere(name: str, schema: dict[str, Any], path: Sequence[Key], known: Sequence[str]) -> str:
+    """ ", did you mean 'local.learning_rate'?" for a key that a section within this one has."""
+    meant = SYNONYMS.get(name, name)
+    if meant in known:
+        return f", did you mean {meant!r}?"
+    inner = [key for key in known if meant in keys_at(schema, [*path, key])]
+    return f", did you mean '{inner[0]}.{meant}'?" if inner else ""
 
 
 def _check_error(
