@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD, Cpu
+from simfl.system.cpu import Cpu
+from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 from simfl.system.traces.flash import KBIT_BITS, KIB_BITS
 
 PHONES = {"slow": "nexus6", "mid": "redmi_note8", "fast": "samsung_note10"}

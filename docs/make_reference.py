@@ -1,7 +1,7 @@
 """Writes what docs/ holds of the code: `python docs/make_reference.py`, after a change to a key.
 
-scenario.md is made whole from the schema of scenarios, api.md from the docstrings of what is public
-(`make_api.py`). In plugins.md, every block below a comment
+scenario.md and profiles.md are made whole from the schemas of scenarios and profiles, api.md from
+the docstrings of what is public (`make_api.py`). In plugins.md, every block below a comment
 `<!-- examples/FILE -->` is replaced by that file's text, below `<!-- examples/FILE KEY -->` by one
 section of that YAML file.
 """
@@ -97,6 +97,44 @@ def scenario_reference() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+PROFILES_INTRODUCTION = """\
+# Keys of a profile
+
+Made by `docs/make_reference.py` from the code. The same for editors is the JSON Schema that
+`simfl schema --profile` prints.
+
+A profile is a YAML file of one machine, link or region: `devices/` has the shipped ones, and a
+scenario's `population.profiles` names folders with your own (`simfl new --device my_pi` makes one).
+Every profile has `kind` (`device`, `server`, `link` or `region`), `sources` (path of a figure, as
+`processor.kappa`, -> where it comes from) and `unverified` (paths of the figures that are
+estimates). [hardware.md](hardware.md) has the formulas. Batteries, their charging and where devices
+stand belong to a scenario's population ([scenario.md](scenario.md)).
+"""
+
+
+def profiles_reference() -> str:
+    """The text of profiles.md."""
+    lines = [PROFILES_INTRODUCTION]
+    for kind, what in {
+        "device": "A client's machine; how it computes stands under `processor`.",
+        "server": "An edge or cloud server, with a `processor` too.",
+        "region": "Electricity of one place, from midnight at time 0.",
+    }.items():
+        schema = registry.profile_keys(kind)
+        rows = _rows(schema["properties"], schema["required"])
+        lines += [f"## {kind}", "", what, "", *_table(rows), ""]
+    lines += ["## link", "", "It has one key, `link`: one of the models below.", ""]
+    lines += [
+        "## processor",
+        "",
+        "Of a device or a server.",
+        "",
+        *_parts("processors", "processor"),
+    ]
+    lines += ["## Models of links", "", *_parts("links", "link")]
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def plugins_page() -> str:
     """The text of plugins.md with its blocks brought up to date."""
     text = (FOLDER / "plugins.md").read_text(encoding="utf-8")
@@ -183,10 +221,11 @@ def _paragraphs(text: str) -> str:
 
 
 def main() -> None:
-    """Write scenario.md, api.md and the blocks of plugins.md."""
+    """Write scenario.md, profiles.md, api.md and the blocks of plugins.md."""
     api_page = runpy.run_path(str(FOLDER / "make_api.py"))["api_page"]
     (FOLDER / "api.md").write_text(api_page(), encoding="utf-8")
     (FOLDER / "scenario.md").write_text(scenario_reference(), encoding="utf-8")
+    (FOLDER / "profiles.md").write_text(profiles_reference(), encoding="utf-8")
     (FOLDER / "plugins.md").write_text(plugins_page(), encoding="utf-8")
 
 

@@ -44,10 +44,11 @@ from simfl.system.availability.base import Availability
 from simfl.system.catalogue import Catalogue
 from simfl.system.codecs.base import Codec, bit_bytes, value_count
 from simfl.system.cost import ComputeCost, TransferCost
-from simfl.system.cpu import Cpu, Processor
+from simfl.system.cpu import Cpu
 from simfl.system.link import FixedRateLink, Link
 from simfl.system.populations.base import Population
 from simfl.system.populations.catalogue import CatalogueMix
+from simfl.system.processor import Processor
 from simfl.system.sharing.base import Flows, Sharing
 from simfl.system.world import World
 

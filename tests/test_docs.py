@@ -20,8 +20,9 @@ ARCHITECTURE = (DOCS / "architecture.md").read_text(encoding="utf-8")
 
 
 def test_the_reference_is_up_to_date() -> None:
-    """scenario.md is what `python docs/make_reference.py` would write now."""
+    """scenario.md and profiles.md are what `python docs/make_reference.py` would write now."""
     assert (DOCS / "scenario.md").read_text(encoding="utf-8") == make_reference.scenario_reference()
+    assert (DOCS / "profiles.md").read_text(encoding="utf-8") == make_reference.profiles_reference()
 
 
 def test_the_code_in_the_plugins_page_is_that_of_the_examples() -> None:

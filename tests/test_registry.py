@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
+import yaml
 
 from simfl.assembly import registry
 from simfl.scenario.plugins import load_file
@@ -21,6 +22,7 @@ from simfl.scenario.validation.keys import adapter, json_schema, parameters, pla
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.scenario.yaml_source.source import KeyPath, Source
+from simfl.system.catalogue import shipped_folder
 
 
 def place(folder: Path | str = ".", *keys: str) -> KeyPath:
@@ -384,3 +386,23 @@ def test_the_whole_schema_is_closed() -> None:
     digits = json.dumps(schema["properties"]["data"])
     assert '"test_share"' in digits
     assert '"validation_share"' in digits
+
+
+def test_the_schema_of_profiles_has_every_key_of_the_shipped_ones() -> None:
+    """By kind; of a processor or link those of its own name."""
+    kinds = {one["title"]: one for one in registry.profile_schema()["oneOf"]}
+    seen = set()
+    for file in shipped_folder().glob("*.yaml"):
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        keys = kinds[content["kind"]]
+        assert set(content) <= set(keys["properties"]), file
+        assert set(keys["required"]) <= set(content), file
+        for name in {"processor", "link"} & set(content):
+            (part,) = (
+                one
+                for one in keys["properties"][name]["oneOf"]
+                if one.get("properties", {}).get("name") == {"const": content[name]["name"]}
+            )
+            assert set(content[name]) <= set(part["properties"]), file
+        seen.add(content["kind"])
+    assert seen == set(kinds)

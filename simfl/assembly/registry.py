@@ -27,7 +27,7 @@ from simfl.scenario.sections import (
     Part,
     PopulationSection,
 )
-from simfl.scenario.validation.keys import adapter, json_schema, plain
+from simfl.scenario.validation.keys import REQUIRED, adapter, json_schema, parameters, plain
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.error import show
 from simfl.scenario.yaml_source.source import KeyPath, Source
@@ -90,7 +90,7 @@ KINDS = {
     "codecs": Kind("simfl.system.codecs", "simfl.system.codecs.base:Codec"),
     "sharing": Kind("simfl.system.sharing", "simfl.system.sharing.base:Sharing"),
     "measures": Kind("simfl.measures", "simfl.measures.base:Measure"),
-    "processors": Kind("simfl.system", "simfl.system.cpu:Processor"),
+    "processors": Kind("simfl.system", "simfl.system.processor:Processor"),
     "links": Kind("simfl.system", "simfl.system.link:Link"),
     "algorithms": Kind(
         "simfl.algorithms",
@@ -295,6 +295,56 @@ def scenario_schema() -> dict[str, Any]:
     frame["data"] = _beside(data, "datasets")
     frame["population"] = _beside(population, "populations")
     return result
+
+
+PROFILES = {
+    "device": "simfl.system.device:Device",
+    "server": "simfl.system.device:Server",
+    "region": "simfl.system.region:Region",
+}
+"""What a profile of each kind is; one of a link has nothing but its `link`."""
+
+_OF_EVERY_PROFILE = {
+    "sources": {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "description": "where figures come from, by their paths, as processor.kappa",
+    },
+    "unverified": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "paths of the figures that are estimates",
+    },
+}
+
+
+def profile_keys(kind: str) -> dict[str, Any]:
+    """JSON Schema of a profile's own keys: without those of its processor or link."""
+    if kind == "link":
+        return {"type": "object", "properties": {}, "required": []}
+    cls = import_class(PROFILES[kind], Path())
+    own = [
+        (one.name, one.annotation)
+        if one.default is REQUIRED
+        else (one.name, one.annotation, dataclasses.field(default=one.default))
+        for one in parameters(cls)[0]
+        if one.name not in ("name", "processor", *_OF_EVERY_PROFILE)
+    ]
+    own.sort(key=len)  # those that are needed first
+    return {"required": [], **json_schema(adapter(dataclasses.make_dataclass(kind, own)))}
+
+
+def profile_schema() -> dict[str, Any]:
+    """JSON Schema of a profile's file: a device, a server, a link or a region."""
+    parts = {"device": "processor", "server": "processor", "link": "link"}
+    alternatives = []
+    for kind in ("device", "server", "link", "region"):
+        one, part = profile_keys(kind), parts.get(kind)
+        inner = {part: schema(f"{part}s")} if part else {}
+        keys = {"kind": {"const": kind}, **one["properties"], **inner, **_OF_EVERY_PROFILE}
+        needed = ["kind", *one["required"], *inner]
+        alternatives.append({**one, "title": kind, "properties": keys, "required": needed})
+    return {"oneOf": alternatives}
 
 
 def _beside(section: Mapping[str, Any], kind: str) -> dict[str, Any]:

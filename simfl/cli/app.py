@@ -148,11 +148,15 @@ for _command in (study, report, plot, trace, compare, export, new):
 
 
 @app.command()
-def schema() -> None:
+def schema(
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Of devices', servers', links', regions' files.")
+    ] = False,
+) -> None:
     """Print the JSON Schema of scenarios, for completion in editors."""
-    from simfl.assembly.registry import scenario_schema
+    from simfl.assembly.registry import profile_schema, scenario_schema
 
-    typer.echo(json.dumps(scenario_schema(), indent=2))
+    typer.echo(json.dumps(profile_schema() if profile else scenario_schema(), indent=2))
 
 
 Profiles = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,9 @@ TEMPLATES = Path(str(files("simfl"))) / "cli" / "templates"
 
 
 def new(
-    file: Annotated[Path | None, typer.Argument(help="The file to make.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="The file to make; of a device the folder.")
+    ] = None,
     like: Annotated[
         str, typer.Option(help="A shipped scenario to copy.", autocompletion=complete_scenario)
     ] = "starter",
@@ -22,12 +25,24 @@ def new(
     algorithm: Annotated[
         bool, typer.Option("--algorithm", help="An algorithm of one's own, in Python.")
     ] = False,
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A profile of a device of one's own.")
+    ] = None,
 ) -> None:
-    """Make a commented scenario, study or algorithm to start from."""
-    if study and algorithm:
-        raise typer.BadParameter("one of --study and --algorithm")
+    """Make a commented scenario, study, algorithm or device to start from."""
+    if sum((study, algorithm, device is not None)) > 1:
+        raise typer.BadParameter("one of --study, --algorithm and --device")
     with exit_codes():
-        if study:
+        if device is not None:
+            if re.fullmatch(r"[A-Za-z]\w*", device) is None:
+                raise typer.BadParameter(f"found {device!r}, accepted: a name as my_pi")
+            path = (file or Path("devices")) / f"{device}.yaml"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            text = (TEMPLATES / "device.yaml").read_text(encoding="utf-8")
+            _write(path, text.replace("DEVICE", device))
+            group = f"groups: [{{device: {device}, link: wifi5_ac, share: 1.0}}]"
+            say(f"{path}: made; population: {{profiles: [{path.parent}], {group}}}")
+        elif study:
             path = file or Path("study.yaml")
             _write(path, (TEMPLATES / "study.yaml").read_text(encoding="utf-8"))
             say(f"{path}: made; simfl study {path}")

@@ -25,7 +25,7 @@ from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
 from simfl.protocols.state_ref import StateRef
 from simfl.streams import Streams
-from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
+from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 from simfl.system.server_id import ServerId
 from simfl.system.world import World
 

@@ -30,7 +30,7 @@ from simfl.protocols.publication import Diverged
 from simfl.protocols.state_ref import StateRef, StateStore
 from simfl.provenance.journal import Snapshot, make_key
 from simfl.streams import Streams
-from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
+from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 
 NonFinite = Literal["stop", "drop", "reset"]
 

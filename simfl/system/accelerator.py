@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.common.arrays import FloatArray
-from simfl.system.cost import ComputeCost
-from simfl.system.cpu import Processor
+from simfl.system.cost import ComputeCost, MissingCost
 from simfl.system.fields import suggestion
+from simfl.system.measured import MeasuredProcessor
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,18 @@ class Mode:
     power_active_w: Annotated[float, ">= 0", "at full utilisation in this mode"]
 
 
-@dataclass(frozen=True)
-class Accelerator(Processor):
+@dataclass(frozen=True, kw_only=True)
+class Accelerator(MeasuredProcessor):
     """A GPU, or a whole server: power linear in utilisation, P = P_idle + u (P_active - P_idle).
 
     A clock below the highest is a utilisation u = f / f_max: it takes longer and costs the same
     joules beyond idle power. What DVFS there is stands in `modes`, of which a population picks one.
     """
 
-    flops_per_s: Annotated[float, "> 0", "sustained float32 operations per second"]
-    efficiency: Annotated[float, "> 0", "<= 1", "share of flops_per_s that training reaches"]
+    flops_per_s: Annotated[float | None, "> 0", "sustained float32 operations per second"] = None
+    efficiency: Annotated[
+        float | None, "> 0", "<= 1", "share of flops_per_s that training reaches"
+    ] = None
     frequency_min_hz: Annotated[float, "> 0"]
     frequency_max_hz: Annotated[float, "> 0", "the clock it runs at unless told otherwise"]
     power_active_w: Annotated[float, ">= 0", "at full utilisation"]
@@ -41,9 +43,23 @@ class Accelerator(Processor):
         tuple[float, ...] | None, "the clock frequencies that exist, ascending; null is any"
     ] = None
     modes: Annotated[Mapping[str, Mode], "power modes by name"] = field(default_factory=dict)
+    cycles_per_example: Annotated[
+        float | None, "> 0", "clock cycles of one example's training step, whatever the model"
+    ] = None
 
     def __post_init__(self) -> None:
         self.check_frequencies()
+        measured_s, cycles, clock_hz = self.measured_s(), self.cycles_per_example, self.clock_hz()
+        if measured_s is not None:
+            if cycles is not None:
+                raise ValueError("cycles_per_example and measured seconds exclude each other")
+            cycles = measured_s * clock_hz
+        self.taken(cycles_per_example=cycles)
+        if cycles is None and (self.flops_per_s is None or self.efficiency is None):
+            raise MissingCost(
+                "flops_per_s and efficiency, or cycles_per_example, seconds_per_example or"
+                " seconds_per_batch"
+            )
         if self.power_active_w < self.power_idle_w:
             raise ValueError("power_active_w: cannot be below power_idle_w")
         for name, mode in self.modes.items():
@@ -63,7 +79,8 @@ class Accelerator(Processor):
         levels = self.frequency_levels_hz
         return replace(
             self,
-            flops_per_s=self.flops_per_s * mode.frequency_max_hz / self.frequency_max_hz,
+            flops_per_s=self.flops_per_s
+            and self.flops_per_s * mode.frequency_max_hz / self.frequency_max_hz,
             frequency_min_hz=min(self.frequency_min_hz, mode.frequency_max_hz),
             frequency_max_hz=mode.frequency_max_hz,
             frequency_levels_hz=levels and tuple(f for f in levels if f <= mode.frequency_max_hz),
@@ -73,8 +90,26 @@ class Accelerator(Processor):
 
     def flops_cycles(self, flops: ArrayLike) -> FloatArray:
         """Clock cycles in which the whole accelerator does `flops` at the sustained rate."""
+        if self.flops_per_s is None or self.efficiency is None:
+            raise MissingCost("flops_per_s and efficiency")
         rate = self.efficiency * self.flops_per_s
         return np.asarray(flops, dtype=float) / rate * self.frequency_max_hz
+
+    def cycles(
+        self,
+        examples: ArrayLike,
+        forward_flops: float | None,
+        example_bits: float | None = None,
+    ) -> FloatArray:
+        """Clock cycles of training on `examples`; a cost per example disregards the model."""
+        if self.cycles_per_example is not None:
+            return self.cycles_per_example * np.asarray(examples, dtype=float)
+        return super().cycles(examples, forward_flops)
+
+    @property
+    def counts_bits(self) -> bool:
+        """Never."""
+        return False
 
     def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
         """t = W / f, E = (P_active - P_idle) W / f_max."""

@@ -27,10 +27,10 @@ import yaml
 
 import simfl.system
 from simfl.system.cost import MissingCost
-from simfl.system.cpu import Processor
 from simfl.system.device import Device, Server
 from simfl.system.fields import build, shown, suggestion
 from simfl.system.link import Link
+from simfl.system.processor import Processor
 from simfl.system.region import Region
 
 Kind = Literal["device", "server", "link", "region"]
@@ -166,6 +166,9 @@ class Catalogue:
         if name not in known:
             raise CatalogueError(f"{where}.name: unknown {key} '{name}'{suggestion(name, known)}")
         arguments = {field: value for field, value in values.items() if field != "name"}
+        if "power_active_w" in arguments and "power_idle_w" in profile.values:
+            # A wattmeter sees the whole device.
+            arguments = {"power_idle_w": profile.values["power_idle_w"], **arguments}
         return _guarded(where, lambda: build(known[name], arguments), separator=".")
 
     def _imported(

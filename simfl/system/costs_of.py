@@ -9,8 +9,8 @@ from simfl.common.amounts import amounts
 from simfl.common.arrays import FloatArray
 from simfl.common.contract import at_work, is_users_own, misbehaves
 from simfl.system.cost import ComputeCost, TransferCost
-from simfl.system.cpu import Processor
 from simfl.system.link import Link
+from simfl.system.processor import Processor
 from simfl.system.radio_paths import RadioPaths
 
 

@@ -1,4 +1,4 @@
-"""Processors: how long a computation takes and what it draws at a clock frequency.
+"""CPUs: how long a computation takes and what it draws at a clock frequency.
 
 CMOS model of mobile and edge computing: with W cycles in total over n equally fast cores at clock
 f, t = W / (n f) and E_dyn = kappa W f^2, independent of n (Mao et al., IEEE COMST 2017; Tran et
@@ -9,8 +9,7 @@ devices). docs/hardware.md says why the two differ a thousandfold for convolutio
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated
 
@@ -19,114 +18,19 @@ from numpy.typing import ArrayLike
 
 from simfl.common.arrays import FloatArray
 from simfl.system.cost import ComputeCost, MissingCost
-
-TRAINING_FLOPS_PER_FORWARD = 3.0
-"""Forward plus backward pass over forward pass; the backward pass costs two forward ones."""
+from simfl.system.measured import MeasuredProcessor
 
 _WORK_FORMS = ("cycles_per_example", "cycles_per_bit", "flops_per_s")
 
 
-class Processor(ABC):
-    """Base of every processor: a frozen dataclass whose fields are the keys of `processor:`.
-
-    A subclass has the four attributes below and fills in `flops_cycles` and `compute`; it overrides
-    `cycles` where work is not counted in floating-point operations.
-    """
-
-    frequency_min_hz: float
-    frequency_max_hz: float
-    frequency_levels_hz: tuple[float, ...] | None
-
-    @abstractmethod
-    def flops_cycles(self, flops: ArrayLike) -> FloatArray:
-        """Cycles (over all cores) of `flops` floating-point operations; MissingCost if unknown."""
-
-    @abstractmethod
-    def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
-        """Cost of `cycles` (total over all cores) at clock `frequency_hz`; broadcasts."""
-
-    def cycles(
-        self,
-        examples: ArrayLike,
-        forward_flops: float | None,
-        example_bits: float | None = None,
-    ) -> FloatArray:
-        """Cycles of training on `examples` (passes times data, times any work factor).
-
-        `forward_flops` are the floating-point operations of one example's forward pass,
-        `example_bits` the size of one example as it is stored.
-        """
-        if forward_flops is None or not forward_flops > 0:
-            raise MissingCost("forward_flops of the model")
-        flops = TRAINING_FLOPS_PER_FORWARD * forward_flops * np.asarray(examples, dtype=float)
-        return self.flops_cycles(flops)
-
-    @property
-    def counts_bits(self) -> bool:
-        """Whether `cycles` may go by the stored size of an example."""
-        return type(self).cycles is not Processor.cycles
-
-    def power_law(self) -> tuple[float, float] | None:
-        """(kappa, static power) of a busy core that draws static + kappa f^3 watts at clock f.
-
-        Units W/Hz^3 and W. None, which is the default: no such law holds.
-        """
-        return None
-
-    def levels(self) -> FloatArray | None:
-        """The clock frequencies that exist in Hz, ascending; None where any in the range does."""
-        levels = self.frequency_levels_hz
-        return None if levels is None else np.asarray(levels, dtype=float)
-
-    def nearest_level(self, frequency_hz: ArrayLike) -> FloatArray:
-        """`frequency_hz` within the range and at the nearest level (the lower one in a tie)."""
-        within = np.clip(
-            np.asarray(frequency_hz, dtype=float), self.frequency_min_hz, self.frequency_max_hz
-        )
-        levels = self.levels()
-        if levels is None or len(levels) == 1:
-            return within if levels is None else np.full_like(within, levels[0])
-        middles = (levels[1:] + levels[:-1]) / 2.0
-        nearest: FloatArray = levels[np.searchsorted(middles, within)]
-        return nearest
-
-    def level_below(self, frequency_hz: ArrayLike) -> FloatArray:
-        """The highest level that is no faster than `frequency_hz`; the lowest where all are."""
-        within: FloatArray = np.clip(
-            np.asarray(frequency_hz, dtype=float), self.frequency_min_hz, self.frequency_max_hz
-        )
-        levels = self.levels()
-        if levels is None:
-            return within
-        number = np.searchsorted(levels, within, side="right") - 1
-        below: FloatArray = levels[np.maximum(number, 0)]
-        return below
-
-    def check_frequencies(self) -> None:
-        """ValueError unless 0 < minimum <= levels <= maximum, levels ascending."""
-        low, high = self.frequency_min_hz, self.frequency_max_hz
-        if not 0 < low <= high:
-            raise ValueError(
-                f"frequency_min_hz: found {low:g}, accepted: above 0, at most {high:g}"
-            )
-        levels = self.frequency_levels_hz
-        if levels is None:
-            return
-        ascending = all(a < b for a, b in pairwise(levels))
-        if not levels or not ascending or levels[0] < low or levels[-1] > high:
-            raise ValueError(
-                f"frequency_levels_hz: found {list(levels)}, accepted: ascending frequencies "
-                f"from {low:g} to {high:g}"
-            )
-
-
 @dataclass(frozen=True)
-class Cpu(Processor):
+class Cpu(MeasuredProcessor):
     """Equally fast cores under DVFS: P(core) = u (power_static_w + kappa f^exponent) beyond idle.
 
     Work is given by `cycles_per_example`, by `cycles_per_bit`, or by `flops_per_s` (all cores at
-    the highest clock) and `efficiency`; power by `kappa` or by a measured `power_table`, which
-    takes precedence. u is 1 while a core computes and `stall_utilization` while it waits for
+    the highest clock) and `efficiency`, or as it was measured (`seconds_per_batch`,
+    `seconds_per_example`); power by `kappa`, by a measured `power_table`, which takes precedence,
+    or by `power_active_w`. u is 1 while a core computes and `stall_utilization` while it waits for
     memory, which takes `memory_bound` of the time at the highest clock, whatever the clock.
     """
 
@@ -164,18 +68,31 @@ class Cpu(Processor):
         float, ">= 0", "<= 1", "share of the active power drawn while waiting for memory"
     ] = 1.0
 
+    power_active_w: Annotated[
+        float | None,
+        ">= 0",
+        "measured watts of the whole device while all cores train, in place of kappa",
+    ] = field(default=None, kw_only=True, repr=False)
+    power_idle_w: Annotated[
+        float | None, ">= 0", "what of them is idle power; null: the device's power_idle_w"
+    ] = field(default=None, kw_only=True, repr=False)
+
     def __post_init__(self) -> None:
         self.check_frequencies()
+        self._take_measured()
         rated = [name for name in _WORK_FORMS if getattr(self, name) is not None]
         if not rated:
-            raise MissingCost("cycles_per_example, cycles_per_bit or flops_per_s")
+            raise MissingCost(
+                "cycles_per_example, cycles_per_bit, seconds_per_example, seconds_per_batch or"
+                " flops_per_s"
+            )
         if len(rated) > 1:
             raise ValueError(f"{' and '.join(rated)} exclude each other; give one")
         if self.flops_per_s is not None and self.efficiency is None:
             raise MissingCost("efficiency")
         if self.power_table is None:
             if self.kappa is None:
-                raise MissingCost("kappa or power_table")
+                raise MissingCost("kappa, power_table or power_active_w")
             return
         frequencies = [row[0] for row in self.power_table]
         if (
@@ -190,6 +107,30 @@ class Cpu(Processor):
             )
         if any(row[1] < self.power_static_w for row in self.power_table):
             raise ValueError("power_table: powers include power_static_w and cannot be below it")
+
+    def _take_measured(self) -> None:
+        """Cycles that take the measured seconds, and the kappa that draws the measured watts."""
+        measured_s, clock_hz = self.measured_s(), self.clock_hz()
+        busy, waiting = (
+            (1.0 - self.memory_bound) / clock_hz,
+            self.memory_bound / self.frequency_max_hz,
+        )
+        cycles, kappa = self.cycles_per_example, self.kappa
+        if measured_s is not None:
+            if cycles is not None:
+                raise ValueError("cycles_per_example and measured seconds exclude each other")
+            cycles = self.cores * measured_s / (busy + waiting)
+        if self.power_active_w is not None:
+            if kappa is not None or self.power_table is not None:
+                raise ValueError("power_active_w: excludes kappa and power_table; give one")
+            if self.power_idle_w is None:
+                raise MissingCost("power_idle_w")
+            powered = (busy + self.stall_utilization * waiting) / (busy + waiting)
+            active_w = (self.power_active_w - self.power_idle_w) / (self.cores * powered)
+            if active_w < self.power_static_w:
+                raise ValueError("power_active_w: below power_idle_w and power_static_w")
+            kappa = (active_w - self.power_static_w) / clock_hz**self.exponent
+        self.taken(cycles_per_example=cycles, kappa=kappa, power_active_w=None, power_idle_w=None)
 
     def flops_cycles(self, flops: ArrayLike) -> FloatArray:
         """Cycles in which all cores at the highest clock do `flops` at the sustained rate."""

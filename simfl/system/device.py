@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from simfl.system.accelerator import Accelerator
 from simfl.system.cost import ComputeCost, MissingCost
 from simfl.system.costs_of import compute_cost_of, flops_cycles_of
-from simfl.system.cpu import Processor
+from simfl.system.processor import Processor
 
 
 @dataclass(frozen=True)

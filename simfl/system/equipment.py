@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from simfl.system.cpu import Processor
 from simfl.system.device import Server
 from simfl.system.link import Link
+from simfl.system.processor import Processor
 from simfl.system.world import World
 
 _ABOUT = ("name", "sources", "unverified")

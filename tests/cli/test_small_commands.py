@@ -11,11 +11,13 @@ from typer.testing import CliRunner
 
 import simfl
 from simfl.assembly import registry
+from simfl.assembly.assemble import outlined
 from simfl.cli.app import app
 from simfl.cli.listing import KINDS
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.plan import points
 from simfl.study.studyfile import Study
+from simfl.system.catalogue import Catalogue
 from tests.study.studies import write_study
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -88,6 +90,25 @@ def test_a_new_study_and_a_new_algorithm_run(tmp_path: Path) -> None:
     assert command("new", study, "--study").exit_code == 2
     assert command("new", tmp_path / "x.txt", "--algorithm").exit_code == 2
     assert command("new", "--study", "--algorithm").exit_code == 2
+
+
+def test_a_new_device_is_a_profile_that_runs(tmp_path: Path) -> None:
+    """Its figures are marked as nobody's yet; a name that no file can have is refused."""
+    made = command("new", tmp_path / "mine", "--device", "my_pi")
+
+    assert made.exit_code == 0, made.output
+    profile = Catalogue([tmp_path / "mine"]).profile("device", "my_pi")
+    assert set(profile.figures()) == set(profile.unverified)
+    assert profile.about.startswith("my_pi, a machine of one's own")
+    group = "{device: my_pi, link: wifi5_ac, share: 1.0}"
+    asked = f"population: {{profiles: [{tmp_path / 'mine'}], groups: [{group}]}}"
+    assert asked in made.stdout
+    overrides = [
+        f"population.{one}" for one in (f"profiles=[{tmp_path / 'mine'}]", f"groups=[{group}]")
+    ]
+    starter = Path(__file__).parents[2] / "scenarios" / "starter.yaml"
+    outlined(simfl.Scenario.from_yaml(starter, overrides))
+    assert command("new", "--device", "../x").exit_code == 2
 
 
 def test_a_study_takes_keys_and_seeds_from_the_command_line(tmp_path: Path) -> None:

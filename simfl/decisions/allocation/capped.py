@@ -14,15 +14,29 @@ from simfl.decisions.views import ClientView
 
 @dataclass(frozen=True)
 class Capped(Allocation):
-    """The highest frequency of each device that is no higher than `frequency_hz`."""
+    """The highest frequency of each device below a cap: one for all, or a share of its own highest.
+
+    `{name: capped, share: 0.6}` slows a Raspberry Pi and a Jetson down alike.
+    """
 
     looks_at: ClassVar[frozenset[str] | None] = frozenset({"frequency_max_hz"})
     at_most: ClassVar[bool] = True
 
     frequency_hz: Annotated[
-        float, "> 0", "no client computes faster, unless its lowest frequency is above"
-    ]
+        float | None, "> 0", "no client computes faster, unless its lowest frequency is above"
+    ] = None
+    share: Annotated[
+        float | None, "> 0", "<= 1", "of each client's highest frequency, instead of frequency_hz"
+    ] = None
+
+    def __post_init__(self) -> None:
+        if (self.frequency_hz is None) == (self.share is None):
+            raise ValueError("frequency_hz: give one cap, frequency_hz or share")
 
     def decide(self, view: ClientView, rng: np.random.Generator) -> FloatArray:
         """Per client the lower of its maximum and the cap."""
-        return np.minimum(view.frequency_max_hz, self.frequency_hz)
+        cap_hz = self.frequency_hz
+        if cap_hz is None:
+            assert self.share is not None, "checked on construction"
+            return view.frequency_max_hz * self.share
+        return np.minimum(view.frequency_max_hz, cap_hz)

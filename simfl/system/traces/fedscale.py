@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.system.cpu import TRAINING_FLOPS_PER_FORWARD
+from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 from simfl.system.traces.safe_pickle import read_plain_pickle
 from simfl.system.traces.tables import (
     MAXIMUM_CLIENTS,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
+from simfl.decisions.allocation.capped import Capped
 from simfl.decisions.allocation.deadline import Deadline
 from simfl.decisions.allocation.fedcure import FedCure
 from simfl.decisions.allocation.min_energy import MinEnergy
@@ -133,3 +134,14 @@ def test_deadline_of_ones_own():
 def test_nothing_known_is_no_obstacle(rule):
     """The highest frequency where no estimate is at hand."""
     assert rule.decide(client_view([0, 1]), RNG).tolist() == [3e9, 3e9]
+
+
+def test_a_cap_is_one_clock_for_all_or_a_share_of_each_clients_own():
+    """Exactly one of them is given."""
+    view = client_view([0, 1], frequency_max_hz=np.array([1e9, 3e9]))
+
+    assert Capped(frequency_hz=2e9).decide(view, RNG).tolist() == [1e9, 2e9]
+    assert Capped(share=0.5).decide(view, RNG).tolist() == [0.5e9, 1.5e9]
+    for keys in ({}, {"frequency_hz": 1e9, "share": 0.5}):
+        with pytest.raises(ValueError, match="one cap"):
+            Capped(**keys)

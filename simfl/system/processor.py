@@ -1,0 +1,109 @@
+"""What every processor does: how long a computation takes, and what it draws meanwhile."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simfl.common.arrays import FloatArray
+from simfl.system.cost import ComputeCost, MissingCost
+
+TRAINING_FLOPS_PER_FORWARD = 3.0
+"""Forward plus backward pass over forward pass; the backward pass costs two forward ones."""
+
+
+class Processor(ABC):
+    """Base of every processor: a frozen dataclass whose fields are the keys of `processor:`.
+
+    A subclass has the four attributes below and fills in `flops_cycles` and `compute`; it overrides
+    `cycles` where work is not counted in floating-point operations.
+    """
+
+    frequency_min_hz: float
+    frequency_max_hz: float
+    frequency_levels_hz: tuple[float, ...] | None
+
+    @abstractmethod
+    def flops_cycles(self, flops: ArrayLike) -> FloatArray:
+        """Cycles (over all cores) of `flops` floating-point operations; MissingCost if unknown."""
+
+    @abstractmethod
+    def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
+        """Cost of `cycles` (total over all cores) at clock `frequency_hz`; broadcasts."""
+
+    def cycles(
+        self,
+        examples: ArrayLike,
+        forward_flops: float | None,
+        example_bits: float | None = None,
+    ) -> FloatArray:
+        """Cycles of training on `examples` (passes times data, times any work factor).
+
+        `forward_flops` are the floating-point operations of one example's forward pass,
+        `example_bits` the size of one example as it is stored.
+        """
+        if forward_flops is None or not forward_flops > 0:
+            raise MissingCost("forward_flops of the model")
+        flops = TRAINING_FLOPS_PER_FORWARD * forward_flops * np.asarray(examples, dtype=float)
+        return self.flops_cycles(flops)
+
+    @property
+    def counts_bits(self) -> bool:
+        """Whether `cycles` may go by the stored size of an example."""
+        return type(self).cycles is not Processor.cycles
+
+    def power_law(self) -> tuple[float, float] | None:
+        """(kappa, static power) of a busy core that draws static + kappa f^3 watts at clock f.
+
+        Units W/Hz^3 and W. None, which is the default: no such law holds.
+        """
+        return None
+
+    def levels(self) -> FloatArray | None:
+        """The clock frequencies that exist in Hz, ascending; None where any in the range does."""
+        levels = self.frequency_levels_hz
+        return None if levels is None else np.asarray(levels, dtype=float)
+
+    def nearest_level(self, frequency_hz: ArrayLike) -> FloatArray:
+        """`frequency_hz` within the range and at the nearest level (the lower one in a tie)."""
+        within = np.clip(
+            np.asarray(frequency_hz, dtype=float), self.frequency_min_hz, self.frequency_max_hz
+        )
+        levels = self.levels()
+        if levels is None or len(levels) == 1:
+            return within if levels is None else np.full_like(within, levels[0])
+        middles = (levels[1:] + levels[:-1]) / 2.0
+        nearest: FloatArray = levels[np.searchsorted(middles, within)]
+        return nearest
+
+    def level_below(self, frequency_hz: ArrayLike) -> FloatArray:
+        """The highest level that is no faster than `frequency_hz`; the lowest where all are."""
+        within: FloatArray = np.clip(
+            np.asarray(frequency_hz, dtype=float), self.frequency_min_hz, self.frequency_max_hz
+        )
+        levels = self.levels()
+        if levels is None:
+            return within
+        number = np.searchsorted(levels, within, side="right") - 1
+        below: FloatArray = levels[np.maximum(number, 0)]
+        return below
+
+    def check_frequencies(self) -> None:
+        """ValueError unless 0 < minimum <= levels <= maximum, levels ascending."""
+        low, high = self.frequency_min_hz, self.frequency_max_hz
+        if not 0 < low <= high:
+            raise ValueError(
+                f"frequency_min_hz: found {low:g}, accepted: above 0, at most {high:g}"
+            )
+        levels = self.frequency_levels_hz
+        if levels is None:
+            return
+        ascending = all(a < b for a, b in pairwise(levels))
+        if not levels or not ascending or levels[0] < low or levels[-1] > high:
+            raise ValueError(
+                f"frequency_levels_hz: found {list(levels)}, accepted: ascending frequencies "
+                f"from {low:g} to {high:g}"
+            )
