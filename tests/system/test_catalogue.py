@@ -339,7 +339,10 @@ def test_wrong_link_files(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "field"),
-    [("  kappa: 7e-29", "kappa, power_table or power_active_w"), ("  cycles_per_example: 1e7", "cycles_per_")],
+    [
+        ("  kappa: 7e-29", "kappa, power_table or power_active_w"),
+        ("  cycles_per_example: 1e7", "cycles_per_"),
+    ],
 )
 def test_missing_cost_names_file_and_field(tmp_path: Path, line: str, field: str) -> None:
     """A device without the figures for time or energy is refused, never priced at zero."""
