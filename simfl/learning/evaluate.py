@@ -24,6 +24,9 @@ ROWS_PER_PASS = 1024
 MODELS_PER_PASS = 8
 """Models, or groups of models, that are evaluated together: bounds memory."""
 
+MOST_REMEMBERED = 16
+"""Members of an ensemble whose outputs are kept until the next call: bounds memory."""
+
 
 @dataclass(frozen=True)
 class Metrics:
@@ -115,7 +118,7 @@ class Evaluator:
         """Loss and accuracy of the averaged outputs (logits) of `members` on the set `on`.
 
         With `at_most`, on so many of its examples, a fixed random choice. Of several members, those
-        that stood in the call before, tensor for tensor, are not run again.
+        that stood in the call before, tensor for tensor, are not run again (`MOST_REMEMBERED`).
         """
         began = time.perf_counter()
         examples = self._set(on) if at_most is None else self._sample(on, at_most)
@@ -127,7 +130,7 @@ class Evaluator:
             key: before[key] if key in before else (member, next(made))
             for key, member in by_model.items()
         }
-        if len(members) > 1:
+        if 1 < len(members) <= MOST_REMEMBERED:
             self._known[on, at_most] = known  # with the models, so that nothing takes their place
         outputs = [known[_identity(member)][1] for member in members]
         metrics = self._scored(outputs, examples)
