@@ -272,7 +272,7 @@ def _spent(run: LoadedRun) -> dict[str, float]:
     assert shares is not None, "FedCure schedules"
     return {
         "client_energy_kj": float(run.manifest["client_energy_j"]) / 1e3,
-        "energy_kj": float(run.rounds["energy_j"].sum()) / 1e3,
+        "energy_kj": float(run.rounds["energy_j"].iloc[-1]) / 1e3,
         "time_s": float(run.manifest["horizon_s"]),
         **_variation(run),
         "share_min": float(shares.shares.min()),
