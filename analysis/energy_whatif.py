@@ -19,9 +19,9 @@ import pandas as pd
 
 import simfl
 from simfl.assembly.simulation import Options
-from simfl.cli.listing import shipped_scenarios
 from simfl.pictures.overview import STATE_COLOURS, legend_above
 from simfl.provenance.results import FolderStore
+from simfl.scenario.shipped import shipped_scenarios
 
 PARSER = argparse.ArgumentParser(description=__doc__)
 PARSER.add_argument("scenario", nargs="?", default="phones", help="a YAML file or a shipped name")

@@ -5,11 +5,11 @@ import torch
 
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
-from simfl.cli.listing import shipped_scenarios
 from simfl.learning.sums import PartialSum, shares, weighted_sum
 from simfl.provenance.journal import Journal
 from simfl.runs.execution import run, simulate
 from simfl.scenario.scenario import Scenario
+from simfl.scenario.shipped import shipped_scenarios
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 
 pytestmark = pytest.mark.cuda

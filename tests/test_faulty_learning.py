@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import simfl
-from simfl.cli.listing import shipped_scenarios
+from simfl.scenario.shipped import shipped_scenarios
 
 FAULT_FREE = [
     "population.availability=always",

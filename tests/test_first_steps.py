@@ -69,6 +69,28 @@ def test_names_of_other_tools_lead_to_those_of_here(
     assert words in str(caught.value)
 
 
+def test_a_run_takes_a_name_a_file_a_mapping_or_a_scenario(tmp_path: Path) -> None:
+    """Keys are changed by their dotted paths, with values as Python has them."""
+    nameless = {key: value for key, value in SMALL.items() if key != "name"}
+    one = {**nameless, "stop": {"versions": 1}}
+    changed = Scenario.from_mapping(nameless).with_overrides(
+        {"stop.versions": 1, "decisions.selection.name": "random", "decisions.selection.count": 2}
+    )
+
+    runs = [
+        simfl.run("starter", tmp_path / "by_name"),
+        simfl.run(one, tmp_path / "mapping"),
+        simfl.run(changed, tmp_path / "changed"),
+    ]
+
+    assert [len(run.rounds) for run in runs] == [10, 1, 1]
+    assert [run.manifest["name"] for run in runs] == ["starter", "scenario", "scenario"]
+    assert runs[2].scenario["decisions"]["selection"]["count"] == 2
+    assert changed.with_overrides({}).digest == changed.digest
+    with pytest.raises(ScenarioError, match="did you mean 'versions'"):
+        changed.with_overrides({"stop.version": 1})
+
+
 def test_a_study_that_is_run_and_a_scenario_that_is_studied_say_so(tmp_path: Path) -> None:
     """With the command that they are for."""
     study, scenario = tmp_path / "study.yaml", written(tmp_path)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import simfl
-from simfl.cli.listing import shipped_scenarios
 from simfl.common.notices import ADVICE, Notice
 from simfl.console.run import print_summary
 from simfl.runs.runfolder import LoadedRun, RunFolderError
+from simfl.scenario.shipped import shipped_scenarios
 from tests.measures.runs import known_latencies
 from tests.small import SEMI_ASYNCHRONOUS, small
 

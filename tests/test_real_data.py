@@ -2,9 +2,9 @@
 
 import pytest
 
-from simfl.cli.listing import shipped_scenarios
 from simfl.runs.execution import run
 from simfl.scenario.scenario import Scenario
+from simfl.scenario.shipped import shipped_scenarios
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 

@@ -10,8 +10,8 @@ import pytest
 import simfl
 from simfl.assembly import registry
 from simfl.assembly.assemble import assemble
-from simfl.cli.listing import shipped_scenarios
 from simfl.learning.datasets.base import DataMissing
+from simfl.scenario.shipped import shipped_scenarios
 from simfl.scenario.yaml_source.error import ScenarioError
 
 SELF_CONTAINED = {"digits", "synthetic", "sizes", "images.py:FewDigits", "colored_digits"}

@@ -15,7 +15,7 @@ from simfl import Scenario
 from simfl.assembly.assemble import assemble, outlined
 from simfl.assembly.registry import KINDS, discover
 from simfl.assembly.unread import held
-from simfl.cli.listing import shipped_scenarios
+from simfl.scenario.shipped import shipped_scenarios
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.decisions.views import client_view
 from tests.small import SEMI_ASYNCHRONOUS, small

@@ -15,11 +15,11 @@ from simfl.cli.common import (
     complete_scenario,
     exit_codes,
     say,
-    scenario_file,
 )
 from simfl.cli.looking import compare, export, plot, report, trace
 from simfl.cli.making import new
 from simfl.cli.studies import study
+from simfl.scenario.shipped import scenario_path
 
 if TYPE_CHECKING:
     from simfl.protocols.publication import Progress
@@ -87,7 +87,7 @@ def run(
         from simfl.console.run import Watcher, print_summary
         from simfl.provenance.results import FolderStore
 
-        loaded = Scenario.from_yaml(scenario_file(scenario), overrides or (), seed)
+        loaded = Scenario.from_yaml(scenario_path(scenario), overrides or (), seed)
         with Watcher(loaded, quiet=quiet) as watcher, ExitStack() as stack:
             watchers = [watcher.update]
             if tensorboard is not None:
@@ -131,7 +131,7 @@ def validate(
         from simfl.assembly.simulation import Options
         from simfl.scenario.scenario import Scenario
 
-        loaded = Scenario.from_yaml(scenario_file(scenario), overrides or (), seed)
+        loaded = Scenario.from_yaml(scenario_path(scenario), overrides or (), seed)
         simulation = assemble(loaded, Options(data_root=data_root, device="cpu"))
         for key, reason in simulation.unread_keys:
             steps = [int(step) if step.isdecimal() else step for step in key.split(".")]

@@ -74,19 +74,9 @@ _OF_THE_PATH = {
 
 def complete_scenario(incomplete: str) -> list[str]:
     """Shipped scenarios for the shell's completion; files it completes by itself."""
-    from simfl.cli.listing import shipped_scenarios
+    from simfl.scenario.shipped import shipped_scenarios
 
     return [name for name in shipped_scenarios() if name.startswith(incomplete)]
-
-
-def scenario_file(name: str) -> Path:
-    """The file that the user means: a path, or a shipped scenario by name."""
-    from simfl.cli.listing import shipped_scenarios
-
-    path = Path(name)
-    if path.suffix in {".yaml", ".yml"} or path.exists():
-        return path
-    return shipped_scenarios().get(name, path)
 
 
 def say(text: str, *, err: bool = False) -> None:

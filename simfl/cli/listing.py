@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from rich.table import Table
 
 from simfl.common.suggestion import nearest
 from simfl.console.terminal import Terminal
+from simfl.scenario.shipped import shipped_scenarios
 
 if TYPE_CHECKING:
     from simfl.system.catalogue import Catalogue, Kind
@@ -64,18 +64,6 @@ REGISTERED = {"link_models": "links"}
 
 class UnknownListing(ValueError):
     """There is no such kind of thing to list, and nothing of that name to show."""
-
-
-def shipped_scenarios() -> dict[str, Path]:
-    """Scenarios by name: those inside an installed package, else the checkout's folder."""
-    package = Path(str(files("simfl")))
-    inside = package / "_data" / "scenarios"
-    folder = inside if inside.is_dir() else package.parent / "scenarios"
-    return {
-        str(path.relative_to(folder).with_suffix("")): path
-        for path in sorted(folder.rglob("*.yaml"))
-        if path.parent.name != "studies"
-    }
 
 
 def print_listing(kind: str, *, verbose: bool = False, profiles: Sequence[Path] = ()) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from simfl.cli.common import complete_scenario, exit_codes, say, scenario_file
+from simfl.cli.common import complete_scenario, exit_codes, say
+from simfl.scenario.shipped import scenario_path
 
 TEMPLATES = Path(str(files("simfl"))) / "cli" / "templates"
 
@@ -56,7 +57,7 @@ def new(
             say(f"{path}: made; in a scenario beside it: algorithm: {{name: {path.name}:{name}}}")
         else:
             path = file or Path("scenario.yaml")
-            _write(path, scenario_file(like).read_text(encoding="utf-8"))
+            _write(path, scenario_path(like).read_text(encoding="utf-8"))
             say(f"{path}: made; simfl run {path}")
 
 

@@ -57,7 +57,7 @@ def study(
     missing: int = 0
     unreadable: list[str] = []
     with exit_codes(traceback=traceback):
-        from simfl.cli.listing import shipped_scenarios
+        from simfl.scenario.shipped import shipped_scenarios
         from simfl.study.finished import is_finished
         from simfl.study.studyfile import Study
 

@@ -58,6 +58,7 @@ from simfl.runs.runfolder import (
 )
 from simfl.scenario.plugins import users_code
 from simfl.scenario.scenario import Scenario
+from simfl.scenario.shipped import scenario_path
 
 Manifest = dict[str, Any]
 
@@ -83,14 +84,16 @@ class StandaloneDiverged(RuntimeError):
 
 
 def run(
-    scenario: Scenario | str | Path,
+    scenario: Scenario | Mapping[str, Any] | str | Path,
     out: Path | str | None = None,
     options: Options | None = None,
     *,
     overwrite: bool = False,
     resume: bool = False,
 ) -> LoadedRun:
-    """Run a scenario (or its YAML file) into the folder `out`, and read the result back.
+    """Run a scenario into the folder `out`, and read the result back.
+
+    It is given as itself, as a YAML file, by a shipped scenario's name, or as nested mappings.
 
     `out` defaults to `runs/<name>-seed<seed>`. With `resume` a run that was cut off goes on where
     it was, and a completed one is read. Raises `ScenarioError` before anything is written if the
@@ -99,8 +102,10 @@ def run(
     than this one, or if a run is going on there; `RunFolderError` if what is to be resumed is
     damaged; `Diverged` and `Stalled` after leaving a readable folder.
     """
-    if not isinstance(scenario, Scenario):
-        scenario = Scenario.from_yaml(scenario)
+    if isinstance(scenario, Mapping):
+        scenario = Scenario.from_mapping(scenario)
+    elif not isinstance(scenario, Scenario):
+        scenario = Scenario.from_yaml(scenario_path(scenario))
     options = options or Options()
     folder = Path(out) if out is not None else _default_folder(scenario)
     check_folder(folder, overwrite=overwrite, resume=resume)

@@ -78,10 +78,12 @@ class Scenario(Section):
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any], base_dir: Path | str = ".") -> Scenario:
-        """The scenario in a mapping; files of import paths are relative to `base_dir`."""
-        return cls.from_source(
-            Source("scenario", Path(base_dir).absolute(), copy.deepcopy(dict(content)))
-        )
+        """The scenario in a mapping; files of import paths are relative to `base_dir`.
+
+        Without a name it is called "scenario".
+        """
+        named = {"name": "scenario", **copy.deepcopy(dict(content))}
+        return cls.from_source(Source("scenario", Path(base_dir).absolute(), named))
 
     @classmethod
     def from_source(cls, source: Source) -> Scenario:
@@ -90,9 +92,17 @@ class Scenario(Section):
         scenario._source = source
         return scenario
 
-    def with_overrides(self, overrides: Sequence[str]) -> Scenario:
-        """This scenario after `KEY=VALUE` overrides, as `--set` gives them."""
-        return self.from_source(self._source.with_overrides(overrides))
+    def with_overrides(self, overrides: Sequence[str] | Mapping[str, Any]) -> Scenario:
+        """This scenario after `KEY=VALUE` overrides, as `--set` gives them, or {dotted key: value}.
+
+        Raises ScenarioError.
+        """
+        if not isinstance(overrides, Mapping):
+            return self.from_source(self._source.with_overrides(overrides))
+        source = self._source
+        for key, value in overrides.items():
+            source = source.with_value(key, copy.deepcopy(value), "with_overrides")
+        return self.from_source(source)
 
     def holds(self, keys: Keys) -> bool:
         """Whether the content that it was made of has the key: not a default filled in."""

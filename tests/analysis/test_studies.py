@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import pytest
 import yaml
 
-from simfl.cli.listing import shipped_scenarios
+from simfl.scenario.shipped import shipped_scenarios
 from simfl.study.plan import points
 from simfl.study.session import StudySession
 from simfl.study.studyfile import Study

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import simfl
 from simfl.cli.app import app
-from simfl.cli.listing import shipped_scenarios
 from simfl.runs.battery_levels import battery_levels
 from simfl.scenario.scenario import Scenario
+from simfl.scenario.shipped import shipped_scenarios
 from tests.pictures.trace_rules import violations
 from tests.small import small
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import simfl
-from simfl.cli.listing import shipped_scenarios
 from simfl.scenario.scenario import Scenario
+from simfl.scenario.shipped import shipped_scenarios
 from simfl.system.accelerator import Accelerator, Mode
 from simfl.system.catalogue import Catalogue
 from simfl.system.cost import MissingCost
