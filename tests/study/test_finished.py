@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "own.py").write_text(CLIPPED.read_text())
     local = {"steps": 1, "batch_size": 32, "learning_rate": 0.1}
     base = {"algorithm": {"name": "own.py:ClippedAverage", "local": local}}
-    one = session(made, base=base, seeds=[1])
+    one = session(made, base=base, points={"grid": {"algorithm.local.steps": [1, 2]}}, seeds=[1])
     run_here(one)
     one.collect()
     return made
@@ -94,9 +94,7 @@ def test_any_change_has_it_planned_and_gathered_again(
 
 def test_a_study_with_runs_to_do_or_with_a_module_somewhere_is_not_finished(tmp_path: Path) -> None:
     """Nobody knows where a module lies and what it imports."""
-    one = session(tmp_path, seeds=[1])
-    run_here(one, share="1/2")
-    one.collect()
+    session(tmp_path, seeds=[1]).collect()
 
     assert not (tmp_path / "out" / FINISHED).exists()
     write_study(tmp_path, seeds=[1], set={"model": "package.module:Net"})
