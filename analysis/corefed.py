@@ -1,7 +1,8 @@
 """CoreFed's tables (arXiv 2211.02091), ours beside the paper's, and what they leave out.
 
     python analysis/corefed.py table1 --scale quick --data-root DIR
-    python analysis/corefed.py table2|table3|table4|offsets|long|splits|core|price|all
+    python analysis/corefed.py table2|table3|table4|offsets|long|splits|price
+    python analysis/corefed.py core|convex|adult_row|all
 
 docs/papers/corefed.md says what is compared, and what came out.
 """
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
-from corefed_core import core
+from corefed_core import adult_row, convex, core
 from corefed_experiments import (
     COLOUR_IMAGES,
     CORE,
@@ -156,6 +157,8 @@ EXHIBITS = {
     "long": Exhibit("Table 1 for 200 versions, and FedAvg with steps as long as CoreFed's", long),
     "splits": Exhibit("Adult by the split's alpha and the inputs", splits),
     "core": Exhibit("Core stability: certificates, and models that coalitions train", core),
+    "convex": Exhibit("Theorems 2 and 3 at the optimum, where losses are convex", convex),
+    "adult_row": Exhibit("The paper's Table 1 against a model that learnt nothing", adult_row),
     "price": Exhibit("The price of core stability on unlike devices", price),
 }
 PAPER = Paper(

@@ -6,16 +6,20 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
+import numpy as np
 import pandas as pd
-from corefed_experiments import CORE, OFFSETS, experiment
+from corefed_experiments import CORE, OFFSETS, PUBLISHED, SCENARIOS, experiment
 
 from paper import Experiment, Study, Trial, print_figures
 from paper.agents import DRAWS, Served, by_seed, serve
 from paper.tables import COLUMNS
 from simfl.measures.core.agents import Agents
-from simfl.measures.core.blocking import against
+from simfl.measures.core.blocking import against, blocking, ratio_sum
 from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.core.certificate import certificate
+from simfl.measures.core.concave import maximise
+from simfl.measures.core.radius import pseudo_core
+from simfl.measures.core.search import every_coalition
 from simfl.runs.execution import federation_of
 from simfl.streams import Streams
 
@@ -81,3 +85,122 @@ def _certified(
             print(f"{one.data}, {one.name}, seed {one.seed}: {whole.reason}", flush=True)
         rows += [(one.data, one.name, one.seed, *figure) for figure in figures.items()]
     return rows
+
+
+Convex = tuple[float, tuple[float, ...] | None, tuple[str, ...]]
+"""M, the agents' weights (None: 1 each), and what is changed in convex.yaml."""
+
+LOGISTIC = (
+    "data.task=classification",
+    "data.outputs=2",
+    "data.noise=1.0",
+    "algorithm.offset=4.0",
+    "algorithm.local.learning_rate=8.0",
+)
+CONVEX: Mapping[str, Convex] = {
+    "regression": (100.0, None, ()),
+    "regression, weights 3 1 1": (100.0, (3.0, 1.0, 1.0), ("algorithm.weights=[3.0, 1.0, 1.0]",)),
+    "logistic": (4.0, None, LOGISTIC),
+}
+VANISHED = 1e-8
+"""Of the gradient of the Nash welfare (2-norm), at what counts as its optimum."""
+
+FACTORS = (1.1, 1.5, 2.0)
+"""k of Theorem 3."""
+
+
+def convex(study: Study) -> pd.DataFrame:
+    """Theorem 2 at the optimum, Theorem 3's radii, the weighted core: where losses are convex.
+
+    CoreFed's full-batch steps on made data until the gradient vanishes; on Adult the optimum that
+    an optimiser finds from CoreFed's model, beside that model.
+    """
+    rows: list[tuple[str, str, int, str, float]] = []
+    for name, (offset, weights, extra) in CONVEX.items():
+        made = Experiment("made", name, SCENARIOS / "convex.yaml", extra)
+        for one in study.run([made]):
+            agents, theta = _agents_of(study, one, offset, weights)
+            rows += [("made", name, one.seed, *row) for row in _at(agents, theta, one.seed)]
+    for data in (one for one in study.data if one == "adult"):
+        for one in study.run([experiment(study, data, "corefed", OFFSETS[data])]):
+            agents, theta = _agents_of(study, one, OFFSETS[data])
+            rows += [(data, "corefed", one.seed, *row) for row in _at(agents, theta, one.seed)]
+            best = nash_optimum(agents, theta)
+            rows += [(data, "optimum", one.seed, *row) for row in _at(agents, best, one.seed)]
+    values = pd.DataFrame(rows, columns=COLUMNS)
+    print_figures(values)
+    print("gradient: 2-norm of the Nash welfare's; radius_k: d of Theorem 3\n")
+    return values
+
+
+def _agents_of(
+    study: Study, trial: Trial, offset: float, weights: tuple[float, ...] | None = None
+) -> tuple[Agents, np.ndarray]:
+    """The agents of a run with a linear model, and its last model as a flat vector."""
+    model = federation_of(trial.run.path, study.options).losses(exact=True)
+    return Agents.of(model, offset, weights), model.theta
+
+
+def _at(agents: Agents, theta: np.ndarray, seed: int) -> Iterable[tuple[str, float]]:
+    """What is asked of a predictor: the gradient, certificates, coalitions, radii."""
+    whole = certificate(agents, theta)
+    coalitions = every_coalition(agents, theta)
+    yield "welfare", float(agents.weights @ np.log(agents.utilities(theta)))
+    yield "gradient", gradient_norm(agents, theta)
+    yield "certificate_margin", whole.margin
+    yield "coalition_margin", whole.blocking_margin
+    yield "coalitions_margin", coalitions.margin
+    yield "stable", np.nan if coalitions.stable is None else float(coalitions.stable)
+    for k in FACTORS:
+        rng = Streams(seed).generator("curvature")
+        yield f"radius_{k:g}", pseudo_core(agents, theta, rng, k).margin
+
+
+def gradient_norm(agents: Agents, theta: np.ndarray) -> float:
+    """||sum_i w_i grad u_i / u_i||_2 (Eq. 3)."""
+    utilities, slopes = agents.with_slopes(theta)
+    return float(np.linalg.norm((agents.weights / utilities) @ slopes))
+
+
+def nash_optimum(agents: Agents, theta: np.ndarray, rounds: int = 30) -> np.ndarray:
+    """The maximiser of sum_i w_i log u_i: the theta that is best for its own pulls w_i / u_i."""
+    for _ in range(rounds):
+        if gradient_norm(agents, theta) < VANISHED:
+            break
+        theta = maximise(agents, agents.weights / agents.utilities(theta), theta).theta
+    return theta
+
+
+CLASSES = {"adult": 2, "mnist": 10, "cifar10": 10}
+
+
+def adult_row(study: Study) -> pd.DataFrame:
+    """The paper's own Table 1 against a model that gives every class the same probability.
+
+    Its loss is ln C for every agent whatever its data (theta = 0 for Adult's logistic regression),
+    its utility M - ln C, and so it is one of the predictors that Theorem 2 is about if that is not
+    negative. No run is needed.
+    """
+    rows = []
+    for (data, name), own in PUBLISHED.query("table == 'table1'").groupby(
+        ["data", "name"], sort=False
+    ):
+        agents = own["figure"].str.startswith("agent_")
+        printed = own.loc[agents, "value"].to_numpy(dtype=float)
+        without = np.full(printed.size, OFFSETS[str(data)] - np.log(CLASSES[str(data)]))
+        figures = {"even_utility": float(without[0])}
+        if without[0] >= 0:
+            answer = blocking(printed, without)
+            figures |= {
+                "even_ratio_sum": ratio_sum(printed, without),
+                "even_margin": answer.margin,
+                "even_blocks": float(not answer.stable),
+            }
+            if not answer.stable:
+                who = ", ".join(map(str, answer.blocked_by))
+                print(f"{data}, {name}: agents {who} block the paper's row with it")
+        rows += [(str(data), f"{name}, paper", 0, *figure) for figure in figures.items()]
+    values = pd.DataFrame(rows, columns=COLUMNS)
+    print()
+    print_figures(values)
+    return values

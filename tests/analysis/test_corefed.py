@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import corefed
+import corefed_core
 import corefed_experiments as experiments
 import numpy as np
 import pandas as pd
@@ -28,6 +29,10 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer than even the smallest scale has: what is shown does not depend on how many."""
+    offset, weights, extra = corefed_core.CONVEX["regression, weights 3 1 1"]
+    short = {"weighted": (offset, weights, (*extra, "stop.versions=40"))}
+    monkeypatch.setattr(corefed_core, "CONVEX", short)
+    monkeypatch.setattr(corefed_core, "FACTORS", (1.5,))
     lengths = experiments.LENGTHS
     monkeypatch.setitem(lengths, "smoke", ("algorithm.local.epochs=1", "stop.versions=3"))
 
@@ -41,6 +46,14 @@ def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
     for one in read_claims(corefed.PAPER.claims):
         if one["figure"] == exhibit and "data" not in one:
             assert len(metric(values, one["metric"])) == 1, one["id"]
+    if exhibit == "convex":
+        own = values.set_index(["name", "figure"])["value"]
+        assert own["weighted", "coalitions_margin"] > -1e-6 and own["weighted", "radius_1.5"] > 0
+    if exhibit == "adult_row":
+        own = values.set_index(["data", "name", "figure"])["value"]
+        assert own["adult", "corefed, paper", "even_ratio_sum"] == pytest.approx(4.95, abs=0.005)
+        assert own["adult", "corefed, paper", "even_blocks"] == 1
+        assert own["cifar10", "corefed, paper", "even_blocks"] == 0
     if exhibit == "price":
         assert (out / "smoke" / "price.png").read_bytes().startswith(b"\x89PNG")
         own = values.set_index(["name", "figure"])["value"]
