@@ -6,10 +6,9 @@ are imported when they are first used, so that `import simfl` stays light.
 
 from __future__ import annotations
 
-import gc
-import importlib
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from simfl.common.lazy import lazy
 
 if TYPE_CHECKING:
     from simfl.assembly.simulation import Options as Options
@@ -18,12 +17,13 @@ if TYPE_CHECKING:
     from simfl.pictures.curves import plot as plot
     from simfl.provenance.results import FolderStore as FolderStore
     from simfl.runs.battery_levels import battery_levels as battery_levels
+    from simfl.runs.called import run as run
     from simfl.runs.execution import federation_of as federation_of
-    from simfl.runs.execution import run as run
     from simfl.runs.runfolder import LoadedRun as LoadedRun
     from simfl.runs.runfolder import load_run as load_run
     from simfl.scenario.scenario import Scenario as Scenario
     from simfl.study.best import best_settings as best_settings
+    from simfl.study.called import study as study
     from simfl.study.comparisons import paired_differences as paired_differences
     from simfl.study.effects import first_order_indices as first_order_indices
     from simfl.study.effects import main_effects as main_effects
@@ -54,6 +54,7 @@ __all__ = [
     "plot",
     "point_means",
     "run",
+    "study",
     "study_front",
 ]
 
@@ -70,7 +71,10 @@ _HOMES = {
     "load_study": "simfl.study.loaded",
     "paired_differences": "simfl.study.comparisons",
     "plot": "simfl.pictures.curves",
-    "run": "simfl.runs.execution",
+    "run": "simfl.runs.called",
+    "study": "simfl.study",
+    "algorithms": "simfl.algorithms",
+    "plugins": "simfl.plugins",
     "best_settings": "simfl.study.best",
     "battery_levels": "simfl.runs.battery_levels",
     "first_order_indices": "simfl.study.effects",
@@ -80,32 +84,4 @@ _HOMES = {
     "point_means": "simfl.study.means",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOMES[name]
-    if home not in sys.modules:
-        _load(home)
-    return getattr(importlib.import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
-
-
-def _load(module: str) -> None:
-    """Import a module with all that it needs.
-
-    That stays. To search it for garbage, again and again, takes a tenth of the time: it is made
-    old at once.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        importlib.import_module(module)
-    finally:
-        gc.freeze()
-        gc.unfreeze()
-        if collecting:
-            gc.enable()
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -6,8 +6,9 @@ The shipped algorithms by their classes, for those who derive one of their own f
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from simfl.common.lazy import lazy
 
 if TYPE_CHECKING:
     from simfl.algorithms.afl import Afl as Afl
@@ -59,12 +60,4 @@ _HOMES = {
     "Standalone": "simfl.algorithms.standalone",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy(__name__, _HOMES)

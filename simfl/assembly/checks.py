@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from simfl.algorithms.base import Algorithm, Trait
-from simfl.assembly import registry
 from simfl.common.arrays import IntArray
 from simfl.common.contract import PartMisbehaves
 from simfl.common.suggestion import nearest
@@ -20,6 +19,7 @@ from simfl.learning.parameters import all_finite
 from simfl.measures.base import ModelMeasure
 from simfl.protocols.base import Protocol
 from simfl.protocols.wait_for import WaitFor
+from simfl.scenario.classes import part_name
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.yaml_source.error import ScenarioError, show
 
@@ -72,7 +72,7 @@ def check_pair(scenario: Scenario, algorithm: Algorithm, protocol: Protocol) -> 
     It may refuse what the protocol says of itself, or need more updates than it ever brings
     together. What only late updates (`patience`) bring about is told at their key.
     """
-    name, one = (registry.part_name(type(part)) for part in (protocol, algorithm))
+    name, one = (part_name(type(part)) for part in (protocol, algorithm))
     _check_refusals(scenario, algorithm)
     refused = {
         trait: reason for trait, reason in algorithm.refusals.items() if getattr(protocol, trait)
@@ -96,7 +96,7 @@ def _check_refusals(scenario: Scenario, algorithm: Algorithm) -> None:
     known = get_args(Trait)
     for trait in algorithm.refusals:
         if trait not in known:
-            name = registry.part_name(type(algorithm))
+            name = part_name(type(algorithm))
             message = f"{name}.refusals names '{trait}', accepted: {', '.join(known)}"
             raise scenario.where("algorithm").error(name, "", message)
 
@@ -114,7 +114,7 @@ def check_updates(
     another matter.
     """
     least = algorithm.min_updates
-    needs = f"{registry.part_name(type(algorithm))} aggregates at least {least} updates"
+    needs = f"{part_name(type(algorithm))} aggregates at least {least} updates"
     clients = np.bincount(edge) if protocol.hierarchical else np.array([edge.size])
     few = np.flatnonzero((clients > 0) & (clients < least))
     if few.size and not protocol.overlapping:
@@ -133,7 +133,7 @@ def check_updates(
 def check_selection(scenario: Scenario, selection: Selection, protocol: Protocol) -> None:
     """Raises `ScenarioError` for a selection that cannot choose under this protocol."""
     if isinstance(selection, QueryingSelection) and protocol.overlapping:
-        one, other = (registry.part_name(type(part)) for part in (selection, protocol))
+        one, other = (part_name(type(part)) for part in (selection, protocol))
         raise scenario.where("decisions", "selection").error(
             one,
             "",
@@ -166,7 +166,7 @@ def check_count(
 
 def check_needs(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
     """Raises `ScenarioError` where validation data, classes or a model that fits are missing."""
-    name = registry.part_name(type(algorithm))
+    name = part_name(type(algorithm))
     if algorithm.needs_validation and not scenario.data.validation_share:
         raise scenario.where("data", "validation_share").error(
             "0", "a share of the training data", f"{name} evaluates models on the server's own data"
@@ -203,7 +203,7 @@ def check_batches(
 
 def check_stop(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
     """Raises `ScenarioError` for an end that no run of this algorithm can come to."""
-    stop, name = scenario.stop, registry.part_name(type(algorithm))
+    stop, name = scenario.stop, part_name(type(algorithm))
     for key in LEARNED_CRITERIA:
         value = getattr(stop, key)
         if value is not None and not algorithm.learns:
@@ -222,7 +222,7 @@ def check_measures(scenario: Scenario, algorithm: Algorithm, parts: Mapping[Keys
     """Raises `ScenarioError` for a measure of the model where nothing is learned."""
     for keys, part in parts.items():
         if isinstance(part, ModelMeasure) and not algorithm.learns:
-            name, one = registry.part_name(type(algorithm)), registry.part_name(type(part))
+            name, one = part_name(type(algorithm)), part_name(type(part))
             reason = f"{one} looks at the final model, and algorithm {name} learns none"
             raise scenario.where(*keys).error(one, "", reason)
 

@@ -11,13 +11,13 @@ import dataclasses
 import importlib
 import inspect
 import pkgutil
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from simfl.common.suggestion import nearest
+from simfl.scenario.classes import part_name
 from simfl.scenario.plugins import PluginError, import_class, is_import_path
 from simfl.scenario.scenario import frame_schema
 from simfl.scenario.sections import (
@@ -159,16 +159,6 @@ def _parts_of(module: str, base: str) -> list[type]:
         and not inspect.isabstract(one)
         and not one.__name__.startswith("_")
     ]
-
-
-def part_name(part_class: type) -> str:
-    """The name of a part in a scenario: its own class attribute `name`, else in snake case."""
-    # An inherited name is the parent's: a part that extends another one has a name of its own.
-    own = vars(part_class).get("name")
-    if isinstance(own, str):
-        return own
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", part_class.__name__)
-    return words.lower()
 
 
 def resolve(kind: str, name: str, base_dir: Path, where: KeyPath | None = None) -> type:

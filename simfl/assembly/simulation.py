@@ -15,7 +15,6 @@ from simfl.algorithms.asked import Asked, AskedLoss
 from simfl.algorithms.base import Algorithm, ClientFacts
 from simfl.assembly.coding import Direction, coding_of, sized_only
 from simfl.assembly.data_partitioning import PartitionedData, shares_of_test_set
-from simfl.assembly.registry import part_name
 from simfl.common.amounts import figures
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work, is_users_own
@@ -49,6 +48,7 @@ from simfl.protocols.values import Values
 from simfl.provenance.journal import Journal, Snapshot, make_key
 from simfl.provenance.results import ResultStore
 from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.classes import part_name
 from simfl.scenario.plugins import load_file
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.streams import Streams

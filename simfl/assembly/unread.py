@@ -13,9 +13,9 @@ from typing import Any
 
 from simfl.algorithms.base import Algorithm
 from simfl.assembly.coding import DIRECTIONS
-from simfl.assembly.registry import part_name
 from simfl.common.contract import at_work, is_users_own
 from simfl.protocols.base import Protocol
+from simfl.scenario.classes import part_name
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.validation.keys import parameters
 from simfl.system.codecs.base import ABOUT_VALUES

@@ -81,11 +81,10 @@ def run(
 ) -> None:
     """Run a scenario and leave a run folder."""
     with exit_codes(traceback=traceback):
-        from simfl import Scenario
-        from simfl import run as run_scenario
-        from simfl.assembly.simulation import Options
+        from simfl import Options, Scenario
         from simfl.console.run import Watcher, print_summary
         from simfl.provenance.results import FolderStore
+        from simfl.runs.execution import run as run_scenario
 
         loaded = Scenario.from_yaml(scenario_path(scenario), overrides or (), seed)
         with Watcher(loaded, quiet=quiet) as watcher, ExitStack() as stack:

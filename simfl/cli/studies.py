@@ -57,11 +57,10 @@ def study(
     missing: int = 0
     unreadable: list[str] = []
     with exit_codes(traceback=traceback):
-        from simfl.scenario.shipped import shipped_scenarios
         from simfl.study.finished import is_finished
         from simfl.study.studyfile import Study
 
-        asked = Study.from_yaml(file, shipped_scenarios(), overrides or (), chosen)
+        asked = Study.from_yaml(file, overrides=overrides or (), seeds=chosen)
         folder = asked.folder(out)
         if shard is None and is_finished(asked, folder):
             from simfl.study.loaded import load_study

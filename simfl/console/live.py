@@ -1,19 +1,27 @@
-"""What is redrawn in the terminal while something goes on."""
+"""What is redrawn while something goes on, in a terminal or in a notebook."""
 
 from __future__ import annotations
 
+import sys
+import time
 from abc import ABC, abstractmethod
 from typing import Self
 
 from rich.console import RenderableType
 from rich.live import Live
 
+from simfl.console.printable import printable
 from simfl.console.terminal import Terminal
+from simfl.console.watched import in_notebook
+
+NOTEBOOK_SECONDS = 0.2
+"""The least time between two states of a notebook's line."""
 
 
 class LiveDisplay(ABC):
-    """Shown from `with` to its end where standard error is a terminal; plain lines elsewhere.
+    """Shown from `with` to its end where a person watches; plain lines elsewhere.
 
+    In a terminal on standard error; in a notebook it is one line, `_line`, which is written anew.
     `transient`: nothing of it is left on the screen. `quiet`: neither display nor lines.
     """
 
@@ -22,27 +30,61 @@ class LiveDisplay(ABC):
         self._console = Terminal(stderr=True)
         self._transient = transient
         self._live: Live | None = None
+        self._cell = _CellLine() if in_notebook() and not quiet else None
 
     @abstractmethod
     def _content(self) -> RenderableType:
         """What there is to see now."""
 
+    def _line(self) -> str:
+        """The same in one line."""
+        return str(self._content())
+
     def __enter__(self) -> Self:
-        if not self._quiet and self._console.is_terminal:
+        if not self._quiet and self._cell is None and self._console.is_terminal:
             self._live = Live(self._content(), console=self._console, transient=self._transient)
             self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._cell is not None:
+            self._cell.end("" if self._transient else self._line())
         if self._live is not None:
             self._redraw()
             self._live.stop()
 
     def _redraw(self) -> None:
+        if self._cell is not None:
+            self._cell.show(self._line())
         if self._live is not None:
             self._live.update(self._content())
 
     def _print(self, line: str) -> None:
         """A line where there is no display."""
-        if self._live is None and not self._quiet:
+        if self._live is None and self._cell is None and not self._quiet:
             self._console.print(line, highlight=False, soft_wrap=True)
+
+
+class _CellLine:
+    """A line below a notebook's cell that is written over: without widgets, in every notebook."""
+
+    def __init__(self) -> None:
+        self._shown_at = float("-inf")
+        self._length = 0
+
+    def show(self, line: str) -> None:
+        now = time.monotonic()
+        if now - self._shown_at >= NOTEBOOK_SECONDS:
+            self._shown_at = now
+            self._write(printable(line))
+
+    def end(self, line: str) -> None:
+        """The last state: nothing, or a line that stays."""
+        self._write(printable(line))
+        sys.stdout.write("\n" if line else "\r")
+        sys.stdout.flush()
+
+    def _write(self, line: str) -> None:
+        sys.stdout.write("\r" + line.ljust(self._length))
+        sys.stdout.flush()
+        self._length = len(line)

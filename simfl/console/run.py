@@ -49,7 +49,7 @@ class Watcher(LiveDisplay):
     def update(self, progress: Any) -> None:
         """A new version is out (`Progress`)."""
         now = time.monotonic()
-        self._shown = self._line(progress, now - self._began)
+        self._shown = self._state(progress, now - self._began)
         self._redraw()
         if now - self._printed >= self.PLAIN_SECONDS:
             self._printed = now
@@ -58,7 +58,10 @@ class Watcher(LiveDisplay):
     def _content(self) -> Text:
         return Text(printable(self._shown))
 
-    def _line(self, progress: Any, elapsed_s: float) -> str:
+    def _line(self) -> str:
+        return self._shown
+
+    def _state(self, progress: Any, elapsed_s: float) -> str:
         of = f"/{self._limit}" if self._limit else ""
         parts = [
             f"{self._name}: {quantity(progress.time_s, 's')} simulated",

@@ -54,13 +54,16 @@ class StudyWatcher(LiveDisplay):
         others = [f"{count} {kind}" for kind, count in self._counts.items() if kind != "done"]
         return ", ".join([f"{self._counts['done']} of {self._total} done", *filter(None, others)])
 
-    def _content(self) -> Group:
+    def _line(self) -> str:
         elapsed_s = time.monotonic() - self._began
         text = f"{self._name}: {self._status()}, {elapsed_s:.0f} s"
         if self._last:
             ended = sum(self._counts.values()) - self._total + len(self._labels)
             rest_s = elapsed_s / max(ended, 1) * (len(self._labels) - ended)
             text += f", about {rest_s:.0f} s left"
+        return text
+
+    def _content(self) -> Group:
         table = Table()
         for column in ("point", "state", "version", "accuracy", "simulated"):
             table.add_column(column, justify="left" if column in ("point", "state") else "right")
@@ -68,7 +71,7 @@ class StudyWatcher(LiveDisplay):
             table.add_row(label, _ending(outcome), "", "", "")
         for name, progress in self._running.items():
             table.add_row(self._labels[name], "running", *_reached(progress))
-        return Group(Text(printable(text)), table)
+        return Group(Text(printable(self._line())), table)
 
 
 def _reached(progress: Progress | None) -> tuple[str, str, str]:
@@ -91,8 +94,12 @@ def follow_study(
     resources: Resources | None,
     *,
     quiet: bool,
-) -> None:
-    """Run what a study has to do, here or (with `resources`) on Ray, and show how it goes."""
+) -> list[Outcome]:
+    """Run what a study has to do, here or (with `resources`) on Ray, and show how it goes.
+
+    How each run ended.
+    """
+    outcomes = []
     todo = session.todo(share)
     done = session.size(share) - len(todo)
     # Schedulers of clusters send SIGTERM before they kill: processes then leave in good order.
@@ -101,5 +108,7 @@ def follow_study(
         with StudyWatcher(session.study.name, todo, done, quiet=quiet) as watcher:
             for outcome in session.run(todo, workers, watcher.progress, resources):
                 watcher.ended(outcome)
+                outcomes.append(outcome)
     finally:
         signal.signal(signal.SIGTERM, before)
+    return outcomes

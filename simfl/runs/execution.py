@@ -19,7 +19,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from simfl.assembly.assemble import assemble
-from simfl.assembly.registry import part_name
 from simfl.assembly.simulation import Options, Simulation
 from simfl.common.contract import misbehaves
 from simfl.common.files import RunFolderError, replacing
@@ -56,9 +55,9 @@ from simfl.runs.runfolder import (
     read_manifest,
     write_manifest,
 )
+from simfl.scenario.classes import part_name
 from simfl.scenario.plugins import users_code
 from simfl.scenario.scenario import Scenario
-from simfl.scenario.shipped import scenario_path
 
 Manifest = dict[str, Any]
 
@@ -102,12 +101,9 @@ def run(
     than this one, or if a run is going on there; `RunFolderError` if what is to be resumed is
     damaged; `Diverged` and `Stalled` after leaving a readable folder.
     """
-    if isinstance(scenario, Mapping):
-        scenario = Scenario.from_mapping(scenario)
-    elif not isinstance(scenario, Scenario):
-        scenario = Scenario.from_yaml(scenario_path(scenario))
+    scenario = Scenario.of(scenario)
     options = options or Options()
-    folder = Path(out) if out is not None else _default_folder(scenario)
+    folder = Path(out) if out is not None else default_folder(scenario)
     check_folder(folder, overwrite=overwrite, resume=resume)
     simulation = assemble(scenario, options)
     with claimed(folder):
@@ -201,7 +197,7 @@ def federation_of(folder: Path | str, options: Options | None = None) -> Federat
     return simulation.federation(weights)
 
 
-def _default_folder(scenario: Scenario) -> Path:
+def default_folder(scenario: Scenario) -> Path:
     """`runs/<name>-seed<seed>`; signs that mean something in a path become "_"."""
     name = re.sub(r"[^-+.,=@~ \w]", "_", scenario.name)
     return Path("runs") / f"{name}-seed{scenario.seed}"

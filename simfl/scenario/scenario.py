@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter
 
+from simfl.scenario.classes import plain_content
 from simfl.scenario.plugins import is_import_path, plugin_file
 from simfl.scenario.sections import (
     AlgorithmSection,
@@ -29,6 +30,7 @@ from simfl.scenario.sections import (
     Stop,
     from_name,
 )
+from simfl.scenario.shipped import scenario_path
 from simfl.scenario.validation.keys import canonical
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.source import KeyPath, Source, read_source, remove
@@ -80,10 +82,21 @@ class Scenario(Section):
     def from_mapping(cls, content: Mapping[str, Any], base_dir: Path | str = ".") -> Scenario:
         """The scenario in a mapping; files of import paths are relative to `base_dir`.
 
-        Without a name it is called "scenario".
+        Without a name it is called "scenario". A part may be given by its class, too. One that a notebook or a script defines is written to
+        a file in `runs/parts` of the working folder, unless that holds this very file.
         """
-        named = {"name": "scenario", **copy.deepcopy(dict(content))}
-        return cls.from_source(Source("scenario", Path(base_dir).absolute(), named))
+        folder = Path(base_dir).absolute()
+        named = {"name": "scenario", **plain_content(content, folder)}
+        return cls.from_source(Source("scenario", folder, named))
+
+    @classmethod
+    def of(cls, given: Scenario | Mapping[str, Any] | Path | str) -> Scenario:
+        """The scenario of a mapping, of a YAML file, or of the name of one that is shipped."""
+        if isinstance(given, Scenario):
+            return given
+        if isinstance(given, Mapping):
+            return cls.from_mapping(given)
+        return cls.from_yaml(scenario_path(given))
 
     @classmethod
     def from_source(cls, source: Source) -> Scenario:
@@ -92,16 +105,16 @@ class Scenario(Section):
         scenario._source = source
         return scenario
 
-    def with_overrides(self, overrides: Sequence[str] | Mapping[str, Any]) -> Scenario:
-        """This scenario after `KEY=VALUE` overrides, as `--set` gives them, or {dotted key: value}.
+    def with_overrides(self, overrides: Mapping[str, Any] | Sequence[str]) -> Scenario:
+        """This scenario with other values: {"stop.versions": 5}, or as `--set` has it, KEY=VALUE.
 
-        Raises ScenarioError.
+        A value may be a class, as in `from_mapping`.
         """
-        if not isinstance(overrides, Mapping):
-            return self.from_source(self._source.with_overrides(overrides))
         source = self._source
+        if not isinstance(overrides, Mapping):
+            return self.from_source(source.with_overrides(overrides))
         for key, value in overrides.items():
-            source = source.with_value(key, copy.deepcopy(value), "with_overrides")
+            source = source.with_value(key, plain_content(value, self.base_dir), "with_overrides")
         return self.from_source(source)
 
     def holds(self, keys: Keys) -> bool:
@@ -115,6 +128,20 @@ class Scenario(Section):
     def without(self, paths: Collection[Keys]) -> Scenario:
         """This scenario with the keys at these paths at their defaults."""
         return self.from_source(self._source.without(paths))
+
+    def as_given(self) -> dict[str, Any]:
+        """The content that it was made of, without defaults; own files by their whole paths."""
+        content = copy.deepcopy(self._source.content)
+        for keys, (_, part) in self.parts().items():
+            file = plugin_file(part.name, self.base_dir) if is_import_path(part.name) else None
+            if file is not None and self.holds(keys):
+                name = f"{file.absolute()}:{part.name.rpartition(':')[2]}"
+                *above, last = (*keys, "name") if self.holds((*keys, "name")) else keys
+                section: Any = content
+                for step in above:
+                    section = section[step]
+                section[last] = name
+        return content
 
     @property
     def base_dir(self) -> Path:

@@ -1,1 +1,34 @@
-"""What-if studies: many runs of one scenario with other keys, and what they say together."""
+"""What-if studies: many runs of one scenario with other keys, and what they say together.
+
+`simfl.study(...)` runs one. The package's name is the function's, too: it can be called, whichever
+of its modules somebody has imported before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simfl.study.loaded import LoadedStudy
+
+
+class _Callable(ModuleType):
+    def __call__(
+        self,
+        study: Mapping[str, Any] | str | Path,
+        out: Path | str | None = None,
+        *,
+        workers: int | None = None,
+        data_root: Path | None = None,
+        device: str = "auto",
+    ) -> LoadedStudy:
+        from simfl.study.called import study as run_study
+
+        return run_study(study, out, workers=workers, data_root=data_root, device=device)
+
+
+sys.modules[__name__].__class__ = _Callable

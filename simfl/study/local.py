@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from simfl.protocols.publication import Progress
@@ -79,7 +80,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: Any = context.Process(target=_serve, args=(theirs,), name="simfl-study")
-        self.process.start()
+        with _no_script():
+            self.process.start()
         theirs.close()
         self.task: Task | None = None
 
@@ -102,6 +104,21 @@ class _Worker:
             self.process.join()
         code: int | None = self.process.exitcode
         return code
+
+
+@contextmanager
+def _no_script() -> Iterator[None]:
+    """A process begun meanwhile does not run the script that began it, as it would otherwise.
+
+    It needs nothing of it, and a script without `if __name__ == "__main__"` would begin the study
+    once more in each process.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def _serve(connection: Connection) -> None:

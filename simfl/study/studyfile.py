@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, model_validator
 
 from simfl.common.suggestion import nearest
+from simfl.scenario.classes import plain_content, short_name
 from simfl.scenario.scenario import Scenario
+from simfl.scenario.shipped import shipped_scenarios
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.error import ScenarioError, show
 from simfl.scenario.yaml_source.source import KeyPath, Source, key_and_value, read_source
@@ -150,10 +152,12 @@ class Questions(_Section):
 
 
 class Study(_Section):
-    """One study; made by `from_yaml`."""
+    """One study; made by `from_yaml` or `from_mapping`."""
 
     name: Text
-    scenario: Text = Field(description="file beside the study's, or a shipped scenario's name")
+    scenario: Text | dict[Text, Any] = Field(
+        description="file beside the study's, a shipped scenario's name, or its own content"
+    )
     set: Settings = Field(default_factory=dict, description="keys that differ in every point")
     points: Points = Field(default_factory=Points)
     seeds: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], Field(min_length=1)] = (
@@ -174,8 +178,8 @@ class Study(_Section):
     ) -> Study:
         """The study in a YAML file, with `KEY=VALUE` for every point and other seeds.
 
-        `shipped` are scenarios that go by a name. Raises ScenarioError, whose text names file, line
-        and key.
+        `shipped` are scenarios that go by a name, by default those that come with simfl. Raises
+        ScenarioError, whose text names file, line and key.
         """
         source = read_source(path)
         if "data" in source.content and "scenario" not in source.content:
@@ -184,25 +188,52 @@ class Study(_Section):
         source = _overridden(source, overrides, seeds)
         if "name" not in source.content:
             source = source.with_value("name", Path(path).stem, source.file)
+        return cls._from_source(source, shipped)
+
+    @classmethod
+    def from_mapping(cls, content: Mapping[str, Any], base_dir: Path | str = ".") -> Study:
+        """The study in a mapping; its scenario may be one too, and its parts classes.
+
+        Files are relative to `base_dir`. Raises ScenarioError.
+        """
+        folder = Path(base_dir).absolute()
+        content = {"name": "study", **content}
+        if isinstance(content.get("scenario"), Scenario):
+            content["scenario"] = content["scenario"].as_given()
+        return cls._from_source(Source("study", folder, plain_content(content, folder)))
+
+    @classmethod
+    def _from_source(cls, source: Source, shipped: Mapping[str, Path] | None = None) -> Study:
         study = validate(TypeAdapter(cls), source.content, KeyPath(source))
         study._source = source
         study._check()
-        file = source.base_dir / study.scenario
+        study._base = study._found_base(shipped)
+        return study
+
+    def _found_base(self, shipped: Mapping[str, Path] | None) -> Scenario:
+        """The scenario that the study names or holds; raises ScenarioError."""
+        source, place = self._source, self.where("scenario")
+        if not isinstance(self.scenario, str):
+            inner = {
+                keys[1:]: line for keys, line in source.lines.items() if "scenario" in keys[:1]
+            }
+            content = {"name": self.name, **source.content["scenario"]}
+            return Scenario.from_source(Source(source.file, source.base_dir, content, inner))
+        file = source.base_dir / self.scenario
         try:
             is_there = file.is_file()
         except OSError as error:
             accepted = f"the name of a file ({error.strerror})"
-            raise study.where("scenario").error(show(study.scenario), accepted) from error
+            raise place.error(show(self.scenario), accepted) from error
         if not is_there:
-            known = shipped or {}
-            if study.scenario not in known:
+            known = shipped_scenarios() if shipped is None else shipped
+            if self.scenario not in known:
                 accepted = f"a file or one of {', '.join(known)}"
-                guess = nearest(study.scenario, known) or ";"
-                message = f"no scenario {study.scenario!r}{guess} accepted: {accepted}"
-                raise study.where("scenario").error(show(study.scenario), accepted, message)
-            file = known[study.scenario]
-        study._base = Scenario.from_yaml(file)
-        return study
+                guess = nearest(self.scenario, known) or ";"
+                message = f"no scenario {self.scenario!r}{guess} accepted: {accepted}"
+                raise place.error(show(self.scenario), accepted, message)
+            file = known[self.scenario]
+        return Scenario.from_yaml(file)
 
     @property
     def base(self) -> Scenario:
@@ -325,9 +356,11 @@ def level(value: Any) -> Any:
         return value["label"]
     if isinstance(value, Mapping):
         inner = [f"{key}={as_text(level(item))}" for key, item in value.items() if key != "name"]
-        return " ".join([*([str(value["name"])] if "name" in value else []), *inner])
+        return " ".join([*([short_name(str(value["name"]))] if "name" in value else []), *inner])
     if isinstance(value, list):
         return ", ".join(as_text(level(item)) for item in value)
+    if isinstance(value, str):
+        return short_name(value)
     return "null" if value is None else value
 
 

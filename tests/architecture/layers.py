@@ -104,10 +104,16 @@ ROOMS = {
         " runs.files provenance.replay provenance.snapshots",
         "torch numpy pandas pyarrow safetensors",
     ),
+    # What Python's users call: it shows how things go.
+    "runs.called": _room(
+        "runs.execution runs.runfolder assembly.assemble assembly.simulation console scenario",
+        "torch",
+    ),
+    "study.called": _room("study console"),
     "study": _room(
-        "runs.execution runs.files runs.runfolder assembly.assemble assembly.simulation"
-        " assembly.registry assembly.unread eventlog measures provenance.results"
-        " protocols.publication scenario",
+        "study.called runs.execution runs.files runs.runfolder assembly.assemble"
+        " assembly.simulation assembly.registry assembly.unread eventlog measures"
+        " provenance.results protocols.publication scenario",
         "pandas scipy ray numpy pydantic filelock",
     ),
     "exports": _room("runs.runfolder protocols.publication", "torch mlflow"),
@@ -130,7 +136,7 @@ ROOMS = {
     ),
     # The public names: each where it lies, and, of what parts are made of, all in one place.
     "__init__": _room(
-        "scenario runs.execution runs.runfolder assembly.simulation provenance.results"
+        "scenario runs.called runs.execution runs.runfolder assembly.simulation provenance.results"
         " runs.battery_levels study measures.core pictures.curves"
     ),
     "plugins": _room(f"{_BELOW_ASSEMBLY}"),

@@ -1,0 +1,48 @@
+"""Names of a package that are imported when they are first used."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`__getattr__` and `__dir__` of a package whose names lie in the modules `homes`.
+
+    A name whose home is its own module, as package.name, is that module.
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = homes[name]
+        if home not in sys.modules:
+            _load(home)
+        module = importlib.import_module(home)
+        return module if home == f"{package}.{name}" else getattr(module, name)
+
+    def names() -> list[str]:
+        own = [one for one in vars(sys.modules[package]) if one.startswith("__")]
+        return sorted({*own, *homes})
+
+    return find, names
+
+
+def _load(module: str) -> None:
+    """Import a module with all that it needs.
+
+    That stays. To search it for garbage, again and again, takes a tenth of the time: it is made
+    old at once.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        importlib.import_module(module)
+    finally:
+        gc.freeze()
+        gc.unfreeze()
+        if collecting:
+            gc.enable()

@@ -1,0 +1,16 @@
+"""Whether somebody watches."""
+
+from __future__ import annotations
+
+import sys
+
+
+def in_notebook() -> bool:
+    """Whether this process answers a notebook's cells."""
+    known = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return known is not None and getattr(known(), "kernel", None) is not None
+
+
+def watched() -> bool:
+    """Whether a person sees what is redrawn."""
+    return in_notebook() or sys.stderr.isatty()
