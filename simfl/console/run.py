@@ -11,23 +11,14 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from simfl.common.quantity import quantity
 from simfl.console.live import LiveDisplay
 from simfl.console.printable import printable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_warnings
 from simfl.runs.runfolder import LoadedRun
+from simfl.runs.summary import main_figures
 from simfl.scenario.scenario import Scenario
-
-_UNITS = ("", "k", "M", "G", "T")
-
-
-def quantity(value: float, unit: str) -> str:
-    """A number with a decimal prefix: 12345 J -> 12.3 kJ."""
-    for prefix in _UNITS:
-        if abs(value) < 1000 or prefix == _UNITS[-1]:
-            return f"{value:.3g} {prefix}{unit}"
-        value /= 1000
-    raise AssertionError
 
 
 class Watcher(LiveDisplay):
@@ -83,28 +74,19 @@ class Watcher(LiveDisplay):
 
 def print_summary(run: LoadedRun, figure: Path) -> None:
     """The table at the end of a run."""
-    manifest, rounds = run.manifest, run.rounds
+    manifest = run.manifest
     console = Terminal()
     console.print(f"{manifest['name']} (seed {manifest['seed']}): {manifest['reason']}")
     table = Table()
     table.add_column("figure")
     table.add_column("value", justify="right")
-    scored = rounds.dropna(subset="accuracy")
-    if len(scored):
-        last = scored.iloc[-1]
-        table.add_row("accuracy", f"{last['accuracy']:.4f}")
-        table.add_row("loss", f"{last['loss']:.4f}")
-    table.add_row("global versions", str(manifest["counts"]["versions"]))
-    table.add_row("simulated time", quantity(manifest["horizon_s"], "s"))
-    table.add_row("energy", quantity(manifest["energy_j"], "J"))
-    table.add_row("  of clients", quantity(manifest["client_energy_j"], "J"))
-    table.add_row("    beyond idle power", quantity(manifest["client_active_j"], "J"))
-    table.add_row("  of servers", quantity(manifest["server_energy_j"], "J"))
-    table.add_row("  of the network", quantity(manifest["network_energy_j"], "J"))
+    *figures, (moved, size) = main_figures(manifest, run.rounds)
+    for label, figure_shown in figures:
+        table.add_row(label, figure_shown)
     table.add_row("energy by state", "")
     for state, joules in manifest["energy_by_state_j"].items():
         table.add_row(f"  {state.replace('_', ' ')}", quantity(joules, "J"))
-    table.add_row("bytes over all links", quantity(manifest["bytes"], "B"))
+    table.add_row(moved, size)
     table.add_row("mean staleness", f"{run.mean_staleness:.2f} versions")
     table.add_row("events", str(manifest["counts"]["events"]))
     table.add_row("wall time", quantity(manifest["wall_s"], "s"))

@@ -10,9 +10,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from simfl.common.quantity import quantity
 from simfl.console.live import LiveDisplay
 from simfl.console.printable import printable
-from simfl.console.run import quantity
 from simfl.protocols.publication import Progress
 from simfl.study.on_ray import Resources
 from simfl.study.plan import Point

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from simfl.common.files import RunFolderError, digest_of, replacing
+from simfl.common.html import html_table, titled
 from simfl.common.notices import Notice, read_notice
 from simfl.common.plain import to_json
 from simfl.eventlog.kinds import CLIENT_STATES, COLUMNS, FORMAT_VERSION, KINDS, SCHEMA, STATES
 from simfl.eventlog.parquet_parts import count_rows, read_parquet, write_parquet
 from simfl.provenance.replay import longest_log
+from simfl.runs.summary import main_figures
 from simfl.scenario.yaml_source.source import read_source
 
 if TYPE_CHECKING:
@@ -282,6 +285,19 @@ class LoadedRun:
         "flipped" (test examples with a flipped feature, of a data set that has one).
         """
         return self._table("evaluations")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        manifest = self.manifest
+        rounds = self.rounds if (self.path / "rounds.parquet").exists() else None
+        rows = [
+            (escape(label).replace("  ", "&emsp;"), escape(figure))
+            for label, figure in main_figures(manifest, rounds)
+        ]
+        title = f"{manifest['name']} (seed {manifest['seed']}): {manifest['status']}"
+        reason = [str(manifest["reason"])] if manifest["reason"] else []
+        warned = [f"warning: {one.kind}: {one.message}" for one in self.warnings]
+        return titled(title, html_table(rows), *reason, *warned, f"run folder: {self.path}")
 
     def _table(self, name: str) -> pd.DataFrame:
         path = self.file(f"{name}.parquet")

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter
 
+from simfl.common.html import html_of, titled
 from simfl.scenario.classes import plain_content
 from simfl.scenario.plugins import is_import_path, plugin_file
 from simfl.scenario.sections import (
@@ -82,8 +83,9 @@ class Scenario(Section):
     def from_mapping(cls, content: Mapping[str, Any], base_dir: Path | str = ".") -> Scenario:
         """The scenario in a mapping; files of import paths are relative to `base_dir`.
 
-        Without a name it is called "scenario". A part may be given by its class, too. One that a notebook or a script defines is written to
-        a file in `runs/parts` of the working folder, unless that holds this very file.
+        Without a name it is called "scenario". A part may be given by its class, too. One that a
+        notebook or a script defines is written to a file in `runs/parts` of the working folder,
+        unless that holds this very file.
         """
         folder = Path(base_dir).absolute()
         named = {"name": "scenario", **plain_content(content, folder)}
@@ -116,6 +118,10 @@ class Scenario(Section):
         for key, value in overrides.items():
             source = source.with_value(key, plain_content(value, self.base_dir), "with_overrides")
         return self.from_source(source)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what was written, without defaults."""
+        return titled(f"scenario {self.name}", html_of(self._source.content))
 
     def holds(self, keys: Keys) -> bool:
         """Whether the content that it was made of has the key: not a default filled in."""

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from simfl.common.html import html_of
+
 PART_SCHEMA = {
     "anyOf": [
         {"type": "string"},
@@ -17,13 +19,19 @@ PART_SCHEMA = {
 }
 
 
-class Section(BaseModel):
+class _Shown(BaseModel):
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html_of(self.model_dump(mode="json"))
+
+
+class Section(_Shown):
     """Keys of the frame: frozen, and no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
-class _Named(BaseModel):
+class _Named(_Shown):
     """A section whose keys other than its own belong to the part that it names."""
 
     model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())

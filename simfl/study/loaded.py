@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,16 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from pydantic import TypeAdapter
 
+from simfl.common.html import html_table, titled
 from simfl.runs.runfolder import RunFolderError, load_run
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.source import KeyPath, read_source
 from simfl.study.curves import check_axes, curve_of, mean_curve
 from simfl.study.figures import FIGURES
-from simfl.study.means import factor_names
-from simfl.study.studyfile import Questions, Study
+from simfl.study.means import factor_names, point_means
+from simfl.study.studyfile import Questions, Study, short_names
 from simfl.study.targets import judged, target_of
+from simfl.study.words import in_cell, in_digits
 
 STUDY, TABLE = "study.yaml", "runs.parquet"
 REMEDY = "run `simfl study ... --collect`"
@@ -102,6 +105,22 @@ class LoadedStudy:
         return (
             pd.concat(kept, ignore_index=True)[columns] if kept else pd.DataFrame(columns=columns)
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: every setting with its means."""
+        runs, metrics, factors = self.table, self.metrics, self.factors
+        ended = f"{len(self.completed)} of {len(runs)} runs completed"
+        title = f"{self.content.get('name', self.path.name)}: {ended}"
+        rows = [
+            [
+                *(escape(in_digits(one[name])) for name in factors),
+                str(one["runs"]),
+                *(escape(in_cell(one, metric)) for metric in metrics),
+            ]
+            for one in point_means(runs, factors, metrics).to_dict("records")
+        ]
+        heads = [*short_names(factors), "runs", *metrics]
+        return titled(title, html_table(rows, heads), f"study folder: {self.path}")
 
 
 def load_study(path: Path | str) -> LoadedStudy:

@@ -92,7 +92,10 @@ ROOMS = {
         f"{_BELOW_ASSEMBLY} assembly provenance.lineage", "torch numpy simpy"
     ),
     "runs": _room(),
-    "runs.runfolder": _room("eventlog provenance.replay scenario.yaml_source", "pyarrow pandas"),
+    "runs.summary": _room("", "pandas"),
+    "runs.runfolder": _room(
+        "runs.summary eventlog provenance.replay scenario.yaml_source", "pyarrow pandas"
+    ),
     "runs.files": _room("eventlog provenance.replay runs.runfolder", "filelock"),
     "runs.battery_levels": _room(
         "assembly.assemble eventlog runs.runfolder scenario system.battery", "numpy pandas"
@@ -119,7 +122,8 @@ ROOMS = {
     "exports": _room("runs.runfolder protocols.publication", "torch mlflow"),
     # What a run shows, and what everything is shown with.
     "console": _room(
-        "runs.runfolder scenario study protocols.publication console.printable console.terminal",
+        "runs.runfolder runs.summary scenario study protocols.publication console.printable"
+        " console.terminal",
         "rich pandas",
     ),
     "console.printable": _room(),
