@@ -103,6 +103,7 @@ def test_a_cell_s_class_is_written_with_what_it_uses(cells: Any) -> None:
 
     assert file.parent.name == "parts"
     assert "NOISE" in file.read_text()
+    assert "from simfl.plugins import Scheduling\n" in file.read_text()
     assert run.manifest["status"] == "completed"
     assert run.scenario["decisions"]["scheduling"]["beta"] == 2.0
     again = simfl.Scenario.from_yaml(run.path / "scenario.yaml")

@@ -202,7 +202,9 @@ def _import_of(one: Any, name: str) -> str | None:
         said = f"import {one.__name__}" + (f" as {name}" if name != one.__name__ else "")
         return said if _is_importable(one.__name__) else None
     own = getattr(one, "__name__", None) or getattr(one, "_name", None) or name
-    for home in (getattr(one, "__module__", None), *_PUBLIC):
+    made_in = getattr(one, "__module__", None)
+    own_first = not str(made_in).startswith("simfl.")  # of simfl's own, where it is public
+    for home in (made_in, *_PUBLIC) if own_first else (*_PUBLIC, made_in):
         if not isinstance(home, str) or not _is_importable(home):
             continue
         module = importlib.import_module(home)
