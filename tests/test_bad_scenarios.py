@@ -451,7 +451,7 @@ BAD: list[Bad] = [
         "missing cost",
         OWN,
         "population.groups.0.device",
-        "own/mine.yaml: processor: no figure for kappa or power_table",
+        "own/mine.yaml: processor: no figure for kappa, power_table or power_active_w",
         {"own/mine.yaml": DEVICE.replace("  kappa: 1e-28\n", "")},
     ),
     Bad(
@@ -465,7 +465,7 @@ BAD: list[Bad] = [
         "key of a device",
         OWN,
         "population.groups.0.device",
-        "own/mine.yaml: processor.kapa: unknown key, did you mean 'kappa'\\? accepted: cores",
+        "own/mine.yaml: processor.kapa: unknown key, did you mean 'kappa'\\? accepted: .*cores",
         {"own/mine.yaml": DEVICE.replace("kappa", "kapa")},
     ),
     Bad(

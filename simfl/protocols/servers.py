@@ -106,7 +106,7 @@ class Servers:
             **columns,
         )
         if share == 1.0:
-            yield self._clock.until(end_s)
+            yield self._clock.until(end_s, Moment.VERSION)
         else:
             yield from self._until_cut(server, self.fails_s(server))
 

@@ -19,6 +19,8 @@ class Moment(IntEnum):
     """Clients leave, crash and run empty, servers and links fail."""
     CLOSE = 600_000
     """Rounds close: their last update has arrived, or their deadline."""
+    VERSION = 700_000
+    """Servers have done their work: what they publish counts all that has arrived."""
     DECISION = 1_000_000
     """Servers take up what has arrived, and dispatch."""
     JOIN = 1_500_000
