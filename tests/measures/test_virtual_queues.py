@@ -89,7 +89,7 @@ def test_all_in_flight_leaves_nothing_to_schedule(runs):
     assert client_rounds[0].to_numpy().tolist() == client_rounds[2].to_numpy().tolist()
     assert growth(virtual_queues(runs("fedcure", 5, few))).of_owed > 0.3
 
-    schedules = [picks(runs(rule)) for rule in rules]
+    schedules = [picks(runs(rule, rounds=few)) for rule in rules]
     assert schedules[0] != schedules[1] != schedules[2] != schedules[0]
     assert growth(virtual_queues(runs("fedcure"))).of_owed < 0.01
 
