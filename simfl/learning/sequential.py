@@ -176,7 +176,8 @@ class _LocalRun:
             passes.append(network.call({**buffers, **tensors}, rows, training=True))
         if len(passes) == 1 and not brings_buffers(self.network, parameters):
             for name, moved in passes[0][1].items():
-                buffers[name].copy_(moved)
+                # Unseen by autograd, as BatchNorm moves its own: a loss may run the model twice.
+                buffers[name].data.copy_(moved)
         return torch.stack([outputs for outputs, _ in passes])
 
     def _each(self, models: Iterable[Parameters], inputs: Tensor) -> Iterator[Tensor]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from simfl.learning.batched import BatchedTrainer
 from simfl.learning.batches import plan_batches
 from simfl.learning.job import LocalTraining, Recipe
+from simfl.learning.minibatch import Minibatch
+from simfl.learning.parameters import Parameters
 from simfl.learning.sequential import SequentialTrainer
 from tests.learning.training import (
     MODELS,
@@ -67,6 +70,24 @@ def test_a_loss_of_ones_own_is_the_same_training() -> None:
 
     for name, tensor in plain.payload.items():
         torch.testing.assert_close(own.payload[name], tensor, rtol=0, atol=1e-12, msg=name)
+
+
+def run_twice(parameters: Parameters, batch: Minibatch) -> Tensor:
+    """The mean over the model and one with weights of half the size."""
+    half = {name: 0.5 * tensor for name, tensor in parameters.items()}
+    both = (batch.forward(one, batch.inputs) for one in (parameters, half))
+    return torch.stack([batch.mean_loss(outputs) for outputs in both]).mean(0)
+
+
+def test_a_loss_may_run_a_model_with_running_statistics_twice() -> None:
+    """As in stacks: they move in each pass, which gradients do not see."""
+    net, recipe = network("residual"), Recipe(LOCALS[0])
+    stacked = submit(BatchedTrainer(net, shards(), run_twice), 4, recipe).result()
+
+    alone = submit(SequentialTrainer(net, shards(), run_twice), 4, recipe).result()
+
+    for name, tensor in stacked.payload.items():
+        torch.testing.assert_close(alone.payload[name], tensor, rtol=0, atol=1e-9, msg=name)
 
 
 def test_jobs_do_not_meet_in_the_module_that_they_share() -> None:
