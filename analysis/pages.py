@@ -115,7 +115,7 @@ def summary() -> str:
                 verdicts = list(checked["verdict"]) if len(checked) else []
                 cells = values[["data", "name"]].drop_duplicates()
                 rows.append(
-                    [paper.title, exhibit.title, scale, f"{len(cells)} cells of {_seeds(values)}"]
+                    [paper.title, exhibit.title, scale, f"{len(cells)} cell(s) of {_seeds(values)}"]
                     + [str(verdicts.count(verdict)) for verdict in VERDICTS[:4]]
                 )
     columns = ["paper", "exhibit", "scale", "run", *VERDICTS[:4]]

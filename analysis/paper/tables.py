@@ -95,7 +95,8 @@ def print_figures(values: pd.DataFrame, digits: int = 4) -> None:
 def across(own: pd.DataFrame, digits: int = 4) -> pd.DataFrame:
     """The figures of one data set as texts: names down, figures across."""
     rows = own.groupby("name", sort=False)
-    columns = [one for one in pd.unique(own["figure"]) if not one.endswith(END)]
+    figures = list(pd.unique(own["figure"]))
+    columns = [one for one in figures if not _is_end(one, figures)]
     table = pd.DataFrame(
         {
             figure: {
@@ -108,6 +109,11 @@ def across(own: pd.DataFrame, digits: int = 4) -> pd.DataFrame:
         index=pd.unique(own["name"]),
     )
     return table.fillna("-")
+
+
+def _is_end(figure: str, figures: Sequence[str]) -> bool:
+    """Whether a figure is what another had at the end, which stands in the cell of that one."""
+    return figure.endswith(END) and figure.removesuffix(END) in figures
 
 
 def print_markdown(corner: str, table: pd.DataFrame) -> None:

@@ -52,3 +52,13 @@ def test_what_all_seeds_reached_has_a_mean(capsys: pytest.CaptureFixture[str]) -
     print_figures(values(rounds=[1.0, 3.0], rounds_end=[1.0, 3.0]), digits=1)
 
     assert "2.0 ± 1.4" in capsys.readouterr().out
+
+
+def test_what_a_figure_had_at_the_end_is_no_column(capsys) -> None:
+    """It stands in the cell of the figure; another name that ends alike is one of its own."""
+    names = ["rounds", "rounds_end", "js_end"]
+    rows = [("mnist", "fedcure", 0, name, 1.0) for name in names]
+
+    print_figures(pd.DataFrame(rows, columns=["data", "name", "seed", "figure", "value"]))
+
+    assert capsys.readouterr().out.splitlines()[0].split("|")[2:4] == [" rounds ", " js_end "]
