@@ -319,24 +319,26 @@ PAPER = Paper(
     SCALES,
     {
         "table1": Exhibit(
-            "Table 1: accuracy of the methods, %", table1, None, partial(published, "table1")
+            "Table 1: accuracy of the methods, %", table1, published=partial(published, "table1")
         ),
         "unstated": Exhibit("What is not stated: FedCure's accuracy, %", unstated),
-        "readings": Exhibit("Table 1 by reading, %", all_readings, None, published_by_reading),
-        "fig2": Exhibit("Figure 2: how coalitions form", fig2, None, partial(published, "fig2")),
+        "readings": Exhibit("Table 1 by reading, %", all_readings, published=published_by_reading),
+        "fig2": Exhibit(
+            "Figure 2: how coalitions form", fig2, published=partial(published, "fig2")
+        ),
         "fig3": Exhibit(
-            "Figure 3: accuracy by partition, %", fig3, None, partial(published, "fig3")
+            "Figure 3: accuracy by partition, %", fig3, published=partial(published, "fig3")
         ),
         "fig4a": Exhibit(
-            "Figure 4a: variation of round latency", fig4a, None, partial(published, "fig4a")
+            "Figure 4a: variation of round latency", fig4a, published=partial(published, "fig4a")
         ),
         "clocks": Exhibit("Resource allocation: f* against the highest clocks", clocks),
         "fig4b": Exhibit("Figure 4b: virtual queues", fig4b),
         "fig5": Exhibit(
-            "Figure 5: formation, FedCure and RH", fig5, None, partial(published, "fig5")
+            "Figure 5: formation, FedCure and RH", fig5, published=partial(published, "fig5")
         ),
         "fig6": Exhibit(
-            "Figure 6: accuracy, FedCure and RH, %", fig6, None, partial(published, "fig6")
+            "Figure 6: accuracy, FedCure and RH, %", fig6, published=partial(published, "fig6")
         ),
         "theorem4": Exhibit("Theorem 4: how far efficiency stays from its best", theorem4),
         "theorem5": Exhibit("Theorem 5: the bound on the gap, logistic regression", theorem5),

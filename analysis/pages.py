@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -142,11 +143,17 @@ def plan() -> str:
             [
                 str(paper), str(exhibit), str(scale), f"{run.sum()} of {own['seeds'].sum()}",
                 f"{own['core_hours'].sum():.1f}", f"{left:.1f}",
-                f"`python analysis/{paper}.py {exhibit} --scale {scale}`",
+                _command(str(paper), str(exhibit), str(scale), own["data"].unique().tolist()),
             ]
         )  # fmt: skip
     columns = ["paper", "exhibit", "scale", "runs", "core-hours", "left", "command"]
     return markdown("paper", pd.DataFrame(rows, columns=columns).set_index("paper"))
+
+
+def _command(paper: str, exhibit: str, scale: str, data: Sequence[str]) -> str:
+    """What runs these cells, and no other data sets."""
+    words = ["python", f"analysis/{paper}.py", exhibit, "--scale", scale, "--data", *data]
+    return f"`{shlex.join(words)}`"
 
 
 def _asked(paper: Paper, words: Sequence[str]) -> tuple[str, pd.DataFrame, str, dict[str, str]]:

@@ -145,7 +145,7 @@ def test_a_cell_s_class_without_methods_is_found_among_the_cells(cells: Any) -> 
     """Which IPython keeps; commands of the notebook's among them are passed over."""
     cell = "class Half(FedAvg):\n    name = 'half'\n"
     module = cells("from simfl.algorithms import FedAvg", cell)
-    module.In = ["%time x", cell, "pass"]  # type: ignore[attr-defined]
+    module.In = ["%time x", cell, "pass"]
 
     scenario = simfl.Scenario.from_mapping({**BASE, "algorithm": module.Half})
 

@@ -126,7 +126,7 @@ def test_the_package_of_studies_is_the_function_too() -> None:
 
     assert callable(simfl.study)
     assert callable(importlib.import_module("simfl.study"))
-    assert simfl.study.loaded.load_study is simfl.load_study  # type: ignore[attr-defined]
+    assert simfl.study.loaded.load_study is simfl.load_study
 
 
 @pytest.mark.usefixtures("_in_this_process")

@@ -161,7 +161,14 @@ def in_cell(own: pd.DataFrame, figure: str, digits: int, scale: float = 1.0) -> 
 
 
 def mean_and_deviation(values: np.ndarray, digits: int) -> str:
-    """As text, of one value per seed: the mean, and with several the standard deviation."""
+    """As text, of one value per seed: the mean, and with several the standard deviation.
+
+    Where it is not defined for some seeds, of the others, and how many these are.
+    """
+    known = values[~np.isnan(values)]
+    if known.size < values.size:
+        of_known = mean_and_deviation(known, digits) if known.size else "-"
+        return f"{of_known} ({known.size}/{values.size})"
     if values.size == 1:
         return f"{values[0]:.{digits}f}"
     return f"{values.mean():.{digits}f} ± {values.std(ddof=1):.{digits}f}"

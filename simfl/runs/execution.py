@@ -83,7 +83,7 @@ class StandaloneDiverged(RuntimeError):
 
 
 def run(
-    scenario: Scenario | Mapping[str, Any] | str | Path,
+    scenario: Scenario,
     out: Path | str | None = None,
     options: Options | None = None,
     *,
@@ -92,8 +92,6 @@ def run(
 ) -> LoadedRun:
     """Run a scenario into the folder `out`, and read the result back.
 
-    It is given as itself, as a YAML file, by a shipped scenario's name, or as nested mappings.
-
     `out` defaults to `runs/<name>-seed<seed>`. With `resume` a run that was cut off goes on where
     it was, and a completed one is read. Raises `ScenarioError` before anything is written if the
     scenario is wrong; `FolderInUse` if the folder holds a run (but for one that failed before its
@@ -101,7 +99,6 @@ def run(
     than this one, or if a run is going on there; `RunFolderError` if what is to be resumed is
     damaged; `Diverged` and `Stalled` after leaving a readable folder.
     """
-    scenario = Scenario.of(scenario)
     options = options or Options()
     folder = Path(out) if out is not None else default_folder(scenario)
     check_folder(folder, overwrite=overwrite, resume=resume)

@@ -31,7 +31,7 @@ def test_the_server_moves_its_rate_times_the_mean_change(
 
 def test_running_statistics_are_averaged_whatever_the_rate() -> None:
     """Four times their change could make a variance negative."""
-    after = FedAvg(server_learning_rate=4.0).aggregate(START, TWO, None)  # type: ignore[arg-type]
+    after = FedAvg(server_learning_rate=4.0).aggregate(START, TWO, None)
 
     assert after.weights["running_var"].tolist() == [3.5]
     assert after.weights["steps"].item() == 7

@@ -248,7 +248,7 @@ def test_what_a_submodel_lacks_counts_by_the_reading(
 ) -> None:
     """30 examples lack what 10 hold: the holder's 4, or with theta_g = 8/3 or 0 for the others."""
     algorithm = FedSac(
-        aggregation=aggregation,  # type: ignore[arg-type] # literal
+        aggregation=aggregation,
         beta=1.0,
         min_units=0,
     )
@@ -280,7 +280,7 @@ def test_what_a_submodel_lacks_counts_by_the_reading(
 def test_aggregation_off_weighs_by_data_size() -> None:
     """Full models of 30 and 10 examples count 3 to 1; with the module on they count alike."""
     for aggregation, expected in (("off", 0.25), ("dynamic", 0.5)):
-        algorithm = FedSac(beta=0.0, aggregation=aggregation)  # type: ignore[arg-type] # literal
+        algorithm = FedSac(beta=0.0, aggregation=aggregation)
         network, evaluator, state = started(algorithm, (0.5, 0.5))
         briefs = [algorithm.brief(network, state, i, -1) for i in range(2)]
         updates = [returned(briefs[0], 0, 0.0, 30), returned(briefs[1], 1, 1.0, 10)]

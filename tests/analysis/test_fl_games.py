@@ -107,7 +107,7 @@ def test_where_a_game_would_have_ended_under_other_rules(tmp_path: Path) -> None
     played.to_pickle(tmp_path / "course")
 
     class Played(Trial):
-        run = None  # type: ignore[assignment] # the course is all that is asked for
+        run = None  # the course is all that is asked for
 
     def course(_: object) -> pd.DataFrame:
         return played

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from paper.tables import COLUMNS, print_figures, print_table
+from paper.tables import COLUMNS, mean_and_deviation, print_figures, print_table
 
 
 def values(**figures: list[float]) -> pd.DataFrame:
@@ -62,3 +63,12 @@ def test_what_a_figure_had_at_the_end_is_no_column(capsys) -> None:
     print_figures(pd.DataFrame(rows, columns=["data", "name", "seed", "figure", "value"]))
 
     assert capsys.readouterr().out.splitlines()[0].split("|")[2:4] == [" rounds ", " js_end "]
+
+
+def test_an_undefined_figure_is_that_of_the_seeds_that_have_it() -> None:
+    """And says of how many."""
+    nan = math.nan
+
+    assert mean_and_deviation(np.array([1.0, nan, 3.0]), 1) == "2.0 ± 1.4 (2/3)"
+    assert mean_and_deviation(np.array([nan, 3.0]), 1) == "3.0 (1/2)"
+    assert mean_and_deviation(np.array([nan, nan]), 1) == "- (0/2)"
