@@ -161,7 +161,7 @@ def test_contributions_are_those_of_a_standalone_run(tmp_path: Path) -> None:
     result = run(one, tmp_path / "run")
 
     baseline = simfl.load_run(tmp_path / "run" / "standalone")
-    alone = run(tmp_path / "run" / "standalone" / "scenario.yaml", tmp_path / "alone")
+    alone = simfl.run(tmp_path / "run" / "standalone" / "scenario.yaml", tmp_path / "alone")
     last = alone.evaluations[alone.evaluations["client"] >= 0]
     assert baseline.manifest["counts"]["versions"] == 4
     assert result.clients["contribution"].tolist() == last["accuracy"].tolist()

@@ -64,6 +64,14 @@ def test_pieces_are_equal_and_small(length, multiplications, expected):
     assert numpy_product._pieces(length, multiplications) == expected
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(5, 7), (5, 16), (32, 10)])
+def test_every_job_s_product_starts_on_a_cache_line(rows, columns):
+    """Else a kernel may treat its first and last elements otherwise than another job's."""
+    left, right = stacked(3, rows, 6, across=False), stacked(3, 6, columns, across=False)
+
+    assert product(left, right).stride()[0] % stacked_product.CACHE_LINE == 0
+
+
 def test_products_are_taken_and_subtracted_by_either_library(products):
     """What both libraries are asked for through `stacked_product`."""
     left, right = stacked(3, 5, 7, across=True), stacked(3, 7, 20, across=True)
