@@ -6,7 +6,6 @@ files use the same annotations (`Annotated[float, "> 0", "what it is"]`) and get
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import types
@@ -15,6 +14,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from simfl.common.limits import refusal
+from simfl.common.suggestion import nearest
 
 T = TypeVar("T")
 
@@ -53,9 +53,7 @@ def build(cls: type[T], values: Mapping[str, Any]) -> T:
 def suggestion(found: str, known: Iterable[str]) -> str:
     """', did you mean ...?' with the nearest known name, and what there is."""
     names = sorted(known)
-    near = difflib.get_close_matches(str(found), names, n=1)
-    hint = f", did you mean '{near[0]}'?" if near else ";"
-    return f"{hint} accepted: {', '.join(names)}"
+    return f"{nearest(str(found), names) or ';'} accepted: {', '.join(names)}"
 
 
 def _checked(annotation: Any, value: Any, name: str) -> Any:
