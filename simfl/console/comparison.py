@@ -6,12 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from simfl.console.tables import FigureTable
 from simfl.console.terminal import Terminal
+from simfl.console.warned import print_kinds
 from simfl.runs.runfolder import LoadedRun
 from simfl.study.comparable import SIZED_ONLY, caveat_of_pair
 from simfl.study.rows import row
 from simfl.study.studyfile import Questions, level
+from simfl.study.warned import warning_kinds
 from simfl.study.words import of_run
 
 NOT_COMPARED = ("name",)
@@ -34,7 +38,8 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     """Two tables: keys of the scenarios that differ, and figures with differences to the first.
 
     A target that a run missed is shown as more than what the run had spent at its end. Figures that
-    go by what is learned have no difference where codecs differ that only size messages.
+    go by what is learned have no difference where codecs differ that only size messages. Below
+    them, what was found odd in how many of the runs, and what to do about it.
     """
     targets = Questions(targets={"accuracy": list(accuracies)}).target_columns()
     rows = [row(run, targets) for run in runs]  # what cannot be read is found before a word is said
@@ -55,6 +60,7 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
         figures.append([name, shown(first), *cells])
     title = "figures, and differences to the first run"
     console.print(FigureTable(title, [""], names, figures), crop=False)
+    print_kinds(console, warning_kinds(pd.DataFrame(rows)))
 
 
 def differing_keys(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -37,7 +37,10 @@ def test_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "time_to_accuracy_0.1_s" in result.stdout
     kinds = "unverified_figures, unread_keys"
     assert re.search(rf"│ warnings +│ +{kinds} │ +{kinds} │", result.stdout)
-    assert result.stdout.count("warning") == 1
+    below = result.stdout.partition("│ warnings")[2]
+    assert "warning: unverified figures: 2 of 2 runs" in below
+    assert first.warnings[0].message.partition(":")[0] in below  # an example, and what to do
+    assert first.warnings[0].advice.split()[0] in below
 
 
 def test_compare_says_how_far_a_run_that_missed_its_target_was_watched(
