@@ -27,7 +27,9 @@ def run(folder: Path, *changes: str) -> simfl.LoadedRun:
 
 def test_everything_that_the_scenario_promises_happens(tmp_path: Path) -> None:
     """Three in ten client rounds are dropped, and every fault is in the log."""
-    faulty = run(tmp_path / "run", "stop.versions=40", "algorithm.local.steps=1")
+    faulty = run(
+        tmp_path / "run", "stop.versions=20", "algorithm.local.steps=1", "evaluate.every=20"
+    )
 
     events = faulty.events
     counts = events["kind"].value_counts()

@@ -69,7 +69,7 @@ def test_importing_the_command_line_leaves_out(library: str, loaded_modules: set
     assert library not in loaded_modules
 
 
-@pytest.mark.parametrize("collecting", [True, False])
+@pytest.mark.parametrize("collecting", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_what_is_imported_is_not_searched_for_garbage(*, collecting: bool) -> None:
     """Searching goes on afterwards, if it went on before."""
     code = f"""

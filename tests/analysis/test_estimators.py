@@ -13,6 +13,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "analysis" / "estimators.py"
 
 
+@pytest.mark.slow
 def test_the_estimators_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All five on the same latencies; nobody is closer than who knows the mean."""
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(tmp_path)])

@@ -86,7 +86,10 @@ def test_every_point_of_a_shipped_study_is_valid(name: str) -> None:
     assert len(found) * len(study.seeds) >= 30
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    ["caps_and_radios", *(pytest.param(one, marks=pytest.mark.slow) for one in list(CASES)[1:])],
+)
 def test_its_script_makes_tables_and_a_figure(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

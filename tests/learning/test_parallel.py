@@ -114,6 +114,7 @@ def test_a_killed_worker_is_replaced_and_its_jobs_are_done(tmp_path: Path) -> No
     assert (tmp_path / "flag").exists()
 
 
+@pytest.mark.slow
 def test_workers_killed_while_idle_are_replaced() -> None:
     """Whoever is gone when the next jobs come is replaced."""
     trainer = ParallelTrainer(net(Cnn((4,))), shards(), plain_loss, workers=1, cohort_cap=2)
@@ -131,6 +132,7 @@ def test_workers_killed_while_idle_are_replaced() -> None:
     assert not set(old) & set(trainer.pool.processes())
 
 
+@pytest.mark.slow
 def test_jobs_that_kill_every_worker_are_given_up() -> None:
     """After three deaths of the same jobs there is an error, and no process is left."""
     trainer = ParallelTrainer(net(Mlp((13,))), shards((9, 9)), always, workers=1, cohort_cap=1)
