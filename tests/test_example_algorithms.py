@@ -193,6 +193,7 @@ def test_an_algorithm_is_what_its_paper_says(name: str, tmp_path: Path) -> None:
         assert own is None or largest_difference(own, clients[client]) < 1e-9
 
 
+@pytest.mark.grid(2)
 @pytest.mark.parametrize("name", CLASSES)
 def test_company_and_an_interruption_change_no_bit(name: str, tmp_path: Path) -> None:
     """In float32 with mini-batches: one at a time, all together, and cut off in the middle."""

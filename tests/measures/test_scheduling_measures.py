@@ -195,6 +195,7 @@ def test_the_interval_is_the_posterior_s(cured):
     assert found.observed_s[at] == table[table["round"] == 1]["latency_s"].iloc[0]
 
 
+@pytest.mark.slow
 def test_a_prior_of_the_right_spread_is_calibrated(tmp_path):
     """2 % noise under a prior of 2 %: 90 % of the latencies within the 90 % interval.
 

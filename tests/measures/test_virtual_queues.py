@@ -77,6 +77,7 @@ def test_starved_edge_servers_are_seen(runs):
     assert VirtualQueues().compute(runs("greedy")) == {}
 
 
+@pytest.mark.slow
 def test_all_in_flight_leaves_nothing_to_schedule(runs):
     """C = M: every rule makes the same schedule, and the slow queue grows; C = 2 does not."""
     rules = ("greedy", "fair", "fedcure")
