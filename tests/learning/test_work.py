@@ -1,0 +1,176 @@
+"""Counting a model's work by kind."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_sequence
+
+from simfl.common.model_work import ModelWork
+from simfl.learning.work import count_work
+
+IMAGE = torch.zeros(1, 3, 8, 8)
+PLACES = torch.zeros(1, 4, 5)
+
+
+@pytest.mark.parametrize("by_layers", [False, True])
+def test_layers_are_counted_by_kind(by_layers: bool) -> None:
+    """A multiply-add is two operations; every layer reads its inputs and writes its outputs."""
+    module = nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1),  # 6x8x8 outputs, each of 3 x 9 products
+        nn.Conv2d(6, 6, 3, stride=2, padding=1, groups=6),  # 6x4x4 outputs, each of 9
+        nn.Conv2d(6, 4, 1, groups=2),  # 4x4x4 outputs, each of 3
+        nn.ReLU(),
+        nn.Flatten(),  # moves nothing
+        nn.Linear(64, 10),
+    )
+
+    assert count_work(module, IMAGE, by_layers=by_layers) == ModelWork(
+        convolution=2.0 * (384 * 27 + 64 * 3),
+        depthwise=2.0 * 96 * 9,
+        dense=2.0 * 64 * 10,
+        traffic_bytes=4.0 * ((192 + 384) + (384 + 96) + (96 + 64) + (64 + 64) + (64 + 10)),
+    )
+
+
+def test_a_transposed_convolution_is_one_by_its_inputs() -> None:
+    """Every input meets the weights of its channel once."""
+    module = nn.ConvTranspose2d(3, 5, 2, stride=2)
+
+    assert count_work(module, IMAGE).convolution == 2.0 * 192 * 5 * 4
+
+
+@pytest.mark.parametrize(
+    ("layer", "weights", "passes"),
+    [
+        (nn.LSTM(5, 7, batch_first=True), 4 * 7 * (5 + 7), 1),
+        (nn.GRU(5, 7, batch_first=True), 3 * 7 * (5 + 7), 1),
+        (nn.RNN(5, 7, batch_first=True), 7 * (5 + 7), 1),
+        (
+            nn.LSTM(5, 7, 2, bidirectional=True, batch_first=True),
+            2 * 4 * 7 * ((5 + 7) + (14 + 7)),
+            4,
+        ),
+    ],
+)
+def test_recurrent_layers_are_counted_on_any_device(
+    layer: nn.Module, weights: int, passes: int
+) -> None:
+    """4 places, each a product with every weight: on the meta device, and where that cannot be."""
+
+    class NotOnMeta(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            if inputs.is_meta:
+                raise NotImplementedError
+            outputs: Tensor = self.layer(inputs)[0]
+            return outputs
+
+    for module in (layer, NotOnMeta()):
+        work = count_work(module, PLACES)
+        assert work.recurrent == work.forward_flops == 2.0 * 4 * weights
+        assert work.recurrent_places == 4 * passes
+
+
+def test_packed_sequences_and_cells_are_counted() -> None:
+    """Two sequences of 3 and 1 places side by side; a cell that is called for each of 4 places."""
+
+    class Packed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.LSTM(5, 7)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            outputs: Tensor = self.layer(pack_sequence([inputs[0, :3], inputs[0, :1]]))[0].data
+            return outputs
+
+    class Cell(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = nn.GRUCell(5, 7)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            state = inputs.new_zeros(1, 7)
+            for place in inputs.unbind(1):
+                state = self.cell(place, state)
+            return state
+
+    packed, cell = count_work(Packed(), PLACES), count_work(Cell(), PLACES)
+
+    assert (packed.recurrent, packed.recurrent_places) == (2.0 * 4 * 4 * 7 * 12, 3)
+    assert (cell.recurrent, cell.recurrent_places) == (2.0 * 4 * 3 * 7 * 12, 4)
+
+
+def test_attention_is_dense_and_moves_what_its_products_move() -> None:
+    """Projections in and out, two heads' scores and mixtures; weights are no activations."""
+    module = nn.MultiheadAttention(6, 2, batch_first=True)
+    rows, width, heads = 4, 6, 2
+    scores, values = heads * rows * rows, rows * width
+
+    class SelfAttention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = module
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            mixed: Tensor = self.attention(inputs, inputs, inputs, need_weights=False)[0]
+            return mixed
+
+    work = count_work(SelfAttention(), torch.zeros(1, rows, width))
+
+    assert work.dense == 2.0 * (4 * values * width + 2 * scores * width / heads)
+    projections = (values + 3 * values) + (values + values)
+    products = (2 * values + scores) + (scores + values + values)
+    assert work.traffic_bytes == 4.0 * (projections + products)
+
+
+def test_tables_are_updated_once_per_step() -> None:
+    """Two operations per entry, whatever is looked up; a table used twice counts once."""
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(11, 3)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            return functional.linear(self.table(tokens) + self.table(tokens), self.table.weight)
+
+    work = count_work(Tied(), torch.zeros(1, 4, dtype=torch.long))
+
+    assert work.embedding == 2.0 * 33
+    assert work.dense == work.forward_flops == 2.0 * 4 * 33
+
+
+def test_a_functional_convolution_is_one_of_its_kind() -> None:
+    """By groups, as a layer is."""
+
+    class Functional(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(3, 1, 3, 3))
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            once = functional.conv2d(inputs, self.weight, groups=3)
+            return functional.conv2d(once, self.weight.expand(3, 3, 3, 3))
+
+    work = count_work(Functional(), IMAGE)
+
+    assert (work.depthwise, work.convolution) == (2.0 * 108 * 9, 2.0 * 48 * 27)
+    assert work.traffic_bytes == 0.0 + 4.0 * (192 + 48)
+
+
+def test_counting_leaves_the_module_as_it_was() -> None:
+    """Mode, hooks and values."""
+    module = nn.Sequential(nn.Dropout(0.5), nn.Linear(5, 2)).train()
+    before = {name: one.clone() for name, one in module.state_dict().items()}
+
+    count_work(module, torch.zeros(1, 5), by_layers=True)
+
+    assert module.training
+    assert not any(one._forward_hooks or one._forward_pre_hooks for one in module.modules())
+    assert all(torch.equal(one, before[name]) for name, one in module.state_dict().items())
