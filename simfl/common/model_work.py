@@ -1,14 +1,17 @@
 """What a model's training takes, counted: between what counts it and the machines that do it.
 
-`simfl.learning.work.count_work` counts; processors (`simfl.system.processor`) turn counts into time.
+`simfl.learning.work.count_work` counts, processors (`simfl.system.processor`) turn it into time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-KINDS = ("convolution", "depthwise", "dense", "recurrent", "embedding")
-"""The kinds of work that a machine may do at rates of their own."""
+FORWARD_KINDS = ("convolution", "depthwise", "dense", "recurrent")
+"""The kinds of an example's operations; a machine may do each at a rate of its own."""
+
+KINDS = (*FORWARD_KINDS, "embedding")
+"""Those and the updates of tables."""
 
 
 @dataclass(frozen=True)

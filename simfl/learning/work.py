@@ -137,13 +137,13 @@ class _Count:
         self._places += length * passes
 
 
-class _Operations(TorchDispatchMode):
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's gap
     """Tells `found` the name, operations, arguments and result of whatever multiplies meanwhile."""
 
     def __init__(self, found: Callable[[str, int, tuple[Any, ...], Any], None]) -> None:
         from torch.utils.flop_counter import flop_registry
 
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's gap
         self._formulas = flop_registry
         self._found = found
 
@@ -180,4 +180,5 @@ def _tensors(given: Any) -> Iterator[Tensor]:
 
 def _memory(tensor: Tensor) -> int:
     """Where a tensor's values lie, the same for all views of it."""
-    return tensor.untyped_storage()._cdata
+    place: int = tensor.untyped_storage()._cdata
+    return place

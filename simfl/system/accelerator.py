@@ -54,10 +54,14 @@ class Accelerator(MeasuredProcessor):
             if cycles is not None:
                 raise ValueError("cycles_per_example and measured seconds exclude each other")
             cycles = measured_s * clock_hz
-        self.taken(cycles_per_example=cycles)
-        if cycles is None and (self.flops_per_s is None or self.efficiency is None):
+        slower = self.frequency_max_hz / clock_hz
+        kinds = {} if self.measured_hz is None else self.times_as_fast(slower)
+        self.taken(cycles_per_example=cycles, **kinds)
+        if cycles is not None:
+            self.refuse_kinds("cycles_per_example")
+        elif self.rates is None and (self.flops_per_s is None or self.efficiency is None):
             raise MissingCost(
-                "flops_per_s and efficiency, or cycles_per_example, seconds_per_example or"
+                "flops_per_s and efficiency, rates, or cycles_per_example, seconds_per_example or"
                 " seconds_per_batch"
             )
         if self.power_active_w < self.power_idle_w:
@@ -79,6 +83,7 @@ class Accelerator(MeasuredProcessor):
         levels = self.frequency_levels_hz
         return replace(
             self,
+            **self.times_as_fast(mode.frequency_max_hz / self.frequency_max_hz),
             flops_per_s=self.flops_per_s
             and self.flops_per_s * mode.frequency_max_hz / self.frequency_max_hz,
             frequency_min_hz=min(self.frequency_min_hz, mode.frequency_max_hz),
@@ -88,12 +93,17 @@ class Accelerator(MeasuredProcessor):
             modes={},
         )
 
+    @property
+    def cycles_per_s(self) -> float:
+        """Of the whole accelerator."""
+        return self.frequency_max_hz
+
     def flops_cycles(self, flops: ArrayLike) -> FloatArray:
         """Clock cycles in which the whole accelerator does `flops` at the sustained rate."""
         if self.flops_per_s is None or self.efficiency is None:
             raise MissingCost("flops_per_s and efficiency")
         rate = self.efficiency * self.flops_per_s
-        return np.asarray(flops, dtype=float) / rate * self.frequency_max_hz
+        return np.asarray(flops, dtype=float) / rate * self.cycles_per_s
 
     def cycles(
         self,

@@ -27,11 +27,12 @@ _WORK_FORMS = ("cycles_per_example", "cycles_per_bit", "flops_per_s")
 class Cpu(MeasuredProcessor):
     """Equally fast cores under DVFS: P(core) = u (power_static_w + kappa f^exponent) beyond idle.
 
-    Work is given by `cycles_per_example`, by `cycles_per_bit`, or by `flops_per_s` (all cores at
-    the highest clock) and `efficiency`, or as it was measured (`seconds_per_batch`,
-    `seconds_per_example`); power by `kappa`, by a measured `power_table`, which takes precedence,
-    or by `power_active_w`. u is 1 while a core computes and `stall_utilization` while it waits for
-    memory, which takes `memory_bound` of the time at the highest clock, whatever the clock.
+    Work is given by `cycles_per_example`, by `cycles_per_bit`, by `flops_per_s` (all cores at the
+    highest clock) and `efficiency`, as it was measured (`seconds_per_batch`,
+    `seconds_per_example`), or by `rates` of each kind of work; power by `kappa`, by a measured
+    `power_table`, which takes precedence, or by `power_active_w`. u is 1 while a core computes and
+    `stall_utilization` while it waits for memory, which takes `memory_bound` of the time at the
+    highest clock, whatever the clock.
     """
 
     cores: Annotated[int, ">= 1", "cores that train, all busy together"]
@@ -81,13 +82,15 @@ class Cpu(MeasuredProcessor):
         self.check_frequencies()
         self._take_measured()
         rated = [name for name in _WORK_FORMS if getattr(self, name) is not None]
-        if not rated:
+        if not rated and self.rates is None:
             raise MissingCost(
-                "cycles_per_example, cycles_per_bit, seconds_per_example, seconds_per_batch or"
-                " flops_per_s"
+                "cycles_per_example, cycles_per_bit, seconds_per_example, seconds_per_batch, rates"
+                " or flops_per_s"
             )
         if len(rated) > 1:
             raise ValueError(f"{' and '.join(rated)} exclude each other; give one")
+        if rated and rated[0] != "flops_per_s":
+            self.refuse_kinds(rated[0])
         if self.flops_per_s is not None and self.efficiency is None:
             raise MissingCost("efficiency")
         if self.power_table is None:
@@ -115,6 +118,7 @@ class Cpu(MeasuredProcessor):
             (1.0 - self.memory_bound) / clock_hz,
             self.memory_bound / self.frequency_max_hz,
         )
+        slower = (busy + waiting) * self.frequency_max_hz
         cycles, kappa = self.cycles_per_example, self.kappa
         if measured_s is not None:
             if cycles is not None:
@@ -130,15 +134,21 @@ class Cpu(MeasuredProcessor):
             if active_w < self.power_static_w:
                 raise ValueError("power_active_w: below power_idle_w and power_static_w")
             kappa = (active_w - self.power_static_w) / clock_hz**self.exponent
-        self.taken(cycles_per_example=cycles, kappa=kappa, power_active_w=None, power_idle_w=None)
+        kinds = {} if self.measured_hz is None else self.times_as_fast(slower)
+        of_power = {"kappa": kappa, "power_active_w": None, "power_idle_w": None}
+        self.taken(cycles_per_example=cycles, **of_power, **kinds)
+
+    @property
+    def cycles_per_s(self) -> float:
+        """Of all cores."""
+        return self.cores * self.frequency_max_hz
 
     def flops_cycles(self, flops: ArrayLike) -> FloatArray:
         """Cycles in which all cores at the highest clock do `flops` at the sustained rate."""
         if self.flops_per_s is None or self.efficiency is None:
             raise MissingCost("flops_per_s")
-        cycles_per_s = self.cores * self.frequency_max_hz
         rate = self.efficiency * self.flops_per_s
-        return np.asarray(flops, dtype=float) / rate * cycles_per_s
+        return np.asarray(flops, dtype=float) / rate * self.cycles_per_s
 
     def cycles(
         self,

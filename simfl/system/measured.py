@@ -1,23 +1,48 @@
-"""Processors by what a stopwatch and a wattmeter say: seconds of a training step, watts meanwhile.
+"""Processors by what was measured: seconds of a training step, watts meanwhile, rates by kind.
 
-Both hold for the model and the clock that they were measured with. A processor turns them into its
-own terms when it is made: cycles of an example, which take so long at that clock, whatever the
-scenario's model; and its law of power, which draws so much there.
+Seconds and watts hold for the model and the clock that they were measured with. A processor turns
+them into its own terms when it is made: cycles of an example, which take so long at that clock,
+whatever the scenario's model; and its law of power, which draws so much there.
+
+Rates by kind of work, traffic over a bandwidth and fixed times predict the seconds of any model:
+
+    t = (3 sum over kinds of FLOPs / rate + 3 traffic / bandwidth) examples
+        + (embedding / rate + seconds_per_place places + seconds_per_step) steps
+
+at `measured_hz`, with a model's work as `ModelWork` counts it. All of it is turned into cycles and
+goes with the clock, but for the processor's `memory_bound`: see docs/hardware.md.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simfl.common.arrays import FloatArray
+from simfl.common.model_work import FORWARD_KINDS, ModelWork
 from simfl.system.cost import MissingCost
-from simfl.system.processor import Processor
+from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD, Processor
+from simfl.system.rates import Rates
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredProcessor(Processor):
     """What every kind of processor may be given in place of its own terms."""
 
+    rates: Annotated[Rates | None, "sustained rates by kind of work; null: flops_per_s for all"] = (
+        None
+    )
+    bandwidth_bytes_per_s: Annotated[
+        float | None, "> 0", "at which layers read and write activations; null: it takes no time"
+    ] = None
+    seconds_per_step: Annotated[float, ">= 0", "fixed time of every training step"] = 0.0
+    seconds_per_place: Annotated[
+        float, ">= 0", "fixed time, in a step, of every place that a recurrent layer goes through"
+    ] = 0.0
     seconds_per_example: Annotated[
         float | None, "> 0", "measured seconds of one example's training step, whatever the model"
     ] = field(default=None, repr=False)
@@ -30,6 +55,70 @@ class MeasuredProcessor(Processor):
     measured_hz: Annotated[
         float | None, "> 0", "the clock that it was measured at; null: the highest"
     ] = field(default=None, repr=False)
+
+    @property
+    @abstractmethod
+    def cycles_per_s(self) -> float:
+        """Cycles per second, over all cores, at the highest clock."""
+
+    @property
+    def goes_by_kind(self) -> bool:
+        """Whether a step is more than floating-point operations over one rate."""
+        fixed = self.seconds_per_step or self.seconds_per_place
+        return bool(self.rates or self.bandwidth_bytes_per_s or fixed)
+
+    def training_cycles(
+        self,
+        examples: ArrayLike,
+        work: ModelWork | None,
+        steps: ArrayLike = 0.0,
+        example_bits: float | None = None,
+    ) -> FloatArray:
+        """See the head of this file; a processor without any of these terms goes by `cycles`."""
+        if not self.goes_by_kind:
+            return super().training_cycles(examples, work, steps, example_bits)
+        if work is None or not work.forward_flops > 0:
+            raise MissingCost("forward_flops of the model")
+        rates, per_s = self.rates or Rates(), self.cycles_per_s
+        each, step_s = np.zeros(()), self.seconds_per_step
+        for kind in FORWARD_KINDS:
+            flops, rate = getattr(work, kind), getattr(rates, kind)
+            if flops:
+                each = each + (
+                    self._at_one_rate(flops, kind) if rate is None else flops / rate * per_s
+                )
+        if self.bandwidth_bytes_per_s is not None:
+            each = each + work.traffic_bytes / self.bandwidth_bytes_per_s * per_s
+        if rates.embedding is not None:
+            step_s += work.embedding / rates.embedding
+        step_s += work.recurrent_places * self.seconds_per_place
+        total: FloatArray = TRAINING_FLOPS_PER_FORWARD * each * np.asarray(examples, dtype=float)
+        return total + step_s * per_s * np.asarray(steps, dtype=float)
+
+    def _at_one_rate(self, flops: float, kind: str) -> FloatArray:
+        """Cycles of a kind of work that has no rate of its own."""
+        try:
+            return self.flops_cycles(flops)
+        except MissingCost as missing:
+            raise MissingCost(f"rates.{kind} or {missing.field}") from missing
+
+    def times_as_fast(self, factor: float) -> dict[str, Any]:
+        """What rates and fixed times are on a machine so many times as fast."""
+        return {
+            "rates": self.rates and self.rates.times(factor),
+            "bandwidth_bytes_per_s": self.bandwidth_bytes_per_s
+            and self.bandwidth_bytes_per_s * factor,
+            "seconds_per_step": self.seconds_per_step / factor,
+            "seconds_per_place": self.seconds_per_place / factor,
+        }
+
+    def refuse_kinds(self, name: str) -> None:
+        """ValueError where there are such terms beside `name`, which takes no notice of them."""
+        if self.goes_by_kind:
+            kinds = "rates, bandwidth_bytes_per_s, seconds_per_step and seconds_per_place"
+            raise ValueError(
+                f"{name}: holds for a whole step, whatever the model; excludes {kinds}"
+            )
 
     def measured_s(self) -> float | None:
         """Seconds of an example at `clock_hz`; None where none were measured."""
@@ -53,7 +142,7 @@ class MeasuredProcessor(Processor):
             )
         return clock_hz
 
-    def taken(self, **terms: float | None) -> None:
+    def taken(self, **terms: Rates | float | None) -> None:
         """Set the terms that what was measured comes to, in its place."""
         measured = ("seconds_per_example", "seconds_per_batch", "batch_examples", "measured_hz")
         for name, value in {**dict.fromkeys(measured), **terms}.items():

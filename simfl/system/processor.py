@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.common.arrays import FloatArray
+from simfl.common.model_work import ModelWork
 from simfl.system.cost import ComputeCost, MissingCost
 
 TRAINING_FLOPS_PER_FORWARD = 3.0
@@ -18,8 +19,9 @@ TRAINING_FLOPS_PER_FORWARD = 3.0
 class Processor(ABC):
     """Base of every processor: a frozen dataclass whose fields are the keys of `processor:`.
 
-    A subclass has the four attributes below and fills in `flops_cycles` and `compute`; it overrides
-    `cycles` where work is not counted in floating-point operations.
+    A subclass has the attributes below and fills in `flops_cycles` and `compute`; it overrides
+    `cycles` where work is not counted in floating-point operations, and `training_cycles` where
+    kinds of work, or steps, take a time of their own.
     """
 
     frequency_min_hz: float
@@ -49,6 +51,20 @@ class Processor(ABC):
             raise MissingCost("forward_flops of the model")
         flops = TRAINING_FLOPS_PER_FORWARD * forward_flops * np.asarray(examples, dtype=float)
         return self.flops_cycles(flops)
+
+    def training_cycles(
+        self,
+        examples: ArrayLike,
+        work: ModelWork | None,
+        steps: ArrayLike = 0.0,
+        example_bits: float | None = None,
+    ) -> FloatArray:
+        """Cycles of training on `examples` in so many `steps` of a model with this work.
+
+        By `cycles`, unless a subclass knows better.
+        """
+        flops = None if work is None else work.forward_flops
+        return self.cycles(examples, flops, example_bits)
 
     @property
     def counts_bits(self) -> bool:

@@ -110,5 +110,5 @@ def test_a_profile_takes_idle_power_from_its_device_and_runs(tmp_path: Path) -> 
         computed["duration_s"].to_numpy() * 32.0
     )
     (tmp_path / "mine.yaml").write_text(PROFILE.replace("seconds_per_example: 0.05, ", ""))
-    with pytest.raises(MissingCost, match="seconds_per_batch or flops_per_s"):
+    with pytest.raises(MissingCost, match="seconds_per_batch, rates or flops_per_s"):
         Catalogue([tmp_path]).device("mine")

@@ -71,6 +71,10 @@ class Traced(Population):
             cycles_per_bit=None,
             flops_per_s=None,
             efficiency=None,
+            rates=None,
+            bandwidth_bytes_per_s=None,
+            seconds_per_step=0.0,
+            seconds_per_place=0.0,
         )
         rate_factor = np.ones(self.clients)
         if self.rate_trace is not None:

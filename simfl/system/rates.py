@@ -1,0 +1,33 @@
+"""At what rates a processor does each kind of work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Annotated
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """Sustained floating-point operations per second of a training step, by kind of work.
+
+    null is `efficiency` times `flops_per_s`, and for `embedding`: it takes no time.
+    """
+
+    convolution: Annotated[float | None, "> 0", "FLOP/s of convolutions, 1x1 ones too"] = None
+    depthwise: Annotated[
+        float | None, "> 0", "FLOP/s of convolutions with one input channel per group"
+    ] = None
+    dense: Annotated[
+        float | None, "> 0", "FLOP/s of linear layers, attention and other matrix products"
+    ] = None
+    recurrent: Annotated[float | None, "> 0", "FLOP/s of LSTM, GRU and plain recurrent layers"] = (
+        None
+    )
+    embedding: Annotated[
+        float | None, "> 0", "two operations per entry of a table of tokens, in every step"
+    ] = None
+
+    def times(self, factor: float) -> Rates:
+        """All rates so many times as high."""
+        named = {one.name: getattr(self, one.name) for one in fields(self)}
+        return replace(self, **{name: rate and rate * factor for name, rate in named.items()})

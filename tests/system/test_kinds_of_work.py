@@ -1,0 +1,151 @@
+"""Processors by kinds of work: what a step takes at any clock; one rate is what it always was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simfl.common.model_work import ModelWork
+from simfl.system.accelerator import Accelerator, Mode
+from simfl.system.cost import MissingCost
+from simfl.system.cpu import Cpu
+from simfl.system.measured import MeasuredProcessor
+from simfl.system.rates import Rates
+from simfl.system.thermal import ThermalCpu
+
+CLOCKS: dict[str, Any] = {"frequency_min_hz": 1e9, "frequency_max_hz": 2e9}
+WORK = ModelWork(
+    convolution=4e9,
+    depthwise=1e8,
+    dense=2e9,
+    recurrent=3e8,
+    embedding=5e6,
+    traffic_bytes=6e6,
+    recurrent_places=10,
+)
+KINDS: dict[str, Any] = {
+    "rates": Rates(convolution=4e10, depthwise=1e9, dense=1e11, recurrent=1e9, embedding=1e9),
+    "bandwidth_bytes_per_s": 2e9,
+    "seconds_per_step": 0.05,
+    "seconds_per_place": 0.002,
+}
+EXAMPLE_S = 3 * (0.1 + 0.1 + 0.02 + 0.3 + 0.003)
+STEP_S = 0.005 + 0.05 + 10 * 0.002
+SECONDS = 40 * EXAMPLE_S + 5 * STEP_S
+"""Of 40 examples in 5 steps, at the clock that KINDS were measured at."""
+
+
+def cpu(**changes: Any) -> Cpu:
+    """Two cores, of KINDS at the highest clock unless told otherwise."""
+    return Cpu(**{"cores": 2, "kappa": 1e-28, **CLOCKS, **KINDS, **changes})
+
+
+def gpu(**changes: Any) -> Accelerator:
+    """An accelerator of KINDS."""
+    watts = {"power_active_w": 10.0, "power_idle_w": 2.0}
+    return Accelerator(**{**watts, **CLOCKS, **KINDS, **changes})
+
+
+def seconds(processor: MeasuredProcessor, frequency_hz: float, work: ModelWork = WORK) -> float:
+    """Of 40 examples in 5 steps."""
+    cycles = processor.training_cycles(40, work, 5)
+    return float(processor.compute(cycles, frequency_hz).duration_s)
+
+
+@pytest.mark.parametrize("processor", [cpu(), gpu()])
+def test_a_step_is_the_sum_of_its_kinds_and_goes_with_the_clock(
+    processor: MeasuredProcessor,
+) -> None:
+    """By hand; and twice as long at half the clock."""
+    assert seconds(processor, 2e9) == pytest.approx(SECONDS)
+    assert seconds(processor, 1e9) == pytest.approx(2 * SECONDS)
+
+
+@pytest.mark.parametrize("make", [cpu, gpu])
+def test_what_was_measured_at_a_clock_holds_at_that_clock(make: Any) -> None:
+    """Rates, bandwidth and fixed times alike, also when the measured processor is made anew."""
+    measured = make(measured_hz=1e9)
+
+    assert seconds(measured, 1e9) == pytest.approx(SECONDS)
+    assert seconds(measured, 2e9) == pytest.approx(SECONDS / 2)
+    assert replace(measured) == measured
+
+
+def test_the_share_that_waits_for_memory_does_not_go_with_the_clock() -> None:
+    """Half of the time at the highest clock: 1.5 times as long at half of it, not twice."""
+    waiting = cpu(memory_bound=0.5)
+
+    assert seconds(waiting, 2e9) == pytest.approx(SECONDS)
+    assert seconds(waiting, 1e9) == pytest.approx(1.5 * SECONDS)
+    assert seconds(cpu(memory_bound=0.5, measured_hz=1e9), 1e9) == pytest.approx(SECONDS)
+
+
+def test_a_mode_goes_with_its_clock() -> None:
+    """Half the clock, twice the time, whatever the kind."""
+    slow = gpu(modes={"slow": Mode(frequency_max_hz=1e9, power_active_w=5.0)}).in_mode("slow")
+
+    assert seconds(slow, 1e9) == pytest.approx(2 * SECONDS)
+
+
+def test_kinds_without_a_rate_go_at_the_one_rate() -> None:
+    """And tables, traffic and steps take no time where nobody says so."""
+    one = cpu(
+        rates=Rates(convolution=4e10),
+        bandwidth_bytes_per_s=None,
+        seconds_per_step=0.0,
+        seconds_per_place=0.0,
+        flops_per_s=1e10,
+        efficiency=0.5,
+    )
+
+    assert seconds(one, 2e9) == pytest.approx(40 * 3 * (0.1 + (1e8 + 2e9 + 3e8) / 5e9))
+
+
+@pytest.mark.parametrize(
+    "processor",
+    [
+        Cpu(cores=3, kappa=1e-28, flops_per_s=7e9, efficiency=0.3, memory_bound=0.1, **CLOCKS),
+        ThermalCpu(
+            cores=3,
+            kappa=1e-28,
+            flops_per_s=7e9,
+            efficiency=0.3,
+            frequency_levels_hz=(1e9, 2e9),
+            **CLOCKS,
+        ),
+        Cpu(cores=3, kappa=1e-28, cycles_per_example=7e6, **CLOCKS),
+        Cpu(cores=3, kappa=1e-28, cycles_per_bit=7e6, **CLOCKS),
+        Accelerator(
+            power_active_w=9.0, power_idle_w=1.0, flops_per_s=7e9, efficiency=0.3, **CLOCKS
+        ),
+    ],
+)
+def test_one_rate_means_what_it_always_did(processor: MeasuredProcessor) -> None:
+    """To the last bit the cycles of all operations together, in whatever steps."""
+    examples = np.array([1.0, 7.0, 33.3])
+
+    cycles = processor.training_cycles(examples, WORK, np.array([1.0, 2.0, 9.0]), 784.0)
+
+    assert np.array_equal(cycles, processor.cycles(examples, 6.4e9, 784.0))
+
+
+def test_a_kind_without_any_rate_is_no_silent_zero() -> None:
+    """It is named; a model without that kind needs no such rate."""
+    partial = cpu(rates=Rates(convolution=4e10, depthwise=1e9, dense=1e11))
+
+    with pytest.raises(MissingCost, match=r"rates\.recurrent or flops_per_s"):
+        partial.training_cycles(1, WORK)
+    assert partial.training_cycles(1, replace(WORK, recurrent=0.0)) > 0
+    with pytest.raises(MissingCost, match="forward_flops of the model"):
+        partial.training_cycles(1, ModelWork())
+
+
+@pytest.mark.parametrize("measured", [{"cycles_per_example": 1e6}, {"seconds_per_example": 0.1}])
+@pytest.mark.parametrize("make", [cpu, gpu])
+def test_a_cost_of_whole_steps_excludes_kinds(make: Any, measured: dict[str, float]) -> None:
+    """Two answers to one question."""
+    with pytest.raises(ValueError, match="cycles_per_example: holds for a whole step"):
+        make(**measured)
