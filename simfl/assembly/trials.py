@@ -30,7 +30,7 @@ from simfl.system.world import World
 def check_costs(world: World, network: Network) -> None:
     """Raises ValueError for a device, server or link that cannot say what its work would cost."""
     one_of_each = np.unique(world.device_index, return_index=True)[1]
-    world.cycles(one_of_each, np.ones(one_of_each.size), network.forward_flops)
+    world.cycles(one_of_each, 1.0, network.work)
     for tier in ("edge", "cloud"):
         world.aggregate(tier, 1.0, 1.0)
     processors = [world.edge_server.processor, world.cloud_server.processor]
@@ -42,7 +42,7 @@ def check_costs(world: World, network: Network) -> None:
 
 def _dispatch(world: World, clients: np.ndarray, network: Network) -> None:
     size, hz = network.size_bytes, world.frequency_max_hz[clients]
-    world.plan_rounds(clients, 0, 1.0, network.forward_flops, size, size, hz)
+    world.plan_rounds(clients, 0, 1.0, network.work, size, size, hz)
     for uplink in (False, True):
         world.backhaul_transfer(0, 0, size, uplink)
 

@@ -74,6 +74,22 @@ class LocalTraining:
             return np.minimum(batches * rows / num_examples, 1.0)
         return 1.0 * (self.epochs or 1)
 
+    def num_steps(self, num_examples: Any) -> Any:
+        """How many mini-batches are trained on, as a real number (array in, array out)."""
+        if self.steps is not None:
+            return self.steps + 0.0 * num_examples
+        batches = self.batches(num_examples)
+        if self.share is not None:
+            rows = num_examples if self.batch_size is None else self.batch_size
+            return np.minimum(np.maximum(1, np.rint(self.share * num_examples / rows)), batches)
+        return (self.epochs or 1) * batches
+
+    def batches(self, num_examples: Any) -> Any:
+        """How many mini-batches a pass over the local data has (array in, array out)."""
+        if self.batch_size is None:
+            return 1.0 + 0.0 * num_examples
+        return np.ceil(num_examples / self.batch_size)
+
     def counts_steps(self) -> bool:
         """Whether a round is some of the mini-batches, instead of passes over all data."""
         return self.steps is not None or self.share is not None

@@ -17,12 +17,13 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from simfl.common.contract import PartMisbehaves, at_work, named
-from simfl.learning.flops import forward_flops
+from simfl.common.model_work import ModelWork
 from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_graph import NotStackable
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters, size_bytes
 from simfl.learning.units import HiddenUnits
+from simfl.learning.work import count_work
 
 KernelFamily = Literal["stacked", "one_by_one", "loop"]
 """stacked: all jobs of a cohort in one batched form. one_by_one: the same form, a job at a time.
@@ -183,14 +184,17 @@ class Network:
         return size_bytes({name: state[name] for name in names if state[name].is_floating_point()})
 
     @cached_property
-    def forward_flops(self) -> float:
-        """Floating-point operations of one example's forward pass (a multiply-add counts two).
-
-        See `flops.py`.
-        """
+    def work(self) -> ModelWork:
+        """How much work the model is, by kind (see `count_work`)."""
         by_layers = self.stacked is not None and self.stacked.only_layers
+        example = torch.zeros(1, *self.input_shape, dtype=self.dtype, device=self.device)
         with seeded(0, self.device):
-            return forward_flops(self._module, self.input_shape, self.dtype, by_layers)
+            return count_work(self._module, example, by_layers=by_layers)
+
+    @property
+    def forward_flops(self) -> float:
+        """Floating-point operations of one example's forward pass (a multiply-add counts two)."""
+        return self.work.forward_flops
 
     def loaded(self, tensors: Mapping[str, Tensor]) -> nn.Module:
         """A module with a copy of these values, in training mode, for a loop over steps.

@@ -121,7 +121,8 @@ class ClientRounds:
             rounds,
             Workload(
                 examples,
-                self._values.forward_flops,
+                self._values.steps(self._num_examples[clients], ref.version) * prices.work,
+                self._values.work,
                 np.maximum(prices.down_bytes - held_bytes, 0),
                 prices.up_bytes,
                 self._allocating.frequency_hz(clients, prices.work, round_number, server),

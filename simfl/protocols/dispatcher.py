@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.limits import LATEST_S
+from simfl.common.model_work import ModelWork
 from simfl.eventlog.accounts import Heading
 from simfl.eventlog.log import EventLog
 from simfl.eventlog.rows import Rows
@@ -45,12 +46,13 @@ Computed = Callable[[IntArray, FloatArray], None]
 class Workload:
     """What a round asks of each client's machine, one entry each: see `World.plan_rounds`.
 
-    Training passes over `examples`, each of `forward_flops` operations, at a clock of
-    `frequency_hz`; bytes are raw ones, before the codec.
+    Training passes over `examples` in so many `steps`, of a model that is so much `work`, at a
+    clock of `frequency_hz`; bytes are raw ones, before the codec.
     """
 
     examples: FloatArray
-    forward_flops: float
+    steps: FloatArray
+    work: ModelWork
     down_bytes: ArrayLike
     up_bytes: ArrayLike
     frequency_hz: FloatArray
@@ -84,12 +86,13 @@ class Orders:
             self.clients,
             self.numbers,
             self.load.examples,
-            self.load.forward_flops,
+            self.load.work,
             self.load.down_bytes,
             self.load.up_bytes,
             self.load.frequency_hz,
             self.server.access_point,
             radio_idle_s,
+            self.load.steps,
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from simfl.algorithms.base import Standing, Work
 from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.model_work import ModelWork
 from simfl.learning.job import Price, Prices
 from simfl.learning.trainer import Future
 from simfl.protocols.deliveries import Delivered
@@ -45,12 +46,20 @@ class LearnedValues(ABC):
 
     @property
     @abstractmethod
-    def forward_flops(self) -> float:
-        """Floating-point operations of one example's forward pass."""
+    def work(self) -> ModelWork:
+        """How much work the model is."""
 
     @abstractmethod
     def examples(self, num_examples: IntArray, version: int) -> FloatArray:
         """Examples that plain training passes over, of clients that hold `num_examples` each."""
+
+    @abstractmethod
+    def steps(self, num_examples: IntArray, version: int) -> FloatArray:
+        """Steps in which it does so."""
+
+    @abstractmethod
+    def batches(self, num_examples: IntArray) -> FloatArray:
+        """Mini-batches of one pass over the data of such clients."""
 
     @abstractmethod
     def prices(

@@ -109,7 +109,8 @@ class Queries:
             numbers,
             Workload(
                 self._num_examples[clients] / TRAINING_FLOPS_PER_FORWARD,
-                self._values.forward_flops,
+                self._values.batches(self._num_examples[clients]) / TRAINING_FLOPS_PER_FORWARD,
+                self._values.work,
                 self._values.tier_price(ref).down_bytes,
                 BYTES_PER_VALUE,
                 self._world.frequency_max_hz[clients],

@@ -13,6 +13,7 @@ import numpy as np
 import simpy
 
 from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.model_work import ModelWork
 from simfl.learning.job import Price
 from simfl.system.messages import Transmission
 from simfl.system.round_plan import RoundPlan
@@ -31,14 +32,15 @@ ASLEEP = np.inf
 class Rehearsal:
     """Rounds of plain training of the whole model in `world`, which may be without noise.
 
-    `examples` (clients,) is what passes through training in a round, `edge` each client's edge
-    server; messages have the bytes of `price`. `flat`: the cloud is everybody's server, and nothing
-    goes by edge servers' links.
+    `examples` (clients,) is what passes through training in a round, in so many `steps`, of a model
+    that is so much `work`; `edge` is each client's edge server; messages have the bytes of `price`.
+    `flat`: the cloud is everybody's server, and nothing goes by edge servers' links.
     """
 
     world: World
     examples: FloatArray
-    forward_flops: float | None
+    steps: FloatArray
+    work: ModelWork
     price: Price
     edge: IntArray
     flat: bool
@@ -180,12 +182,13 @@ class Rehearsal:
             clients,
             numbers,
             self.examples[clients],
-            self.forward_flops,
+            self.work,
             self.price.down_bytes,
             self.price.up_bytes,
             frequency_hz,
             self.edge[clients],
             radio_idle_s,
+            self.steps[clients],
         )
 
     def _over_channels(

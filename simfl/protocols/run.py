@@ -192,7 +192,8 @@ class Run:
         rehearsal = Rehearsal(
             self.world,
             self.values.examples(self._members.num_examples, ref.version),
-            self.values.forward_flops,
+            self.values.steps(self._members.num_examples, ref.version),
+            self.values.work,
             self.values.tier_price(ref),
             self.edge,
             flat=not self.accounts.present[self.actors.edge(0)],

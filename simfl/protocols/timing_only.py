@@ -9,6 +9,7 @@ import numpy as np
 
 from simfl.algorithms.base import ServerState, Standing, Work
 from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.model_work import ModelWork
 from simfl.learning.job import LocalTraining, Price, Prices
 from simfl.learning.network import Network
 from simfl.learning.parameters import BYTES_PER_VALUE
@@ -69,10 +70,20 @@ class TimingOnly(LearnedValues):
         passes: FloatArray = self._local.passes(num_examples) * num_examples
         return passes
 
+    def steps(self, num_examples: IntArray, version: int) -> FloatArray:
+        """Mini-batches of the recipe, per client."""
+        steps: FloatArray = self._local.num_steps(num_examples)
+        return steps
+
+    def batches(self, num_examples: IntArray) -> FloatArray:
+        """Of one pass, per client."""
+        batches: FloatArray = self._local.batches(num_examples)
+        return batches
+
     @property
-    def forward_flops(self) -> float:
-        """Floating-point operations of one example's forward pass."""
-        return self._network.forward_flops
+    def work(self) -> ModelWork:
+        """How much work the model is."""
+        return self._network.work
 
     def forwards(self, ref: StateRef, moved: IntArray, clients: int) -> IntArray | None:
         """Nothing beside rounds."""

@@ -18,6 +18,7 @@ import numpy as np
 from simfl.algorithms.asked import Asked
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
 from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.model_work import ModelWork
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Price, Prices, Update
 from simfl.learning.parameters import all_finite
@@ -121,10 +122,27 @@ class Values(LearnedValues):
         examples: FloatArray = (passes + looks) * num_examples
         return examples
 
+    def steps(self, num_examples: IntArray, version: int) -> FloatArray:
+        """Mini-batches of plain training, per client; those of a forward pass count as `examples`.
+
+        A gradient over the whole data is made batch by batch, too: that is what memory holds.
+        """
+        recipe = self.asked.recipe(version)
+        local, batches = recipe.local, recipe.local.batches(num_examples)
+        whole = recipe.kind == "gradient" and not local.counts_steps()
+        looks = 1 / TRAINING_FLOPS_PER_FORWARD if "loss_before" in recipe.measure else 0.0
+        steps: FloatArray = (batches if whole else local.num_steps(num_examples)) + looks * batches
+        return steps
+
+    def batches(self, num_examples: IntArray) -> FloatArray:
+        """Of one pass, per client."""
+        batches: FloatArray = self.asked.recipe(0).local.batches(num_examples)
+        return batches
+
     @property
-    def forward_flops(self) -> float:
-        """Floating-point operations of one example's forward pass."""
-        return self.asked.network.forward_flops
+    def work(self) -> ModelWork:
+        """How much work the model is."""
+        return self.asked.network.work
 
     def forwards(self, ref: StateRef, moved: IntArray, clients: int) -> IntArray | None:
         """Bytes that the server sends each client at once (`Algorithm.forwards`)."""
@@ -220,7 +238,7 @@ class Values(LearnedValues):
         if not passes:
             return work
         examples = passes * self.evaluator.num_examples("validation")
-        return replace(work, flops=work.flops + examples * self.forward_flops)
+        return replace(work, flops=work.flops + examples * self.work.forward_flops)
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None

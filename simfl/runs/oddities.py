@@ -67,7 +67,7 @@ def _unverified(simulation: Simulation) -> list[Notice]:
 
 def _short_steps(simulation: Simulation) -> str:
     """What to say where devices go through a step faster than a framework can start it."""
-    world, flops = simulation.world, simulation.network.forward_flops
+    world, work = simulation.world, simulation.network.work
     profiles = {one.name for one in world.profiles if one.kind == "device"}
     rows = int(simulation.partitioned.num_examples.max(initial=0))
     rows = min(rows, simulation.algorithm.local.batch_size or rows)
@@ -76,8 +76,10 @@ def _short_steps(simulation: Simulation) -> str:
         name, processor = world.devices[index].name, world.devices[index].processor
         # Cycles that were given for an example were measured on a whole step.
         measured = processor.counts_bits or getattr(processor, "cycles_per_example", None)
-        if flops and rows and not measured and name.partition(".")[0] in profiles:
-            cost = processor.compute(processor.cycles(rows, flops), processor.frequency_max_hz)
+        if work.forward_flops and rows and not measured and name.partition(".")[0] in profiles:
+            cost = processor.compute(
+                processor.training_cycles(rows, work, 1), processor.frequency_max_hz
+            )
             step_s[name] = float(cost.duration_s)
     fastest = min(step_s, key=lambda name: step_s[name], default=None)
     if fastest is None or step_s[fastest] >= SHORTEST_STEP_S:

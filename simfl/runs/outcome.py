@@ -77,7 +77,7 @@ def _clients(simulation: Simulation, one: Run) -> dict[str, Any]:
         "edge": simulation.edge,
         "num_examples": partitioned.num_examples,
         "label_counts": list(partitioned.label_counts),
-        **client_columns(world, simulation.network.forward_flops),
+        **client_columns(world, simulation.network.work),
         "participations": one.observations.participations,
     }
     kinds = list(KINDS)

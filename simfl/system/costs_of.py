@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from simfl.common.amounts import amounts
 from simfl.common.arrays import FloatArray
 from simfl.common.contract import at_work, is_users_own, misbehaves
+from simfl.common.model_work import ModelWork
 from simfl.system.cost import ComputeCost, TransferCost
 from simfl.system.link import Link
 from simfl.system.processor import Processor
@@ -17,15 +18,18 @@ from simfl.system.radio_paths import RadioPaths
 def cycles_of(
     processor: Processor,
     examples: FloatArray,
-    forward_flops: float | None,
+    work: ModelWork | None,
+    steps: FloatArray,
     example_bits: float | None,
 ) -> FloatArray:
-    """`Processor.cycles`; raises `PartMisbehaves`."""
-    with at_work(processor, "cycles"):
-        given = processor.cycles(examples, forward_flops, example_bits)
+    """`Processor.training_cycles`; raises `PartMisbehaves`."""
+    inherited = type(processor).training_cycles is Processor.training_cycles
+    method = "cycles" if inherited else "training_cycles"
+    with at_work(processor, method):
+        given = processor.training_cycles(examples, work, steps, example_bits)
     if not is_users_own(processor):
         return given
-    return amounts(given, examples.shape, processor, "cycles")
+    return amounts(given, examples.shape, processor, method)
 
 
 def flops_cycles_of(processor: Processor, flops: ArrayLike) -> FloatArray:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from simfl.common.model_work import ModelWork
 from simfl.system.device import Server
 from simfl.system.link import Link
 from simfl.system.processor import Processor
@@ -20,11 +21,12 @@ _ABOUT = ("name", "sources", "unverified")
 """Fields of a machine that are no figures."""
 
 
-def client_columns(world: World, forward_flops: float | None) -> dict[str, Any]:
+def client_columns(world: World, work: ModelWork) -> dict[str, Any]:
     """Columns with one row per client: what was drawn for it, units in the names.
 
     Rates are those of its link times its own factor, where the radio channel's factor is 1.
-    Positions are there where some link goes by them, batteries where some device has one.
+    Positions are there where some link goes by them, batteries where some device has one, cycles
+    per step where a step takes some device a time that its examples do not.
     """
     clients = np.arange(world.num_clients)
     rate_bps = {
@@ -34,7 +36,7 @@ def client_columns(world: World, forward_flops: float | None) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "frequency_min_hz": world.frequency_min_hz,
         "frequency_max_hz": world.frequency_max_hz,
-        "cycles_per_example": world.cycles(clients, 1.0, forward_flops),
+        "cycles_per_example": world.cycles(clients, 1.0, work),
         "work_factor": world.work_factor,
         "speed_factor": world.speed_factor,
         "rate_factor": world.rate_factor,
@@ -42,6 +44,9 @@ def client_columns(world: World, forward_flops: float | None) -> dict[str, Any]:
         "downlink_bps": rate_bps[False] * world.rate_factor,
         "power_idle_w": world.power_idle_w,
     }
+    step_cycles = world.cycles(clients, 0.0, work, 1.0)
+    if step_cycles.any():
+        columns["cycles_per_step"] = step_cycles
     if any(link.needs_places for link in world.links):
         columns["x_m"], columns["y_m"] = world.position_m.T
     battery_j = [device.battery_j for device in world.devices]

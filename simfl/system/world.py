@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.model_work import ModelWork
 from simfl.streams import Streams
 from simfl.system.across_backhaul import AcrossBackhaul, check_rules
 from simfl.system.catalogue import Profile
@@ -188,16 +189,26 @@ class World:
         return self.cloud_server.power_idle_w
 
     def cycles(
-        self, clients: ArrayLike, examples: ArrayLike, forward_flops: float | None
+        self,
+        clients: ArrayLike,
+        examples: ArrayLike,
+        work: ModelWork | float | None,
+        steps: ArrayLike = 0.0,
     ) -> FloatArray:
-        """Nominal cycles, before noise, of training on `examples` (passes and work included)."""
+        """Nominal cycles, before noise, of training on `examples` in so many `steps`.
+
+        `examples` and `steps` include passes and the brief's work. `work` is the model's; a number
+        is that of a forward pass's operations, all of them in dense layers.
+        """
         asked = _indices(clients)
+        of_model = ModelWork(dense=work) if isinstance(work, int | float) else work
         rows = np.broadcast_to(np.asarray(examples, dtype=float), asked.shape)
+        batches = np.broadcast_to(np.asarray(steps, dtype=float), asked.shape)
         total = np.empty(len(asked))
         for device, own in self._by_device(asked):
             try:
                 total[own] = cycles_of(
-                    device.processor, rows[own], forward_flops, self.example_bits
+                    device.processor, rows[own], of_model, batches[own], self.example_bits
                 )
             except MissingCost as missing:
                 raise missing.of(device.name) from missing
@@ -234,17 +245,19 @@ class World:
         clients: ArrayLike,
         rounds: ArrayLike,
         examples: ArrayLike,
-        forward_flops: float | None,
+        work: ModelWork | float | None,
         down_bytes: ArrayLike,
         up_bytes: ArrayLike,
         frequency_hz: ArrayLike,
         edges: ArrayLike | None = None,
         radio_idle_s: ArrayLike = 0.0,
+        steps: ArrayLike = 0.0,
     ) -> RoundPlan:
         """Cost of one round of each client: download, computation at `frequency_hz`, upload.
 
         `rounds` counts each client's own rounds (it addresses the noise), `examples` is what passes
-        through training, times the brief's work; bytes are raw ones, before the codec. `edges` are
+        through training in so many `steps`, both times the brief's work, of a model that is so much
+        `work` (see `cycles`); bytes are raw ones, before the codec. `edges` are
         the access points (each client's home edge, if not given); `radio_idle_s` the seconds since
         the client's last message, 0 for a radio that is awake, inf for one that has not sent yet.
         Arrays have one entry per client; scalars hold for all. MissingCost names a device without
@@ -254,7 +267,7 @@ class World:
         frequency = self.round_frequency(asked, frequency_hz)
         before_s = np.broadcast_to(np.asarray(radio_idle_s, dtype=float), asked.shape)
         download = self.access_transfer(asked, rounds, down_bytes, False, edges, before_s)
-        cycles, compute = self._compute(asked, rounds, examples, forward_flops, frequency)
+        cycles, compute = self._compute(asked, rounds, (examples, steps), work, frequency)
         begun_s = np.where(download.wire_bytes > 0, 0.0, before_s)
         computed_s = begun_s + compute.duration_s
         upload = self.access_transfer(asked, rounds, up_bytes, True, edges, computed_s)
@@ -340,18 +353,18 @@ class World:
         self,
         clients: IntArray,
         rounds: ArrayLike,
-        examples: ArrayLike,
-        forward_flops: float | None,
+        training: tuple[ArrayLike, ArrayLike],
+        work: ModelWork | float | None,
         frequency_hz: FloatArray,
     ) -> tuple[FloatArray, ComputeCost]:
-        """Executed cycles and their cost.
+        """Executed cycles of `training`, which is (examples, steps), and their cost.
 
         Noise and a slow device stretch a computation at unchanged power: more cycles are spent on
         the same work (stalls, other programs), so seconds and joules grow together.
         """
         noise = lognormal(self.streams, self.compute_noise, "compute", clients, rounds)
         noise = noise * self._straggling(clients, rounds)
-        nominal = self.cycles(clients, examples, forward_flops)
+        nominal = self.cycles(clients, training[0], work, training[1])
         cycles = nominal * noise / self.speed_factor[clients]
         duration_s, dynamic_j, static_j = np.empty((3, len(clients)))
         for device, own in self._by_device(clients):
