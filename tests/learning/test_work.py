@@ -9,6 +9,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_sequence
 
 from simfl.common.model_work import ModelWork
+from simfl.learning.vision import torchvision
 from simfl.learning.work import count_work
 from tests.learning.test_stacked_forms import network as stacked_forms_network
 from tests.learning.training import IMAGE as SHAPE
@@ -234,3 +235,13 @@ def test_recurrent_layers_and_attention_are_counted(form: str, expected: int) ->
 
     assert net.kernel_family == "stacked"
     assert net.forward_flops == expected
+
+
+def test_a_published_network_has_its_published_count() -> None:
+    """MobileNetV2 on 224x224: 300 million multiply-adds (Sandler et al., CVPR 2018, table 4)."""
+    work = count_work(torchvision().models.mobilenet_v2(), torch.zeros(1, 3, 224, 224))
+
+    assert work == ModelWork(
+        convolution=557555712, depthwise=41432832, dense=2560000, traffic_bytes=156066720
+    )
+    assert work.forward_flops / 2 == pytest.approx(300e6, rel=0.01)

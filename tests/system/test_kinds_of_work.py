@@ -10,6 +10,7 @@ import pytest
 
 from simfl.common.model_work import ModelWork
 from simfl.system.accelerator import Accelerator, Mode
+from simfl.system.catalogue import Catalogue
 from simfl.system.cost import MissingCost
 from simfl.system.cpu import Cpu
 from simfl.system.measured import MeasuredProcessor
@@ -149,3 +150,40 @@ def test_a_cost_of_whole_steps_excludes_kinds(make: Any, measured: dict[str, flo
     """Two answers to one question."""
     with pytest.raises(ValueError, match="cycles_per_example: holds for a whole step"):
         make(**measured)
+
+
+OF_MODELS = {
+    "resnet18": ModelWork(convolution=3627122688, dense=1024000, traffic_bytes=61122464),
+    "resnet50": ModelWork(convolution=8174272512, dense=4096000, traffic_bytes=257322912),
+    "mobilenet_v2": ModelWork(
+        convolution=557555712, depthwise=41432832, dense=2560000, traffic_bytes=156066720
+    ),
+    "vit_b_16": ModelWork(convolution=231211008, dense=34896445440, traffic_bytes=367877152),
+}
+"""Of torchvision's models on an image of 224x224 (tests/learning/test_work.py counts them)."""
+
+
+@pytest.mark.parametrize(
+    ("board", "measured_s"),
+    [
+        (
+            "rpi_5",
+            {"resnet18": 116.85, "resnet50": 322.26, "mobilenet_v2": 144.35, "vit_b_16": 470.39},
+        ),
+        (
+            "rpi_4b",
+            {"resnet18": 218.37, "resnet50": 652.54, "mobilenet_v2": 305.47, "vit_b_16": 1148.19},
+        ),
+    ],
+)
+def test_boards_take_what_was_measured(board: str, measured_s: dict[str, float]) -> None:
+    """20 batches of 16 images, github.com/jafermarq/federated-embedded-vision; one rate was a factor
+    of 3 off, and half the clock takes twice as long."""
+    processor = Catalogue().device(board).processor
+
+    for model, wanted_s in measured_s.items():
+        cycles = processor.training_cycles(320, OF_MODELS[model], 20)
+        took_s = float(processor.compute(cycles, processor.frequency_max_hz).duration_s)
+        assert took_s == pytest.approx(wanted_s, rel=0.001), model
+        slow_s = float(processor.compute(cycles, processor.frequency_max_hz / 2).duration_s)
+        assert slow_s == pytest.approx(2 * took_s)
