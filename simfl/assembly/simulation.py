@@ -90,14 +90,17 @@ class Options:
 
 _NO_KINDS = "rates=None, bandwidth_bytes_per_s=None, seconds_per_step=0.0, seconds_per_place=0.0, "
 
+_NO_LIMIT = "memory_bytes=None, b"
+
 
 def digest(resolved: Scenario, world: World) -> str:
     """Equal for equal simulations: the resolved scenario, and its machines' own figures."""
     servers = (world.edge_server, world.cloud_server, world.backhaul)
     machines = [repr(machine) for machine in (*world.devices, *world.links, *servers)]
-    # Keys that processors have had only since: without them a run is what it was before.
+    # What machines have had only since: without it a run is what it was before.
     machines = [one.replace(", cycles_per_example=None)", ")") for one in machines]
     machines = [one.replace(_NO_KINDS, "") for one in machines]
+    machines = [one.replace(_NO_LIMIT, "memory_bytes=4000000000.0, b") for one in machines]
     return make_key(resolved.digest, machines)
 
 

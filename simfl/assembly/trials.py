@@ -6,16 +6,19 @@ asked: the tests have done so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from simfl.algorithms.asked import Asked
+from simfl.common.arrays import BoolArray, IntArray
 from simfl.common.contract import is_users_own
 from simfl.decisions.latencies import Latencies
 from simfl.learning.codecs.base import ValueCodec
 from simfl.learning.codecs.messages import decoded
+from simfl.learning.job import LocalTraining
 from simfl.learning.network import Network
 from simfl.protocols.aggregation import shares_of
 from simfl.scenario.scenario import Keys, Scenario
@@ -38,6 +41,47 @@ def check_costs(world: World, network: Network) -> None:
     if any(map(is_users_own, (*processors, *world.links, world.backhaul))):
         linked = np.unique(world.link_index, return_index=True)[1]
         _dispatch(world.without_noise, np.union1d(one_of_each, linked), network)
+
+
+def lacking_memory(
+    world: World, network: Network, local: LocalTraining, num_examples: IntArray
+) -> BoolArray:
+    """Which clients' devices cannot hold what training the whole model takes."""
+    memory_bytes = np.array([device.memory_bytes for device in world.devices], dtype=float)
+    held = memory_bytes[world.device_index]
+    rows = num_examples if local.batch_size is None else np.minimum(num_examples, local.batch_size)
+    lacking: BoolArray = network.memory.needed_bytes(rows, local.optimizer_states) > held
+    return lacking
+
+
+def check_memory(
+    world: World, network: Network, local: LocalTraining, num_examples: IntArray
+) -> None:
+    """Raises ValueError, with the largest batch that fits, where a client lacks memory."""
+    lacking = np.flatnonzero(lacking_memory(world, network, local, num_examples))
+    if not lacking.size:
+        return
+    memory, states = network.memory, local.optimizer_states
+    devices = [world.devices[index] for index in world.device_index[lacking]]
+    smallest = min(range(lacking.size), key=lambda place: devices[place].memory_bytes or np.inf)
+    device, rows = devices[smallest], int(num_examples[lacking[smallest]])
+    rows = rows if local.batch_size is None else min(rows, local.batch_size)
+    assert device.memory_bytes is not None, "an unknown memory lacks nothing"
+    needed = float(memory.needed_bytes(rows, states))
+    most = memory.most_rows(device.memory_bytes, states)
+    raise ValueError(
+        f"training in batches of {rows} takes {_size(needed)} (weights, gradients and optimizer"
+        f" {_size(memory.fixed_bytes(states))}, each example {_size(memory.example_bytes)}),"
+        f" {device.name} has {_size(device.memory_bytes)} ({lacking.size} clients lack memory);"
+        f" accepted: {f'batches of at most {most}' if most else 'a smaller model'}, or"
+        " population.memory: drop"
+    )
+
+
+def _size(bytes_: float) -> str:
+    """Bytes in words: 8.59 GB."""
+    power = min(int(math.log10(max(bytes_, 1.0)) // 3), 3)
+    return f"{bytes_ / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB')[power]}"
 
 
 def _dispatch(world: World, clients: np.ndarray, network: Network) -> None:

@@ -240,6 +240,8 @@ def _troubles(one: Composition) -> Found:
         yield ("population", "leaving"), "no client ever goes away"
     if all(device.battery_j is None for device in world.devices):
         yield ("population", "batteries"), "no device has a battery"
+    if population.memory is None:
+        yield ("population", "memory"), "no client runs out of memory: the run would be refused"
     loss, section = population.message_loss, ("population", "message_loss")
     crossed = one.protocol.hierarchical or world.behind_backhaul
     links = [*world.links, world.backhaul] if crossed else world.links

@@ -90,6 +90,11 @@ class LocalTraining:
             return 1.0 + 0.0 * num_examples
         return np.ceil(num_examples / self.batch_size)
 
+    @property
+    def optimizer_states(self) -> int:
+        """How many values the optimizer keeps of each weight."""
+        return 2 if self.optimizer == "adam" else int(self.momentum > 0)
+
     def counts_steps(self) -> bool:
         """Whether a round is some of the mini-batches, instead of passes over all data."""
         return self.steps is not None or self.share is not None

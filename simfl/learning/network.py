@@ -18,6 +18,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from simfl.common.contract import PartMisbehaves, at_work, named
 from simfl.common.model_work import ModelWork
+from simfl.common.training_memory import TrainingMemory
+from simfl.learning.kept import kept_bytes
 from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_graph import NotStackable
 from simfl.learning.objective import Objective
@@ -190,6 +192,15 @@ class Network:
         example = torch.zeros(1, *self.input_shape, dtype=self.dtype, device=self.device)
         with seeded(0, self.device):
             return count_work(self._module, example, by_layers=by_layers)
+
+    @cached_property
+    def memory(self) -> TrainingMemory:
+        """What training it takes of a device's memory."""
+        example = torch.zeros(1, *self.input_shape, dtype=self.dtype, device=self.device)
+        by_layers = self.stacked is not None and self.stacked.only_layers
+        with seeded(0, self.device):
+            kept = kept_bytes(self._module, example, by_layers=by_layers)
+        return TrainingMemory(self.size_bytes, self.size_of(self.trainable_names), kept)
 
     @property
     def forward_flops(self) -> float:

@@ -6,7 +6,8 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from simfl.common.model_work import ModelWork
 from simfl.learning.parameters import BYTES_PER_VALUE
+
+Found = TypeVar("Found")
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -32,16 +35,28 @@ def count_work(module: nn.Module, *example: Tensor, by_layers: bool = False) -> 
     there are no others. The walk goes over the meta device, without computing; a module that cannot
     run there is run as it is, and so is one `by_layers`.
     """
-    if by_layers:
-        return _walked(module, example, by_layers=True)
+    walk = partial(_walked, by_layers=by_layers)
+    return on_meta(walk, module, example, as_it_is=by_layers)
+
+
+def on_meta(
+    look: Callable[[nn.Module, tuple[Tensor, ...]], Found],
+    module: nn.Module,
+    example: tuple[Tensor, ...],
+    *,
+    as_it_is: bool,
+) -> Found:
+    """What `look` finds of a copy on the meta device; of the module itself if that cannot be."""
+    if as_it_is:
+        return look(module, example)
     try:
-        on_meta = copy.deepcopy(module).to("meta")
-        return _walked(on_meta, tuple(one.to("meta") for one in example), by_layers=False)
+        copied = copy.deepcopy(module).to("meta")
+        return look(copied, tuple(one.to("meta") for one in example))
     except (RuntimeError, NotImplementedError):
-        return _walked(module, example, by_layers=False)
+        return look(module, example)
 
 
-def _walked(module: nn.Module, example: tuple[Tensor, ...], *, by_layers: bool) -> ModelWork:
+def _walked(module: nn.Module, example: tuple[Tensor, ...], by_layers: bool) -> ModelWork:
     count = _Count(module)
     handles = [
         handle
@@ -75,7 +90,7 @@ class _Count:
         self._values = self._places = 0
         self._tables: dict[int, int] = {}
         self._inside: list[nn.Module] = []
-        self._weights = {_memory(one) for one in module.parameters()}
+        self._weights = {memory_of(one) for one in module.parameters()}
 
     def work(self) -> ModelWork:
         """All of it."""
@@ -100,7 +115,7 @@ class _Count:
         if isinstance(layer, _RECURRENT):
             self._recurrent(layer, given[0])
         elif isinstance(layer, nn.Embedding | nn.EmbeddingBag):
-            self._tables[_memory(layer.weight)] = layer.weight.numel()
+            self._tables[memory_of(layer.weight)] = layer.weight.numel()
         elif isinstance(layer, _COUNTED) and isinstance(weight, Tensor):
             # Every output is a product with a row of weights, every input of a transposed one.
             values = tensors[0] if isinstance(layer, _TRANSPOSED) else made
@@ -118,7 +133,7 @@ class _Count:
         kind = "convolution" if name.startswith("conv") else "dense"
         self._flops["depthwise" if 1 < groups == tensors[0].shape[1] else kind] += flops
         if not self._inside:
-            activations = [one for one in tensors if _memory(one) not in self._weights]
+            activations = [one for one in tensors if memory_of(one) not in self._weights]
             self._values += sum(one.numel() for one in (*activations, *_tensors(made)))
 
     def _recurrent(self, layer: nn.Module, given: Tensor | PackedSequence) -> None:
@@ -178,7 +193,7 @@ def _tensors(given: Any) -> Iterator[Tensor]:
             yield from _tensors(one)
 
 
-def _memory(tensor: Tensor) -> int:
+def memory_of(tensor: Tensor) -> int:
     """Where a tensor's values lie, the same for all views of it."""
     place: int = tensor.untyped_storage()._cdata
     return place

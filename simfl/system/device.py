@@ -27,7 +27,7 @@ class Device:
     device_class: Annotated[str, "sbc, phone, edge_gpu, pc, mcu, ..."]
     processor: Processor
     power_idle_w: Annotated[float, ">= 0", "the whole device without its radio, always paid"]
-    memory_bytes: Annotated[float, "> 0"]
+    memory_bytes: Annotated[float | None, "> 0", "what training may fill; null: unknown"]
     battery_j: Annotated[float | None, "> 0", "a full battery; null is mains power"] = None
     sources: Mapping[str, str] = field(default_factory=dict)
     unverified: tuple[str, ...] = ()

@@ -71,8 +71,14 @@ phone_redmi_note8 rpi_3b_plus rpi_4b rpi_5 rpi_zero_2w stm32h743
 """
 SERVERS = "cloud_a100 cloud_h200 cloud_v100 edge_altra_q64 edge_epyc_node edge_xeon_d"
 UNITS = ("_s", "_hz", "_w", "_j", "_bps", "_bytes", "_per_s", "_per_byte", "_per_bps")
-WITHOUT_UNIT = {"cores", "kappa", "efficiency", "power_table"}
-"""Counts, shares, and the two whose unit is told by their description; `rates` are FLOP/s."""
+WITHOUT_UNIT = {"cores", "kappa", "efficiency", "power_table"} | {
+    "seconds_per_step",
+    "seconds_per_place",
+}
+"""Counts, shares, times that begin with their unit, and the two whose unit their description tells.
+
+`rates` are FLOP/s.
+"""
 
 
 def test_shipped_names() -> None:

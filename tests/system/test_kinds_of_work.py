@@ -177,8 +177,8 @@ OF_MODELS = {
     ],
 )
 def test_boards_take_what_was_measured(board: str, measured_s: dict[str, float]) -> None:
-    """20 batches of 16 images, github.com/jafermarq/federated-embedded-vision; one rate was a factor
-    of 3 off, and half the clock takes twice as long."""
+    """20 batches of 16 images, github.com/jafermarq/federated-embedded-vision; at half the clock
+    twice as long."""
     processor = Catalogue().device(board).processor
 
     for model, wanted_s in measured_s.items():

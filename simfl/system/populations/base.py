@@ -74,6 +74,10 @@ class Population(ABC):
         Leaving, "a client that goes away in mid-round: goes on, goes on when it is back, or stops"
     ] = "ignore"
     faults: Annotated[Faults, "what crashes and is repaired"] = field(default_factory=Faults)
+    memory: Annotated[
+        Literal["drop"] | None,
+        "clients whose memory training fills: null, the run is refused; drop, their rounds fail",
+    ] = None
     batteries: Annotated[
         Charging | None, "devices with a battery run on it; null: everybody has mains power"
     ] = None

@@ -40,7 +40,9 @@ class Paper(Population):
     kappa: Annotated[float, ">= 0", "joules are kappa * cycles * frequency^2"] = 1.0e-28
     power_static_w: Annotated[float, ">= 0", "beyond idle power, while computing"] = 0.0
     power_idle_w: Annotated[float, ">= 0", "always paid"] = 0.0
-    memory_bytes: Annotated[float, "> 0"] = 4.0e9
+    memory_bytes: Annotated[
+        float | None, "> 0", "of each client's device; null: enough for any model"
+    ] = None
     access_bps: Annotated[tuple[float, float], "client-edge rate, low and high"] = (5.0e6, 20.0e6)
     power_transmit_w: Annotated[float, ">= 0", "the client's, while it sends"] = 0.5
     power_receive_w: Annotated[float, ">= 0", "the client's, while it receives"] = 0.5
@@ -66,7 +68,9 @@ class Paper(Population):
     @property
     def idle_keys(self) -> dict[str, str]:
         """Own keys that nothing reads beside the others, each with the reason."""
-        idle = {"memory_bytes": "no memory fills up"}
+        idle = {}
+        if self.memory_bytes is None:
+            idle["memory_bytes"] = "no memory fills up"
         if self.cycles_per_bit is not None:
             idle["cycles_per_example"] = "cycles_per_bit stands instead"
         return idle

@@ -1,0 +1,37 @@
+"""How much of a device's memory training a model takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simfl.common.arrays import FloatArray
+
+
+@dataclass(frozen=True)
+class TrainingMemory:
+    """Bytes that training holds at the same time, values as float32.
+
+    `model_bytes` are weights and buffers, `trained_bytes` those of them that get a gradient, and as
+    much again for each of an optimizer's states; `example_bytes` is what one example's forward pass
+    keeps for the backward pass. What the system and a framework take for themselves is not in it.
+    """
+
+    model_bytes: float
+    trained_bytes: float
+    example_bytes: float
+
+    def fixed_bytes(self, states: int) -> float:
+        """Of any batch, with so many values of an optimizer's per weight."""
+        return self.model_bytes + (1 + states) * self.trained_bytes
+
+    def needed_bytes(self, rows: ArrayLike, states: int) -> FloatArray:
+        """Of batches of so many examples."""
+        return self.fixed_bytes(states) + self.example_bytes * np.asarray(rows, dtype=float)
+
+    def most_rows(self, memory_bytes: float, states: int) -> int:
+        """The largest batch that fits; 0: none does."""
+        left = memory_bytes - self.fixed_bytes(states)
+        return int(max(left, 0.0) // self.example_bytes) if self.example_bytes else int(left >= 0)

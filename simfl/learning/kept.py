@@ -1,0 +1,45 @@
+"""What a forward pass keeps for the backward pass: the activations that fill a device's memory."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from simfl.learning.parameters import BYTES_PER_VALUE
+from simfl.learning.work import memory_of, on_meta
+
+
+def kept_bytes(module: nn.Module, *example: Tensor, by_layers: bool = False) -> float:
+    """Bytes that autograd keeps of one example's pass, each tensor once and none of the model's.
+
+    As `count_work`, on the meta device unless `by_layers` or where the module cannot run there.
+    Floating-point values count as float32, whatever the module's type is.
+    """
+    return on_meta(_kept, module, example, as_it_is=by_layers)
+
+
+def _kept(module: nn.Module, example: tuple[Tensor, ...]) -> float:
+    own = {memory_of(one) for one in (*module.parameters(), *module.buffers())}
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        # The graph holds what this gives back, so that no two of them lie in the same place.
+        kept[memory_of(tensor)] = tensor
+        return tensor
+
+    was_training = module.training
+    module.eval()  # one example has no statistics of a batch
+    try:
+        with torch.enable_grad(), saved_tensors_hooks(keep, lambda tensor: tensor):
+            outputs = module(*example)
+    finally:
+        module.train(was_training)
+    del outputs
+    return float(sum(_bytes(one) for place, one in kept.items() if place not in own))
+
+
+def _bytes(tensor: Tensor) -> int:
+    if tensor.is_floating_point():
+        return BYTES_PER_VALUE * tensor.numel()
+    return tensor.element_size() * tensor.numel()
