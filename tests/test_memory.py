@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
-from torch import nn
 
 import simfl
 from simfl.common.training_memory import TrainingMemory
 from simfl.learning.job import LocalTraining
-from simfl.learning.kept import kept_bytes
 from simfl.scenario.shipped import shipped_scenarios
 from simfl.scenario.yaml_source.error import ScenarioError
 
@@ -38,24 +35,6 @@ def starter(folder: Path, memory_bytes: int, *overrides: str) -> simfl.Scenario:
     )
 
 
-@pytest.mark.parametrize("by_layers", [False, True])
-def test_activations_are_counted_once(by_layers: bool) -> None:
-    """Inputs of linear layers; what ReLU makes of one is the other's input; the index of a pool."""
-    module = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2))
-    pooled = nn.Sequential(nn.Conv1d(1, 3, 3, padding=1), nn.MaxPool1d(2))
-
-    assert kept_bytes(module, torch.zeros(1, 5), by_layers=by_layers) == 4 * (5 + 8)
-    # The convolution's input and output, and eight bytes for each place that the pool took.
-    assert kept_bytes(pooled, torch.zeros(1, 1, 8), by_layers=by_layers) == 4 * (8 + 24) + 8 * 12
-
-
-def test_a_double_counts_as_the_float_that_a_device_has() -> None:
-    """Whatever the simulation computes in."""
-    module = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2)).double()
-
-    assert kept_bytes(module, torch.zeros(1, 5, dtype=torch.float64)) == 4 * (5 + 8)
-
-
 def test_the_largest_batch_fits_and_the_next_does_not() -> None:
     """With the optimizer's states; 0 where not even the weights fit."""
     memory = TrainingMemory(model_bytes=120, trained_bytes=100, example_bytes=30)
@@ -79,3 +58,30 @@ def test_a_run_beyond_a_devices_memory_is_refused_by_name(tmp_path: Path) -> Non
         simfl.run(starter(tmp_path, FIXED), tmp_path / "run")
     fits = starter(tmp_path, FIXED + 8 * EXAMPLE, "algorithm.local.batch_size=8")
     assert simfl.run(fits, tmp_path / "fits").manifest["status"] == "completed"
+
+
+@pytest.mark.parametrize("sharing", ["dedicated", "throughput_fair"])
+def test_rounds_of_clients_without_memory_fail_where_they_may(sharing: str, tmp_path: Path) -> None:
+    """They download and have no memory; the others train on; both executors say the same."""
+    scenario = starter(
+        tmp_path,
+        FIXED + 8 * EXAMPLE,
+        "population.memory=drop",
+        f"population.access_sharing={{name: {sharing}}}",
+        "population.groups=[{device: tiny, link: wifi5_ac, share: 0.5},"
+        "{device: rpi_4b, link: wifi5_ac, share: 0.5}]",
+    )
+
+    run = simfl.run(scenario, tmp_path / "run")
+
+    tiny = set(run.clients.loc[run.clients["device"] == "tiny", "client"])
+    failed, downloads = run.details("out_of_memory"), run.details("download")
+    downloads = downloads[downloads["client"].isin(tiny)]
+    assert tiny
+    assert set(failed["client"]) == tiny
+    for kind in ("compute", "upload"):
+        assert not tiny & set(run.details(kind)["client"])
+    assert sorted(failed["time_s"]) == sorted(downloads["time_s"])
+    assert (failed["value"] == 2 * EXAMPLE).all()
+    assert all(run.manifest["invariants"].values())
+    assert [one.kind for one in run.warnings].count("out_of_memory") == 1

@@ -17,18 +17,28 @@ from simfl.system.catalogue import shipped_folder
 from tests.small import SEMI_ASYNCHRONOUS, small
 
 EPOCHS = 2
+BATCH = 16
 CLOSE = {"rel": 1e-9, "abs": 1e-15}
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
-    """Raspberry Pis on Wi-Fi and phones on LTE whose latencies do not vary, each another one."""
+    """Raspberry Pis on Wi-Fi and phones on LTE whose latencies do not vary, each another one.
+
+    A step of a Pi has a fixed time, too.
+    """
     folder = tmp_path_factory.mktemp("run")
     for name in ("wifi5_ac", "lte_2021"):
         text = (shipped_folder() / f"{name}.yaml").read_text(encoding="utf-8")
         lines = [line for line in text.splitlines() if "unverified" not in line]
         still = "\n".join(line for line in lines if "  jitter_s:" not in line)
         (folder / f"{name}_still.yaml").write_text(still)
+    text = (
+        (shipped_folder() / "rpi_4b.yaml")
+        .read_text(encoding="utf-8")
+        .replace("  bandwidth_bytes_per_s", "  seconds_per_step: 0.01\n  bandwidth_bytes_per_s", 1)
+    )
+    (folder / "rpi_4b.yaml").write_text(text)
     scenario = small(
         population={
             "profiles": [str(folder)],
@@ -40,7 +50,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
             "rate_spread": 0.4,
         },
         decisions={"allocation": {"name": "capped", "frequency_hz": 1.5e9}},
-        algorithm={"local": {"epochs": EPOCHS}},
+        algorithm={"local": {"epochs": EPOCHS, "batch_size": BATCH}},
         protocol=SEMI_ASYNCHRONOUS,
         stop={"versions": 6},
     )
@@ -111,7 +121,9 @@ def test_computations(run: LoadedRun) -> None:
         device = run.hardware["devices"][row["device"]]
         processor, link = device["processor"], run.hardware["links"][row["link"]]
         assert row["frequency_hz"] == {"rpi_4b": 1.5e9}.get(row["device"], 1.4016e9)
-        cycles = row["cycles_per_example"] * EPOCHS * row["num_examples"] / row["speed_factor"]
+        steps = EPOCHS * np.ceil(row["num_examples"] / BATCH)
+        nominal = row["cycles_per_example"] * EPOCHS * row["num_examples"]
+        cycles = (nominal + row["cycles_per_step"] * steps) / row["speed_factor"]
         duration_s = cycles / (processor["cores"] * row["frequency_hz"])
         core_s = cycles / row["frequency_hz"]
         tail_s = min(duration_s, link["tail_s"])
@@ -125,19 +137,19 @@ def test_computations(run: LoadedRun) -> None:
 
 
 def test_work_of_a_float_rated_processor(run: LoadedRun) -> None:
-    """Cycles per example are three forward passes at the sustained rate, whatever the clock."""
-    flops = set()
+    """Three forward passes at the rates, and traffic at the bandwidth, whatever the clock."""
+    dense, traffic_bytes = 2 * (64 * 12 + 12 * 10), 4 * ((64 + 12) + (12 + 12) + (12 + 10))
     for row in run.clients.to_dict("records"):
         processor = run.hardware["devices"][row["device"]]["processor"]
-        flops_per_cycle = (
-            processor["efficiency"]
-            * processor["flops_per_s"]
-            / (processor["cores"] * processor["frequency_max_hz"])
-        )
-        flops.add(round(row["cycles_per_example"] * flops_per_cycle / row["work_factor"], 6))
-
-    (of_one,) = flops
-    assert of_one == pytest.approx(3 * 2 * (64 * 12 + 12 * 10), rel=0.05)  # biases and activations
+        per_s = processor["cores"] * processor["frequency_max_hz"]
+        rate, bandwidth = processor["efficiency"] * processor["flops_per_s"], np.inf
+        if processor["rates"] is not None:
+            rate, bandwidth = processor["rates"]["dense"], processor["bandwidth_bytes_per_s"]
+        cycles = 3 * (dense / rate + traffic_bytes / bandwidth) * per_s * row["work_factor"]
+        assert row["cycles_per_example"] == pytest.approx(cycles, **CLOSE)
+        step_s = {"rpi_4b": 0.01}.get(row["device"], 0.0)
+        assert processor["seconds_per_step"] == step_s
+        assert row["cycles_per_step"] == pytest.approx(step_s * per_s * row["work_factor"], **CLOSE)
 
 
 def test_waiting(run: LoadedRun) -> None:

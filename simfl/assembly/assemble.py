@@ -41,7 +41,7 @@ from simfl.assembly.standalone_baseline import (
     contributions_needed,
     standalone_scenario,
 )
-from simfl.assembly.trials import check_answers, check_costs, check_memory
+from simfl.assembly.trials import check_answers, check_costs, check_memory, lacking_bytes
 from simfl.assembly.unread import dotted, held, refuse_named, told, unread_keys
 from simfl.common.arrays import IntArray
 from simfl.common.plain import to_json
@@ -147,9 +147,12 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     check_stop(scenario, algorithm, network)
     with blame(scenario.where("population")):
         check_costs(world, network)
-    if parts[("population",)].memory is None:
+    training = network, algorithm.local, partitioned.num_examples
+    if parts[("population",)].memory == "drop":
+        world = replace(world, lacking_bytes=lacking_bytes(world, *training))
+    else:
         with blame(scenario.where("algorithm", "local", "batch_size")):
-            check_memory(world, network, algorithm.local, partitioned.num_examples)
+            check_memory(world, *training)
     check_answers(scenario, parts, world, network)
     check_needs(scenario, algorithm, network)
     check_batches(scenario, algorithm, network, partitioned.num_examples)

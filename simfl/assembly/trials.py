@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from simfl.algorithms.asked import Asked
-from simfl.common.arrays import BoolArray, IntArray
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import is_users_own
 from simfl.decisions.latencies import Latencies
 from simfl.learning.codecs.base import ValueCodec
@@ -43,14 +43,15 @@ def check_costs(world: World, network: Network) -> None:
         _dispatch(world.without_noise, np.union1d(one_of_each, linked), network)
 
 
-def lacking_memory(
+def lacking_bytes(
     world: World, network: Network, local: LocalTraining, num_examples: IntArray
-) -> BoolArray:
-    """Which clients' devices cannot hold what training the whole model takes."""
+) -> FloatArray:
+    """Bytes that clients' devices lack for training the whole model; 0 where it fits."""
     memory_bytes = np.array([device.memory_bytes for device in world.devices], dtype=float)
     held = memory_bytes[world.device_index]
     rows = num_examples if local.batch_size is None else np.minimum(num_examples, local.batch_size)
-    lacking: BoolArray = network.memory.needed_bytes(rows, local.optimizer_states) > held
+    beyond = network.memory.needed_bytes(rows, local.optimizer_states) - held
+    lacking: FloatArray = np.where(beyond > 0, beyond, 0.0)  # nothing is beyond an unknown memory
     return lacking
 
 
@@ -58,7 +59,7 @@ def check_memory(
     world: World, network: Network, local: LocalTraining, num_examples: IntArray
 ) -> None:
     """Raises ValueError, with the largest batch that fits, where a client lacks memory."""
-    lacking = np.flatnonzero(lacking_memory(world, network, local, num_examples))
+    lacking = np.flatnonzero(lacking_bytes(world, network, local, num_examples))
     if not lacking.size:
         return
     memory, states = network.memory, local.optimizer_states

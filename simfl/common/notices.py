@@ -15,6 +15,9 @@ ADVICE = {
         "take them out of the scenario, or choose the parts that read them: the run is the same"
         " with and without"
     ),
+    "out_of_memory": (
+        "a smaller batch_size or model, or other devices; population.memory: null refuses such runs"
+    ),
     "sized_only": (
         "its cost in accuracy is not in the figures: take a codec that acts on the values that this"
         " algorithm sends, or say `values: false` where that is meant"

@@ -77,6 +77,11 @@ KINDS: dict[str, tuple[str, str, str]] = {
         " alone_s (without rivals), round_s and round_alone_s (the clients' mean), backhaul_s and"
         " backhaul_alone_s (of the models to all edge servers)",
     ),
+    "out_of_memory": (
+        "a client has got the model, and not the memory that training it takes",
+        "bytes that it lacks",
+        "stage, then (ends)",
+    ),
 }
 KIND_INDEX = {kind: index for index, kind in enumerate(KINDS)}
 

@@ -44,7 +44,7 @@ COLOURS = {
 MOMENTS = ("select", "schedule", "late", "departure")
 """Kinds that are shown as moments of the cloud or their edge server."""
 
-INTERRUPTIONS = ("unavailable", "crash", "battery_empty")
+INTERRUPTIONS = ("unavailable", "crash", "battery_empty", "out_of_memory")
 """Kinds that are shown as moments of the machine that they happen to."""
 
 CLOUD_PROCESS = 1

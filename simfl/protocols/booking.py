@@ -159,6 +159,13 @@ class Booking:
             one.cause, one.client, one.time_s, value=one.lasts_s, detail=as_json(detail), **about
         )
 
+    def out_of_memory(
+        self, client: int, time_s: float, lacking_bytes: float, about: Mapping[str, int]
+    ) -> None:
+        """A client cannot train what it has got."""
+        detail = as_json({"stage": STAGES[COMPUTE], "then": "ends"})
+        self._log.row("out_of_memory", client, time_s, value=lacking_bytes, detail=detail, **about)
+
     def rows(self, entry: Entry, stage: int, places: IntArray | None = None) -> Rows:
         """The rows of a stage, of those that have begun it; no message leaves no row."""
         timeline, stages = entry.timeline, entry.timeline.stages

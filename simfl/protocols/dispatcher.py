@@ -80,6 +80,14 @@ class Orders:
         """Columns of all rows."""
         return {"edge": self.server.number, "version": self.version, "round": self.round_number}
 
+    @property
+    def lacking_bytes(self) -> FloatArray:
+        """Of each client's memory, for training; a query asks for none."""
+        if self.query or self.world.lacking_bytes is None:
+            return np.zeros(self.clients.size)
+        lacking: FloatArray = self.world.lacking_bytes[self.clients]
+        return lacking
+
     def plan(self, radio_idle_s: FloatArray) -> RoundPlan:
         """What that takes, so long after the clients' last messages."""
         return self.world.plan_rounds(
@@ -167,6 +175,9 @@ class Dispatcher:
             raise ValueError(f"client {busy[0]} is dispatched while an earlier round is under way")
         radio_idle_s = self._resting.radio_idle_s(clients, now_s)
         plan = orders.plan(radio_idle_s)
+        lacking_bytes = orders.lacking_bytes
+        if lacking_bytes.any():
+            plan = plan.without_training(lacking_bytes > 0)
         self._check_ends(clients, plan)
         self._log.advance(now_s)
         timeline = Timeline.of_round(clients, plan, self._servers.fails_s(orders.server))
@@ -206,6 +217,7 @@ class Dispatcher:
                 orders.about,
             )
         ended_s = walked.stopped_s
+        self._out_of_memory(orders, np.flatnonzero(timeline.received), ended_s)
         self._rest(
             clients, ended_s, ended_s - timeline.last_message_s, timeline.ends.present_until_s
         )
@@ -232,6 +244,9 @@ class Dispatcher:
         def over(place: int, stage: int) -> None:
             if stage == DOWNLOAD and timeline.received[place]:
                 received(np.array([place]))
+                self._out_of_memory(
+                    orders, np.array([place]), np.full(clients.size, self._clock.now_s)
+                )
 
         def begun(place: int, stage: int, ends_s: float) -> None:
             if stage == COMPUTE:
@@ -258,6 +273,13 @@ class Dispatcher:
         listeners = Listeners(over, begun, done, found.pauses)
         self._stepped(plan.segments, clients, entry, limits, sending, listeners)
         return found
+
+    def _out_of_memory(self, orders: Orders, places: IntArray, times_s: FloatArray) -> None:
+        """Those of `places`, who have got the model, that cannot train it: their rounds end."""
+        lacking_bytes = orders.lacking_bytes
+        for place in places[lacking_bytes[places] > 0].tolist():
+            about = float(times_s[place]), float(lacking_bytes[place]), orders.about
+            self.booking.out_of_memory(int(orders.clients[place]), *about)
 
     def receive(
         self, clients: IntArray, message: Transmission, version: int, round_number: int

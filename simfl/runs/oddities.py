@@ -36,7 +36,8 @@ LEAST_GROWTH = 0.1
 
 def foreseen(simulation: Simulation) -> list[Notice]:
     """What can be said of a run before it begins."""
-    return [*_unverified(simulation), *_unread(simulation), *_sized_only(simulation)]
+    rules = (_unverified, _unread, _sized_only, _out_of_memory)
+    return [oddity for rule in rules for oddity in rule(simulation)]
 
 
 def found(simulation: Simulation, one: Run) -> list[Notice]:
@@ -108,6 +109,19 @@ def _sized_only(simulation: Simulation) -> list[Notice]:
     ways = " and ".join(f"{way}_codec {name_of(codec)}" for way, codec in codecs.items())
     message = f"{ways} sizes messages only: what is learned is as without"
     return [notice("sized_only", message, len(codecs))]
+
+
+def _out_of_memory(simulation: Simulation) -> list[Notice]:
+    """Clients whose rounds fail because training does not fit into their memory."""
+    lacking_bytes = simulation.world.lacking_bytes
+    if lacking_bytes is None or not lacking_bytes.any():
+        return []
+    clients = np.flatnonzero(lacking_bytes)
+    message = (
+        f"{clients.size} of {lacking_bytes.size} clients lack memory for training, up to"
+        f" {lacking_bytes.max():.3g} bytes: every round of theirs fails"
+    )
+    return [notice("out_of_memory", message, clients.size)]
 
 
 def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:

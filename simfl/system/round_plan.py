@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from simfl.common.arrays import FloatArray
+from simfl.common.arrays import BoolArray, FloatArray
 from simfl.system.messages import Transmission
 from simfl.system.segments import COMPUTE, DOWNLOAD, UPLOAD, Segments
 
@@ -31,6 +31,11 @@ class RoundPlan:
     static_j: FloatArray
     compute_tail_j: FloatArray
     radio_idle_s: FloatArray
+
+    def without_training(self, whom: BoolArray) -> RoundPlan:
+        """The same, but that the rounds of a mask end with their downloads."""
+        after = self.segments.stage > DOWNLOAD
+        return replace(self, segments=self.segments.without(after, whom))
 
     @cached_property
     def download_s(self) -> FloatArray:

@@ -52,12 +52,13 @@ class World:
     radio channels at their mean. Without `message_loss` every message arrives. A computation's
     duration has another factor, `straggler_shift` + `straggler_mean` * Exp(1), the shifted
     exponential of Lee et al., IEEE T-IT 2018. `example_bits` is the stored size of one example,
-    None where nobody has said it. `access_sharing` says how the clients of an access point share a
-    medium, `medium_index` (None: `link_index`) which of them have the same, `band_share` who gets
-    how much of a band, `backhaul_sharing` how edge servers share the backhaul. `behind_backhaul`:
-    there are none, and clients' messages to the cloud cross the backhaul behind their access point.
-    `electricity` is that of the clients and, last, of the servers. `profiles` are the files behind
-    the machines.
+    None where nobody has said it. `lacking_bytes` are those of their memory that clients lack for
+    training, 0 where it suffices; None: everybody's does. `access_sharing` says how the clients of
+    an access point share a medium, `medium_index` (None: `link_index`) which of them have the same,
+    `band_share` who gets how much of a band, `backhaul_sharing` how edge servers share the
+    backhaul. `behind_backhaul`: there are none, and clients' messages to the cloud cross the
+    backhaul behind their access point. `electricity` is that of the clients and, last, of the
+    servers. `profiles` are the files behind the machines.
     """
 
     streams: Streams
@@ -94,6 +95,7 @@ class World:
     band_share: FloatArray | None = None
     behind_backhaul: bool = False
     profiles: Sequence[Profile] = ()
+    lacking_bytes: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.backhaul.needs_places:

@@ -9,6 +9,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_sequence
 
 from simfl.common.model_work import ModelWork
+from simfl.learning.kept import kept_bytes
 from simfl.learning.vision import torchvision
 from simfl.learning.work import count_work
 from tests.learning.test_stacked_forms import network as stacked_forms_network
@@ -245,3 +246,22 @@ def test_a_published_network_has_its_published_count() -> None:
         convolution=557555712, depthwise=41432832, dense=2560000, traffic_bytes=156066720
     )
     assert work.forward_flops / 2 == pytest.approx(300e6, rel=0.01)
+
+
+@pytest.mark.parametrize("by_layers", [False, True])
+def test_activations_are_counted_once(by_layers: bool) -> None:
+    """Inputs of linear layers; what ReLU makes of one is the other's input; the index of a pool."""
+    module = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2))
+    pooled = nn.Sequential(nn.Conv2d(1, 3, 1), nn.MaxPool2d(2))
+
+    assert kept_bytes(module, torch.zeros(1, 5), by_layers=by_layers) == 4 * (5 + 8)
+    # The convolution's input and output, and eight bytes for each place that the pool took.
+    image = torch.zeros(1, 1, 2, 4)
+    assert kept_bytes(pooled, image, by_layers=by_layers) == 4 * (8 + 24) + 8 * 6
+
+
+def test_a_double_counts_as_the_float_that_a_device_has() -> None:
+    """Whatever the simulation computes in."""
+    module = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2)).double()
+
+    assert kept_bytes(module, torch.zeros(1, 5, dtype=torch.float64)) == 4 * (5 + 8)

@@ -20,6 +20,7 @@ INTERRUPTIONS = {
     "crash": "crashes",
     "unavailable": "clients that left in mid-round",
     "battery_empty": "batteries that ran empty in mid-round",
+    "out_of_memory": "rounds of clients without the memory to train",
     "late": "uploads after the close of their round",
 }
 """Events that are counted where there are some."""
