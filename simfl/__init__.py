@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from simfl.study.means import point_means as point_means
     from simfl.study.pareto import pareto_front as pareto_front
     from simfl.study.pareto import study_front as study_front
+    from simfl.study.sensitivity import sobol_indices as sobol_indices
 
 __version__ = "0.1.0"
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "plot",
     "point_means",
     "run",
+    "sobol_indices",
     "study",
     "study_front",
 ]
@@ -82,6 +84,7 @@ _HOMES = {
     "pareto_front": "simfl.study.pareto",
     "study_front": "simfl.study.pareto",
     "point_means": "simfl.study.means",
+    "sobol_indices": "simfl.study.sensitivity",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -18,6 +18,7 @@ from simfl.study.effects import explainable, first_order_indices, main_effects, 
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
+from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import Best, Study, as_text, level, short_names
 from simfl.study.warned import warning_kinds
 from simfl.study.words import (
@@ -69,7 +70,9 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         title = f"main effects {sure}"
         console.print(_effects(runs, computed, levelled, loaded.sampled, title), crop=False)
     numeric = any(pd.api.types.is_numeric_dtype(means[name]) for name in factors)
-    if numeric and computed:
+    if loaded.sample and loaded.sample.method == "saltelli":
+        _sobol_indices(console, runs, computed, factors)
+    elif numeric and computed:
         console.print(_indices(runs, computed, factors, loaded.sampled), crop=False)
     for sentence in not_computed(runs, metrics) if numeric or len(levelled) > 1 else ():
         console.print(sentence)
@@ -183,6 +186,31 @@ def _indices(
     ]
     title = "first-order Sobol indices and 90 % intervals"
     return FigureTable(title, ["figure", "factor"], ["index", "from", "to", "settings"], rows)
+
+
+def _sobol_indices(
+    console: Terminal, runs: pd.DataFrame, metrics: list[str], factors: list[str]
+) -> None:
+    """First-order and total indices of Saltelli's design, or why there are none."""
+    rows = []
+    for metric in metrics:
+        try:
+            found = sobol_indices(runs, metric, factors)
+        except ValueError as error:
+            console.print(f"Sobol indices of {metric} are not computed: {error}")
+            continue
+        rows += [
+            [
+                metric,
+                short_names([one["factor"]])[0],
+                *(_share(one[column]) for column in found.columns[1:]),
+            ]
+            for one in found.to_dict("records")
+        ]
+    if rows:
+        title = "first-order and total Sobol indices and 90 % intervals"
+        columns = ["first", "from", "to", "total", "from", "to"]
+        console.print(FigureTable(title, ["figure", "factor"], columns, rows), crop=False)
 
 
 def _share(value: float) -> str:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+import numpy as np
 from scipy.stats import qmc
 
+from simfl.common.arrays import FloatArray
 from simfl.study.studyfile import VARIANT, Sample, Study, level, value_of
 
 
@@ -82,14 +84,31 @@ def draw(sample: Sample) -> list[list[float | int]]:
     """The sample's points, one value per key; equal for equal seeds.
 
     Latin hypercube: McKay, Beckman, Conover, Technometrics 21 (1979); Sobol sequence: scrambled
-    as by Owen (1998).
+    as by Owen (1998); Saltelli's design: `saltelli`.
     """
-    engines = {"latin_hypercube": qmc.LatinHypercube, "sobol": qmc.Sobol}
-    engine = engines[sample.method](d=len(sample.over), rng=sample.seed)
+    keys = len(sample.over)
+    if sample.method == "saltelli":
+        rows = saltelli(qmc.Sobol(d=2 * keys, rng=sample.seed).random(sample.size))
+    else:
+        engines = {"latin_hypercube": qmc.LatinHypercube, "sobol": qmc.Sobol}
+        rows = engines[sample.method](d=keys, rng=sample.seed).random(sample.size)
     return [
         [_scaled(float(u), one) for u, one in zip(row, sample.over.values(), strict=True)]
-        for row in engine.random(sample.size)
+        for row in rows
     ]
+
+
+def saltelli(both: FloatArray) -> FloatArray:
+    """The rows of two independent matrices A and B, then of A with each column in turn from B.
+
+    `both` is A and B side by side, (rows, 2 keys); the design has (rows * (keys + 2), keys), as in
+    Saltelli et al., Computer Physics Communications 181 (2010), section 3.
+    """
+    keys = both.shape[1] // 2
+    a, b = both[:, :keys], both[:, keys:]
+    mixed = np.tile(a, (keys, 1, 1))
+    mixed[range(keys), :, range(keys)] = b.T
+    return np.concatenate([a, b, *mixed])
 
 
 def _scaled(unit: float, interval: Any) -> float | int:

@@ -12,7 +12,6 @@ from scipy import special
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.comparable import caveat
 from simfl.study.comparisons import ROUNDING, half_width, replications
-from simfl.study.means import point_means
 from simfl.study.targets import judged, target_of
 
 MOST_BINS = 32
@@ -97,7 +96,7 @@ def first_order_indices(
     columns = ["factor", "index", "low", "high", "groups", "settings"]
     if missed or table.empty:
         return pd.DataFrame(columns=columns)
-    means = point_means(table, factors, [metric])
+    means = setting_means(table, metric, factors)
     values = means[metric].to_numpy(dtype=float)
     if table["seed"].nunique() < 2:
         parts = values[:0, None]
@@ -117,6 +116,12 @@ def first_order_indices(
         distinct = len(np.unique(groups))
         rows.append((factor, index, float(low), float(high), distinct, values.size))
     return pd.DataFrame(rows, columns=columns)
+
+
+def setting_means(table: pd.DataFrame, metric: str, factors: Sequence[str]) -> pd.DataFrame:
+    """The mean of a figure over the seeds of every setting, with its factors, by its point."""
+    settings = table.groupby("point", sort=True)
+    return settings[list(factors)].first().assign(**{metric: settings[metric].mean()})
 
 
 def _groups(levels: FloatArray) -> IntArray:

@@ -51,16 +51,21 @@ class Interval(_Section):
 
 
 class Sample(_Section):
-    """Points spread over intervals: Latin hypercube or scrambled Sobol sequence."""
+    """Points spread over intervals: Latin hypercube, scrambled Sobol sequence, Saltelli's design.
 
-    method: Literal["latin_hypercube", "sobol"]
-    size: Annotated[int, Field(strict=True, ge=1, description="points")]
+    `saltelli` is made for first-order and total Sobol indices: `size` times the keys and two.
+    """
+
+    method: Literal["latin_hypercube", "sobol", "saltelli"]
+    size: Annotated[
+        int, Field(strict=True, ge=1, description="points; of saltelli, rows of each matrix")
+    ]
     seed: Annotated[int, Field(strict=True, ge=0, description="of the sample, not the runs")] = 0
     over: Annotated[dict[Text, Interval], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _is_balanced(self) -> Sample:
-        if self.method == "sobol" and self.size & (self.size - 1):
+        if self.method != "latin_hypercube" and self.size & (self.size - 1):
             raise ValueError("size: a Sobol sample is balanced for powers of two only")
         return self
 
@@ -289,7 +294,12 @@ class Study(_Section):
 
     def _check_factors(self) -> None:
         self._check_labels()
-        sampled = self.points.sample.over if self.points.sample else {}
+        sample = self.points.sample
+        if sample and sample.method == "saltelli" and (self.points.grid or self.points.variants):
+            raise self.where("points", "sample", "method").error(
+                "saltelli", "latin_hypercube or sobol where there are variants or a grid, too"
+            )
+        sampled = sample.over if sample else {}
         for key in sampled:
             if key in self.points.grid:
                 raise self.where("points", "sample", "over", key).error(

@@ -54,7 +54,7 @@ ROOMS = {
     "pictures": _room(
         "measures eventlog runs.runfolder console.printable study.loaded study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
-        " study.best study.curves study.warned study.words",
+        " study.best study.curves study.warned study.words study.sensitivity",
         "numpy pandas matplotlib plotly",
     ),
     "eventlog": _room("eventlog.accounts eventlog.rows", "pyarrow pandas numpy"),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from simfl.pictures.curves import MOST_SETTINGS as MOST_LINES
 from simfl.pictures.curves import named_curves
@@ -20,6 +21,7 @@ from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names
 from simfl.study.pareto import pareto_front, unranked
+from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import as_text, level, short_names
 from simfl.study.warned import warning_kinds
 from simfl.study.words import Row, in_cell, of_run, race, reached, reached_columns
@@ -346,6 +348,7 @@ def _best(page: Page, study: LoadedStudy) -> None:
 
 def _effects(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     levelled = [name for name in study.factors if name not in study.sampled]
+    reasons = not_computed(study.table, metrics) if study.factors else []
     drawn = []
     for metric in metrics:
         effects = main_effects(study.table, metric, levelled, within=study.sampled)
@@ -363,14 +366,13 @@ def _effects(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                     ),
                 )
             )
-        indices = first_order_indices(study.table, metric, study.factors, study.sampled)
-        indices = indices.dropna(subset="index")
+        title, indices = _indices(study, metric, reasons)
         if len(indices):
             drawn.append(
                 (
-                    f"{metric}: first-order Sobol indices",
+                    f"{metric}: {title}",
                     charts.intervals(
-                        short_names(_list(indices["factor"])),
+                        _list(indices["name"]),
                         _list(indices["index"]),
                         (_list(indices["low"]), _list(indices["high"])),
                         "share of the variance explained (1)",
@@ -378,13 +380,39 @@ def _effects(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                     ),
                 )
             )
-    reasons = not_computed(study.table, metrics) if study.factors else []
     if drawn or reasons:
         page.heading("What matters")
     for sentence in reasons:
         page.text(sentence, "note")
     if drawn:
         page.charts(*drawn)
+
+
+def _indices(study: LoadedStudy, metric: str, reasons: list[str]) -> tuple[str, pd.DataFrame]:
+    """What Sobol indices are called, and a row of name, index, low and high for each.
+
+    Those of Saltelli's design, else those of the points as they are; why there are none is added
+    to `reasons`.
+    """
+    if study.sample is None or study.sample.method != "saltelli":
+        found = first_order_indices(study.table, metric, study.factors, study.sampled)
+        found = found.dropna(subset="index")
+        return "first-order Sobol indices", found.assign(name=short_names(_list(found["factor"])))
+    title = "first-order and total Sobol indices"
+    try:
+        found = sobol_indices(study.table, metric, study.factors)
+    except ValueError as error:
+        reasons.append(f"Sobol indices of {metric} are not computed: {error}")
+        return title, pd.DataFrame()
+    kinds = {"first_order": ("first", "first order"), "total": ("total", "total")}
+    rows = [
+        (f"{name}, {words}", one[kind], one[f"{short}_low"], one[f"{short}_high"])
+        for name, one in zip(
+            short_names(_list(found["factor"])), found.to_dict("records"), strict=True
+        )
+        for kind, (short, words) in kinds.items()
+    ]
+    return title, pd.DataFrame(rows, columns=["name", "index", "low", "high"])
 
 
 def _list(column: Any) -> list[Any]:

@@ -1,0 +1,76 @@
+"""First-order and total Sobol indices of a study whose points are Saltelli's design.
+
+A first-order index is the share of the variance that a key explains alone, a total one what it
+explains with all its interactions. Both are scipy's own, of the values at its matrices A, B and AB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.study.design import saltelli
+from simfl.study.effects import explainable, setting_means
+from simfl.study.targets import judged
+
+CONFIDENCE = 0.9
+RESAMPLES = 999
+"""Of the rows, for an interval."""
+
+COLUMNS = ["factor", "first_order", "first_low", "first_high", "total", "total_low", "total_high"]
+
+
+def sobol_indices(table: pd.DataFrame, metric: str, factors: Sequence[str]) -> pd.DataFrame:
+    """First-order and total Sobol indices by `scipy.stats.sobol_indices`, a row per factor.
+
+    `table` is that of a study with `points.sample.method: saltelli`; a setting counts by its mean
+    over the seeds. `low` and `high` are the ends of 90 % intervals by the percentile bootstrap over
+    the design's rows, always with the same draws. No rows where nothing varies, or where the figure
+    is not `explainable`. ValueError says what keeps the settings from being a whole design.
+    """
+    if not explainable(table, metric):
+        return pd.DataFrame(columns=COLUMNS)
+    means = setting_means(judged(table, metric), metric, factors)
+    rows = _rows(means, metric, factors)
+    values = means[metric].to_numpy(dtype=float).reshape(-1, rows)
+    if np.ptp(values[:2]) == 0.0:
+        return pd.DataFrame(columns=COLUMNS)
+
+    def indices(chosen: IntArray) -> FloatArray:
+        """Both indices of every factor, (2, factors), by these rows."""
+        a, b, mixed = values[:1, chosen], values[1:2, chosen], values[2:, None, chosen]
+        found = stats.sobol_indices(func={"f_A": a, "f_B": b, "f_AB": mixed}, n=chosen.size)
+        return np.reshape([found.first_order, found.total_order], (2, -1))
+
+    every = np.arange(rows)
+    first, total = indices(every)
+    ends = stats.bootstrap(
+        (every,),
+        indices,
+        n_resamples=RESAMPLES,
+        confidence_level=CONFIDENCE,
+        method="percentile",
+        rng=0,
+    ).confidence_interval
+    columns = (first, ends.low[0], ends.high[0], total, ends.low[1], ends.high[1])
+    return pd.DataFrame(
+        dict(zip(COLUMNS, (list(factors), *(one.tolist() for one in columns)), strict=True))
+    )
+
+
+def _rows(means: pd.DataFrame, metric: str, factors: Sequence[str]) -> int:
+    """The rows of each matrix of the design that the settings are; ValueError if they are none."""
+    rows, rest = divmod(len(means), len(factors) + 2)
+    levels = means[list(factors)].to_numpy(dtype=float)
+    both = np.hstack([levels[:rows], levels[rows : 2 * rows]])
+    if rest or rows < 2 or not np.array_equal(saltelli(both), levels):
+        raise ValueError(
+            f"the {len(means)} settings that ran are not all of Saltelli's design"
+        )
+    if means[metric].isna().any():
+        raise ValueError(f"{int(means[metric].isna().sum())} settings have no {metric}")
+    return rows

@@ -1,0 +1,107 @@
+"""First-order and total Sobol indices of Saltelli's design."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from rich.console import Console
+
+from simfl.console import answers
+from simfl.pictures.report import page
+from simfl.pictures.report.of_study import report_study
+from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.study.design import draw, saltelli
+from simfl.study.loaded import load_study
+from simfl.study.sensitivity import sobol_indices
+from simfl.study.studyfile import Interval, Sample, Study
+from tests.pictures.report.pages import Parsed
+from tests.study.studies import write_study
+
+KEYS = ["x1", "x2", "x3"]
+
+
+def ishigami(rows: int, seeds: int = 1) -> pd.DataFrame:
+    """The function of Ishigami and Homma (1990) with a = 7 and b = 0.1 at the design's points."""
+    interval = Interval(low=-math.pi, high=math.pi)
+    x = np.array(draw(Sample(method="saltelli", size=rows, over=dict.fromkeys(KEYS, interval))))
+    y = np.sin(x[:, 0]) + 7 * np.sin(x[:, 1]) ** 2 + 0.1 * x[:, 2] ** 4 * np.sin(x[:, 0])
+    about = {"study": "ishigami", "point": range(len(x)), "digest": "", "folder": ""}
+    figures = {"status": "completed", "reason": "", "accuracy": y, "wall_s": 1.0}
+    jobs = {"jobs_trained": 0, "jobs_reused": 0}
+    one = pd.DataFrame({**about, **dict(zip(KEYS, x.T, strict=True)), **figures, **jobs})
+    return pd.concat([one.assign(seed=seed) for seed in range(seeds)], ignore_index=True)
+
+
+def test_indices_of_the_ishigami_function() -> None:
+    """Closed form (a = 7, b = 0.1): alone 0.3139, 0.4424, 0; in all 0.5576, 0.4424, 0.2437."""
+    found = sobol_indices(ishigami(1024), "accuracy", KEYS).set_index("factor")
+
+    alone, total = np.array([0.3139, 0.4424, 0.0]), np.array([0.5576, 0.4424, 0.2437])
+    assert found["first_order"].to_numpy() == pytest.approx(alone, abs=0.02)
+    assert found["total"].to_numpy() == pytest.approx(total, abs=0.02)
+    for kind, expected in (("first", alone), ("total", total)):
+        low, high = found[f"{kind}_low"], found[f"{kind}_high"]
+        assert (low < expected).all() and (expected < high).all() and (high - low < 0.2).all()
+
+
+def test_the_design_is_two_matrices_and_their_crossings() -> None:
+    """A, B, and A with one column after the other of B."""
+    found = saltelli(np.array([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]))
+
+    a, b = [[1, 2], [5, 6]], [[3, 4], [7, 8]]
+    assert found.tolist() == [*a, *b, [3, 2], [7, 6], [1, 4], [5, 8]]
+
+
+def test_a_figure_that_never_varies_has_no_indices() -> None:
+    """There is no variance to be shared."""
+    assert sobol_indices(ishigami(4).assign(accuracy=0.5), "accuracy", KEYS).empty
+
+
+def test_a_design_that_has_not_run_whole_has_no_indices() -> None:
+    """Neither without a setting nor with settings of another sample."""
+    runs = ishigami(4, seeds=2)
+
+    for others in (runs[runs["point"] != 3], runs[runs["point"] < 16], runs.assign(x1=runs["x2"])):
+        with pytest.raises(ValueError, match="not all of Saltelli's design"):
+            sobol_indices(others, "accuracy", KEYS)
+
+
+def test_the_design_stands_alone(tmp_path: Path) -> None:
+    """Beside a grid it would be one design for each of its levels."""
+    over = {"algorithm.local.learning_rate": {"low": 0.1, "high": 1.0}}
+    sample = {"method": "saltelli", "size": 4, "over": over}
+    file = write_study(tmp_path, points={"grid": {"stop.versions": [1, 2]}, "sample": sample})
+
+    with pytest.raises(ScenarioError, match=r"sample\.method: found saltelli, accepted: latin"):
+        Study.from_yaml(file)
+
+
+def test_both_indices_stand_in_the_terminal_and_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a design that has not run whole a sentence says why there are none."""
+    monkeypatch.setattr(page, "plotly_script", lambda: "/* charts */")
+    over = {key: {"low": -math.pi, "high": math.pi} for key in KEYS}
+    sample = {"method": "saltelli", "size": 4, "over": over}
+    content = {
+        "name": "ishigami",
+        "scenario": "base.yaml",
+        "points": {"sample": sample},
+        "questions": {"metrics": ["accuracy"]},
+    }
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(content))
+    runs = ishigami(4)
+
+    for table, words in ((runs, "first-order and total Sobol indices"), (runs[1:], "not all of")):
+        table.to_parquet(tmp_path / "runs.parquet")
+        study = load_study(tmp_path)
+        console = Console(record=True, width=120)
+        monkeypatch.setattr(answers, "Terminal", lambda console=console: console)
+        answers.print_answers(Study.model_validate(content), study)
+        assert words in console.export_text()
+        assert words in Parsed(report_study(study, tmp_path / "report.html")).text
