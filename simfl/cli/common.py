@@ -37,6 +37,7 @@ NAMED = (
             "ExportFailed",
             "TraceError",
             "FolderInUse",
+            "MissingOptuna",
             "MissingPlotly",
             "MissingRay",
             "MissingTool",

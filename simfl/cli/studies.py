@@ -62,6 +62,13 @@ def study(
 
         asked = Study.from_yaml(file, overrides=overrides or (), seeds=chosen)
         folder = asked.folder(out)
+        if shard is not None and asked.search is not None:
+            from simfl.study.session import BadShard
+
+            reason = "a search knows its next trials when those before them have ended"
+            raise BadShard(
+                f"--shard: {reason}; --workers and --engine ray run a batch side by side"
+            )
         if shard is None and is_finished(asked, folder):
             from simfl.study.loaded import load_study
 
@@ -78,7 +85,7 @@ def study(
                 resources = None if engine == "local" else Resources(cpus, gpus)
                 follow_study(session, workers, shard, resources, quiet=quiet)
             loaded = session.collect() if collect or shard is None else None
-            missing, unreadable = len(session.todo(shard)), session.unreadable
+            missing, unreadable = session.missing(shard), session.unreadable
         if loaded is not None:
             _answer(asked, loaded, quiet=quiet)
         for line in unreadable:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from simfl.console.search import print_search
 from simfl.console.tables import FigureTable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
@@ -46,7 +47,10 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     metrics = [name for name in asked.metrics if name in runs]
     means = point_means(runs, factors, metrics)
     sure = "and 95 % intervals" if runs["seed"].nunique() > 1 else "of one seed, no intervals"
-    console.print(_means(means, factors, metrics, f"{study.name}: means {sure}"), crop=False)
+    if loaded.search is not None:
+        print_search(console, loaded, loaded.search)
+    else:
+        console.print(_means(means, factors, metrics, f"{study.name}: means {sure}"), crop=False)
     for sentence in caveat_sentences(runs, metrics):
         console.print(sentence)
     for one in asked.compare:
@@ -64,12 +68,14 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         found = best_settings(runs, factors, asked.best)
         console.print(_best(found, factors, asked.best), crop=False)
         console.print(in_one_sentence(found, factors, asked.best))
-    levelled = [name for name in factors if name not in loaded.sampled]
+    # What a search asks goes by what it has seen: its trials are no sample of the settings.
+    explained = factors if loaded.search is None else []
+    levelled = [name for name in explained if name not in loaded.sampled]
     computed = [name for name in metrics if explainable(runs, name)]
     if len(levelled) > 1 and computed:
         title = f"main effects {sure}"
         console.print(_effects(runs, computed, levelled, loaded.sampled, title), crop=False)
-    numeric = any(pd.api.types.is_numeric_dtype(means[name]) for name in factors)
+    numeric = any(pd.api.types.is_numeric_dtype(means[name]) for name in explained)
     if loaded.sample and loaded.sample.method == "saltelli":
         _sobol_indices(console, runs, computed, factors)
     elif numeric and computed:

@@ -26,15 +26,32 @@ LAST_SHOWN = 8
 class StudyWatcher(LiveDisplay):
     """A live table while a study runs; where output is no terminal, a line per finished run."""
 
-    def __init__(self, name: str, points: list[Point], done: int, *, quiet: bool = False) -> None:
+    def __init__(
+        self, name: str, points: list[Point], done: int, later: int = 0, *, quiet: bool = False
+    ) -> None:
         super().__init__(quiet=quiet, transient=False)
         self._name = name
-        self._labels = {point.folder_name: point.label for point in points}
-        self._total = len(self._labels) + done
+        self._labels: dict[str, str] = {}
+        self._before = done
+        self._later = 0
+        self._standing = ""
         self._counts = Counter(done=done)
         self._began = time.monotonic()
         self._running: dict[str, Progress | None] = {}
         self._last: deque[tuple[str, Outcome]] = deque(maxlen=LAST_SHOWN)
+        self.more(points, later)
+
+    def more(self, points: list[Point], later: int, standing: str = "") -> None:
+        """Further runs to come, of which `later` are not known yet; how a search stands."""
+        self._labels |= {point.folder_name: point.label for point in points}
+        self._later, self._standing = later, standing
+        if standing:
+            self._print(standing)
+        self._redraw()
+
+    @property
+    def _total(self) -> int:
+        return len(self._labels) + self._before + self._later
 
     def progress(self, name: str, progress: Progress) -> None:
         """A run has reached a new version."""
@@ -58,10 +75,10 @@ class StudyWatcher(LiveDisplay):
         elapsed_s = time.monotonic() - self._began
         text = f"{self._name}: {self._status()}, {elapsed_s:.0f} s"
         if self._last:
-            ended = sum(self._counts.values()) - self._total + len(self._labels)
-            rest_s = elapsed_s / max(ended, 1) * (len(self._labels) - ended)
+            ended = sum(self._counts.values()) - self._before
+            rest_s = elapsed_s / max(ended, 1) * (self._total - self._before - ended)
             text += f", about {rest_s:.0f} s left"
-        return text
+        return f"{text}; {self._standing}" if self._standing else text
 
     def _content(self) -> Group:
         table = Table()
@@ -101,14 +118,19 @@ def follow_study(
     """
     outcomes = []
     todo = session.todo(share)
-    done = session.size(share) - len(todo)
+    done = session.size(share) - session.missing(share)
     # Schedulers of clusters send SIGTERM before they kill: processes then leave in good order.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with StudyWatcher(session.study.name, todo, done, quiet=quiet) as watcher:
-            for outcome in session.run(todo, workers, watcher.progress, resources):
-                watcher.ended(outcome)
-                outcomes.append(outcome)
+        with StudyWatcher(session.study.name, todo, done, session.later, quiet=quiet) as watcher:
+            while True:
+                for outcome in session.run(todo, workers, watcher.progress, resources):
+                    watcher.ended(outcome)
+                    outcomes.append(outcome)
+                if not session.advance():
+                    break
+                todo = session.todo()
+                watcher.more(todo, session.later, session.standing)
     finally:
         signal.signal(signal.SIGTERM, before)
     return outcomes

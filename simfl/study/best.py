@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pandas as pd
 
+from simfl.common.arrays import BoolArray
+from simfl.study.bound import Bound
 from simfl.study.comparisons import paired_differences
 from simfl.study.means import point_means, setting_names
 from simfl.study.pareto import caveats_about
 from simfl.study.rows import ENDED
 from simfl.study.studyfile import Best
+from simfl.study.targets import target_of
 from simfl.study.words import Row, in_cell
 
 KEPT, BROKEN = "kept", "broken"
+NOT_TOLD_APART = ("undecided", "one seed", "equal")
+"""Verdicts that leave open which of two settings is better."""
 
 
 def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.DataFrame:
@@ -25,17 +32,12 @@ def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.Da
     verdict of `paired_differences` of every other ranked one, pair by pair.
     """
     runs = table[table["status"].isin(ENDED)].reset_index(drop=True)
-    kept, broken = np.ones(len(runs), dtype=bool), np.zeros(len(runs), dtype=bool)
-    for metric, one in asked.bounds().items():
-        holds, fails = one.kept(runs, metric)
-        kept, broken = kept & holds, broken | fails
+    kept, broken = keeping(runs, asked.bounds(), [asked.figure])
     counted = runs.assign(kept=kept, broken=broken).groupby("point")
     counts = counted[[KEPT, BROKEN]].sum().assign(seeds=counted.size()).reset_index()
     metric = asked.figure
     means = point_means(runs, factors, [metric]).merge(counts, on="point")
-    comparable = np.ones(len(means), dtype=bool)
-    for caveat in caveats_about(means, [metric, *asked.subject_to]):
-        comparable &= (caveat.of(means) == "").to_numpy()
+    comparable = can_be_compared(means, [metric, *asked.subject_to])
     means["ranked"] = (means[KEPT] == means["seeds"]) & means[metric].notna() & comparable
     means = means.sort_values(
         ["ranked", KEPT, BROKEN, metric],
@@ -43,6 +45,31 @@ def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.Da
         ignore_index=True,
     )
     return means.assign(against_best=_against_best(runs, means, metric))
+
+
+def keeping(
+    runs: pd.DataFrame, bounds: Mapping[str, Bound], figures: Sequence[str]
+) -> tuple[BoolArray, BoolArray]:
+    """Of each run, whether it is known to keep to all bounds, and known to break some.
+
+    A run that diverged breaks whatever is asked of it, but for a target that it met before; so it
+    does where one of the `figures` that are to be least or most is no target.
+    """
+    diverged = (runs["status"] == "diverged").to_numpy()
+    broken: BoolArray = diverged & any(target_of(one) is None for one in figures)
+    kept = ~broken
+    for metric, one in bounds.items():
+        holds, fails = one.kept(runs, metric)
+        kept, broken = kept & holds, broken | fails
+    return kept, broken
+
+
+def can_be_compared(settings: pd.DataFrame, metrics: Sequence[str]) -> BoolArray:
+    """Whether each setting has no caveat (`comparable.py`) about these figures, or all have it."""
+    found = np.ones(len(settings), dtype=bool)
+    for caveat in caveats_about(settings, metrics):
+        found &= (caveat.of(settings) == "").to_numpy()
+    return found
 
 
 def _against_best(runs: pd.DataFrame, means: pd.DataFrame, metric: str) -> list[str]:
@@ -63,7 +90,7 @@ def in_one_sentence(found: pd.DataFrame, factors: list[str], asked: Best) -> str
         alike = [
             name
             for name, verdict in zip(names, found["against_best"], strict=True)
-            if verdict in ("undecided", "one seed", "equal")
+            if verdict in NOT_TOLD_APART
         ]
         others = f"; not told apart from it: {', '.join(alike)}" if alike else ""
         return f"the best is {names[0]}: {asked.figure} {cell}{others}"

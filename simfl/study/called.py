@@ -44,9 +44,9 @@ def study(
     session.check()
     outcomes = follow_study(session, workers, None, None, quiet=not watched())
     loaded = session.collect()
-    if session.todo() or session.unreadable:
+    if session.missing() or session.unreadable:
         told = [f"{one.name}: {one.message}" for one in outcomes if one.status == "failed"]
-        missing = f"{len(session.todo())} of {session.size()} runs are missing"
+        missing = f"{session.missing()} of {session.size()} runs are missing"
         reasons = "; ".join([missing, *session.unreadable, *told[:1]])
         raise StudyIncomplete(f"{loaded.path}: {reasons}; load_study reads those that ended")
     return loaded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -12,7 +12,10 @@ import numpy as np
 from scipy.stats import qmc
 
 from simfl.common.arrays import FloatArray
-from simfl.study.studyfile import VARIANT, Sample, Study, level, value_of
+from simfl.study.studyfile import VARIANT, Interval, Sample, Study, level, value_of
+
+MOST_CROSSED = 32
+"""Combinations of a search's listed values that are all tried before it begins."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,50 @@ def _sample(study: Study) -> list[Setting]:
     return [Setting(row, {key: value for key, (value, _) in row.items()}) for row in rows]
 
 
+def chosen(study: Study, choice: Sequence[float | int]) -> Setting:
+    """The setting of one trial of a search: of each key its value, or its place in a list."""
+    assert study.search is not None
+    values = {key: (value, study.origin("set", key)) for key, value in study.set.items()}
+    factors = {}
+    for (key, one), value in zip(study.search.over.items(), choice, strict=True):
+        if isinstance(one, list):
+            entry = one[int(value)]
+            origin = study.origin("search", "over", key, int(value))
+            values[key], factors[key] = (value_of(entry), origin), level(entry)
+        else:
+            values[key], factors[key] = (value, study.origin("search", "over", key)), value
+    return Setting(values, factors)
+
+
+def corners(study: Study) -> list[Setting]:
+    """Settings that show whether every value of a search is accepted, before anything runs.
+
+    All values of its lists with each other, or where they are many, one list after the other; with
+    the least and with the greatest value of every interval.
+    """
+    assert study.search is not None
+    over = list(study.search.over.values())
+    places = [range(len(one)) if isinstance(one, list) else range(1) for one in over]
+    if math.prod(map(len, places)) <= MOST_CROSSED:
+        lists = list(product(*places))
+    else:
+        first = [0] * len(over)
+        lists = [
+            (*first[:at], place, *first[at + 1 :]) for at, own in enumerate(places) for place in own
+        ]
+    return [
+        chosen(
+            study,
+            [
+                place if isinstance(one, list) else scaled(end, one)
+                for place, one in zip(row, over, strict=True)
+            ],
+        )
+        for row in lists
+        for end in (0.0, 1.0)
+    ]
+
+
 def draw(sample: Sample) -> list[list[float | int]]:
     """The sample's points, one value per key; equal for equal seeds.
 
@@ -93,7 +140,7 @@ def draw(sample: Sample) -> list[list[float | int]]:
         engines = {"latin_hypercube": qmc.LatinHypercube, "sobol": qmc.Sobol}
         rows = engines[sample.method](d=keys, rng=sample.seed).random(sample.size)
     return [
-        [_scaled(float(u), one) for u, one in zip(row, sample.over.values(), strict=True)]
+        [scaled(float(u), one) for u, one in zip(row, sample.over.values(), strict=True)]
         for row in rows
     ]
 
@@ -111,7 +158,8 @@ def saltelli(both: FloatArray) -> FloatArray:
     return np.concatenate([a, b, *mixed])
 
 
-def _scaled(unit: float, interval: Any) -> float | int:
+def scaled(unit: float, interval: Interval) -> float | int:
+    """The value of an interval at a place in [0, 1)."""
     low, high = interval.low, interval.high
     if interval.integer:
         # Every whole number of the interval has the same share of [0, 1).
@@ -120,4 +168,6 @@ def _scaled(unit: float, interval: Any) -> float | int:
         value = math.exp(math.log(low) + unit * (math.log(high) - math.log(low)))
     else:
         value = low + unit * (high - low)
-    return math.floor(value) if interval.integer else value
+    # What rounding takes beyond an end, as of exp(log(low)), is the end.
+    value = math.floor(value) if interval.integer else value
+    return min(max(value, low), math.floor(interval.high) if interval.integer else high)

@@ -88,7 +88,28 @@ class StudyFolder:
 
         With it a line for each run that is damaged, which has no row.
         """
-        targets = study.questions.target_columns()
+        rows, unreadable = self.rows(study, points)
+        factors = list(points[0].factors)
+        if rows:
+            table = pd.DataFrame(rows)
+        else:
+            names = ("study", "point", "seed", "digest", "folder", *factors, "status", "reason")
+            said = (
+                "warning_kinds",
+                "warning_counts",
+                "warning_messages",
+                *(caveat.column for caveat in CAVEATS),
+            )
+            table = pd.DataFrame(columns=[*names, *FIGURES, *said, *study.target_columns()])
+        for column in factors:
+            if table[column].map(type).nunique() > 1:
+                table[column] = _one_type(table[column])
+        _write(self.path / TABLE, table.to_parquet(index=False))
+        return table, unreadable
+
+    def rows(self, study: Study, points: list[Point]) -> tuple[list[dict[str, Any]], list[str]]:
+        """A row of the table for every run of these that has ended, and a line for each damaged."""
+        targets = study.target_columns()
         rows: list[dict[str, Any]] = []
         unreadable: dict[Path, str] = {}
         for point in points:
@@ -111,23 +132,7 @@ class StudyFolder:
             except (OSError, LookupError, TypeError, ValueError, AttributeError) as error:
                 what = f"holds what simfl does not write ({type(error).__name__}: {error})"
                 unreadable[folder] = f"{folder}: {what}; remove it to run it again"
-        factors = list(points[0].factors)
-        if rows:
-            table = pd.DataFrame(rows)
-        else:
-            names = ("study", "point", "seed", "digest", "folder", *factors, "status", "reason")
-            said = (
-                "warning_kinds",
-                "warning_counts",
-                "warning_messages",
-                *(caveat.column for caveat in CAVEATS),
-            )
-            table = pd.DataFrame(columns=[*names, *FIGURES, *said, *targets])
-        for column in factors:
-            if table[column].map(type).nunique() > 1:
-                table[column] = _one_type(table[column])
-        _write(self.path / TABLE, table.to_parquet(index=False))
-        return table, list(unreadable.values())
+        return rows, list(unreadable.values())
 
 
 def _is_end_of(point: Point, manifest: Mapping[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from simfl.scenario.yaml_source.source import KeyPath, read_source
 from simfl.study.curves import check_axes, curve_of, mean_curve
 from simfl.study.figures import FIGURES
 from simfl.study.means import factor_names, point_means
-from simfl.study.studyfile import Questions, Sample, Study, short_names
+from simfl.study.studyfile import Questions, Sample, Search, Study, short_names
 from simfl.study.targets import judged, target_of
 from simfl.study.words import in_cell, in_digits
 
@@ -47,6 +47,8 @@ class LoadedStudy:
         """What the study asks, defaults included."""
         self.sample: Sample | None = study.points.sample
         """How points were drawn, where they were."""
+        self.search: Search | None = study.search
+        """How settings were searched for, where they were."""
         self.written_ns = (path / TABLE).stat().st_mtime_ns
         """When the table was written."""
         self.table: pd.DataFrame = _read_table(path / TABLE, study.name)

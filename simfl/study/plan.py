@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from simfl.assembly.assemble import outlined
 from simfl.assembly.unread import reason_of
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
-from simfl.study.design import settings
+from simfl.study.design import Setting, settings
 from simfl.study.studyfile import Study, short_names
 
 DIGITS = 16
@@ -61,8 +61,18 @@ def points(study: Study) -> list[Point]:
     study sets and nothing reads in any of the points that have it so. Where some do not read it,
     they are without it.
     """
+    return planned(study, settings(study), must_be_read=True)
+
+
+def planned(
+    study: Study, chosen: Sequence[Setting], first: int = 0, *, must_be_read: bool = False
+) -> list[Point]:
+    """The runs of these settings, counted from `first`; as `points` where every key must be read.
+
+    Of a search some trials may have a key that nothing reads in them.
+    """
     found, named = [], _Named()
-    for number, setting in enumerate(settings(study)):
+    for number, setting in enumerate(chosen, start=first):
         for place, seed in enumerate(study.seeds):
             values = {**setting.values, "seed": (seed, study.origin("seeds", place))}
             source = study.base.where().source
@@ -72,7 +82,8 @@ def points(study: Study) -> list[Point]:
             outline = outlined(scenario)
             scenario = scenario.without(named.unread_in(scenario, outline.unread))
             found.append(Point(number, seed, setting.factors, scenario, outline.digest))
-    named.check()
+    if must_be_read:
+        named.check()
     return found
 
 

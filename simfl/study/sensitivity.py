@@ -68,9 +68,7 @@ def _rows(means: pd.DataFrame, metric: str, factors: Sequence[str]) -> int:
     levels = means[list(factors)].to_numpy(dtype=float)
     both = np.hstack([levels[:rows], levels[rows : 2 * rows]])
     if rest or rows < 2 or not np.array_equal(saltelli(both), levels):
-        raise ValueError(
-            f"the {len(means)} settings that ran are not all of Saltelli's design"
-        )
+        raise ValueError(f"the {len(means)} settings that ran are not all of Saltelli's design")
     if means[metric].isna().any():
         raise ValueError(f"{int(means[metric].isna().sum())} settings have no {metric}")
     return rows

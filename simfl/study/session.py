@@ -6,15 +6,21 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
+from simfl.study.asking import Choice, ask, the_optuna
+from simfl.study.design import chosen, corners
 from simfl.study.finished import set_finished
 from simfl.study.folder import StudyFolder
 from simfl.study.loaded import LoadedStudy, load_study
 from simfl.study.local import Watch, run_locally
 from simfl.study.on_ray import Resources, run_on_ray
-from simfl.study.plan import Point, points, shard
+from simfl.study.plan import Point, planned, points, shard
+from simfl.study.searched import standing
 from simfl.study.studyfile import Study
 from simfl.study.worker import Outcome, Task
 
@@ -40,23 +46,78 @@ class StudySession:
         device: str = "auto",
     ) -> None:
         self.study = study
-        self.points = points(study)
+        if study.search is None:
+            self.points = points(study)
+        else:
+            the_optuna()
+            one_seed = study.model_copy(update={"seeds": study.seeds[:1]})
+            planned(one_seed, corners(study), must_be_read=True)
+            self.points = []
         self.folder = StudyFolder(study.folder(out))
         self.folder.open(study)
         self.unreadable: list[str] = []
+        self._asked: list[Choice] = []
+        self._rows: list[dict[str, Any]] = []
         self._data_root = data_root.absolute() if data_root is not None else None
         self._device = device
+        while self.advance():
+            pass
+
+    def advance(self) -> bool:
+        """Plan a search's next batch once the runs before it have ended; whether there is one."""
+        search = self.study.search
+        if search is None or self.unasked == 0 or self.todo():
+            return False
+        done = len(self._rows)
+        rows, self.unreadable = self.folder.rows(self.study, self.points[done:])
+        if self.unreadable:
+            return False
+        self._rows += rows
+        runs = pd.DataFrame(self._rows)
+        batch = ask(search, self.study.seeds[0], self._asked, runs)
+        trials = [chosen(self.study, one) for one in batch]
+        self.points += planned(self.study, trials, len(self._asked))
+        self._asked += batch
+        return True
+
+    @property
+    def unasked(self) -> int:
+        """Trials of a search that are not known yet."""
+        search = self.study.search
+        return search.trials - len(self._asked) if search is not None else 0
 
     def todo(self, share: str | None = None) -> list[Point]:
         """Points that have not been run to their end, each simulation once.
 
         `share` "2/8" is the second of eight shares of all points. Raises `BadShard`.
         """
-        return [one for one in self._mine(share) if not self.folder.has_ended(one)]
+        ended = {row["digest"] for row in self._rows}
+        mine = [one for one in self._mine(share) if one.digest not in ended]
+        return [one for one in mine if not self.folder.has_ended(one)]
 
     def size(self, share: str | None = None) -> int:
-        """How many different simulations there are, in all or in a share."""
-        return len(self._mine(share))
+        """How many different simulations there are, in all or in a share.
+
+        Of a search at most, as trials that are not known yet may be the same simulation.
+        """
+        return len(self._mine(share)) + self.later
+
+    @property
+    def later(self) -> int:
+        """Runs of trials that are not known yet."""
+        return self.unasked * len(self.study.seeds)
+
+    def missing(self, share: str | None = None) -> int:
+        """How many simulations have not been run to their end."""
+        return len(self.todo(share)) + self.later
+
+    @property
+    def standing(self) -> str:
+        """Where a search stands: its trials so far and the best of them."""
+        search = self.study.search
+        if search is None or not self._rows:
+            return ""
+        return standing(pd.DataFrame(self._rows), search)
 
     def check(self) -> None:
         """Read the data of the first point to run: raises ScenarioError before anything runs."""
@@ -98,7 +159,7 @@ class StudySession:
         `unreadable` then has a line for each of them that is damaged, and has no row.
         """
         table, self.unreadable = self.folder.collect(self.study, self.points)
-        if len(table) == len(self.points):
+        if len(table) == len(self.points) and not self.unasked:
             set_finished(self.study, self.folder.path)
         return load_study(self.folder.path)
 

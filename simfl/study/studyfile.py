@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, model_validator
 
@@ -47,6 +48,8 @@ class Interval(_Section):
             raise ValueError(f"high: must lie above low, {self.low:g}")
         if self.scale == "log" and self.low <= 0:
             raise ValueError("low: must be > 0 on a logarithmic scale")
+        if self.integer and math.floor(self.high) < math.ceil(self.low):
+            raise ValueError(f"high: no whole number lies between {self.low:g} and {self.high:g}")
         return self
 
 
@@ -90,8 +93,8 @@ class Comparison(_Section):
     baseline: Any
 
 
-class Best(_Section):
-    """Which setting has the least, or the most, of a figure among those that keep to bounds."""
+class _Goal(_Section):
+    """A figure that is to be least, or most, under bounds of others."""
 
     minimize: Text | None = None
     maximize: Text | None = None
@@ -100,9 +103,7 @@ class Best(_Section):
     )
 
     @model_validator(mode="after")
-    def _asks_one_thing(self) -> Best:
-        if (self.minimize is None) == (self.maximize is None):
-            raise ValueError("give one figure: minimize or maximize")
+    def _has_bounds(self) -> Self:
         for metric, text in self.subject_to.items():
             try:
                 bound(text)
@@ -110,21 +111,102 @@ class Best(_Section):
                 raise ValueError(f"subject_to.{metric}: found {text!r}, {error}") from None
         return self
 
+    def bounds(self) -> dict[str, Bound]:
+        """What each figure has to keep to."""
+        return {metric: bound(text) for metric, text in self.subject_to.items()}
+
+    def _under_bounds(self, what: str) -> str:
+        bounds = " and ".join(f"{metric} {one}" for metric, one in self.bounds().items())
+        return what + (f" with {bounds}" if bounds else "")
+
+
+class Best(_Goal):
+    """Which setting has the least, or the most, of a figure among those that keep to bounds."""
+
+    @model_validator(mode="after")
+    def _asks_one_thing(self) -> Best:
+        if (self.minimize is None) == (self.maximize is None):
+            raise ValueError("give one figure: minimize or maximize")
+        return self
+
     @property
     def figure(self) -> str:
         """What is to be least, or most."""
         return self.minimize or self.maximize or ""
 
-    def bounds(self) -> dict[str, Bound]:
-        """What each figure has to keep to."""
-        return {metric: bound(text) for metric, text in self.subject_to.items()}
-
     @property
     def in_words(self) -> str:
         """The question, as "least client_energy_j with time_to_accuracy_0.9_s <= 3600"."""
-        bounds = " and ".join(f"{metric} {one}" for metric, one in self.bounds().items())
-        which = "most" if self.maximize else "least"
-        return f"{which} {self.figure}" + (f" with {bounds}" if bounds else "")
+        return self._under_bounds(f"{'most' if self.maximize else 'least'} {self.figure}")
+
+
+Choices = Annotated[list[Any], Field(min_length=2, description="values, or {label, value}")]
+NOT_OF_THE_RUN = ("wall_s", "jobs_trained", "jobs_reused")
+"""Figures that say how a run was computed: they are others on another machine, or beside others."""
+
+
+class Search(_Goal):
+    """Which settings are run next, by what those before them have shown."""
+
+    trials: Annotated[int, Field(strict=True, ge=1, description="settings, each with all seeds")]
+    batch: Annotated[int, Field(strict=True, ge=1, description="trials asked at once")] = 8
+    over: Annotated[
+        dict[Text, Interval | Choices],
+        Field(min_length=1, description="key -> interval, or list of values"),
+    ]
+    pareto: dict[Text, Literal["max", "min"]] = Field(
+        default_factory=dict, description="several figures at once, in place of one"
+    )
+
+    @model_validator(mode="after")
+    def _has_an_end(self) -> Search:
+        goals = [bool(one) for one in (self.minimize, self.maximize, self.pareto)]
+        if sum(goals) != 1:
+            raise ValueError("give one goal: minimize, maximize or pareto")
+        if self.pareto and len(self.pareto) < 2:
+            raise ValueError("pareto: a front takes two figures; minimize or maximize takes one")
+        counts = [_count(one) for one in self.over.values()]
+        if math.prod(counts) < self.trials:
+            there_are = f"there are {math.prod(counts):g} settings; points.grid runs them all"
+            raise ValueError(f"trials: found {self.trials}, but {there_are}")
+        return self
+
+    @property
+    def objectives(self) -> dict[str, Literal["max", "min"]]:
+        """Figure -> whether it is to be most or least."""
+        if self.pareto:
+            return self.pareto
+        return {self.minimize: "min"} if self.minimize else {self.maximize or "": "max"}
+
+    @property
+    def best(self) -> Best | None:
+        """The question that the search answers; None where it has several objectives."""
+        if self.pareto:
+            return None
+        return Best(minimize=self.minimize, maximize=self.maximize, subject_to=self.subject_to)
+
+    @property
+    def in_words(self) -> str:
+        """Its goal, as "least client_energy_j with time_to_accuracy_0.9_s <= 3600"."""
+        if self.best is not None:
+            return self.best.in_words
+        return self._under_bounds(
+            " and ".join(
+                f"{'most' if way == 'max' else 'least'} {name}" for name, way in self.pareto.items()
+            )
+        )
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Every figure that its goal speaks of."""
+        return (*self.objectives, *self.subject_to)
+
+
+def _count(one: Interval | list[Any]) -> float:
+    """How many values a key may take."""
+    if isinstance(one, list):
+        return len(one)
+    return math.floor(one.high) - math.ceil(one.low) + 1 if one.integer else math.inf
 
 
 class Questions(_Section):
@@ -141,13 +223,13 @@ class Questions(_Section):
 
     best: Best | None = None
 
-    def target_columns(self) -> dict[str, tuple[str, str, float]]:
+    def target_columns(self, others: Sequence[str] = ()) -> dict[str, tuple[str, str, float]]:
         """Column name -> (column of the rounds table, accuracy or loss, target).
 
-        Of `targets` all columns, and those that are asked for by their names.
+        Of `targets` all columns, and those that are asked for by their names, here or in `others`.
         """
         best = [self.best.figure, *self.best.subject_to] if self.best else []
-        named = {name: asked_by(name) for name in (*self.metrics, *self.pareto, *best)}
+        named = {name: asked_by(name) for name in (*self.metrics, *self.pareto, *best, *others)}
         return {
             column_name(asked, figure, target): (column, figure, target)
             for figure, targets in self.targets.items()
@@ -165,6 +247,7 @@ class Study(_Section):
     )
     set: Settings = Field(default_factory=dict, description="keys that differ in every point")
     points: Points = Field(default_factory=Points)
+    search: Search | None = None
     seeds: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], Field(min_length=1)] = (
         0,
     )
@@ -267,27 +350,53 @@ class Study(_Section):
         if len(set(self.seeds)) < len(self.seeds):
             raise self.where("seeds").error(show(list(self.seeds)), "each seed once")
         self._check_factors()
-        known = [*FIGURES, *self.questions.target_columns()]
-        asked: list[tuple[str, str | int, str]]
-        asked = [("metrics", index, name) for index, name in enumerate(self.questions.metrics)]
-        asked += [("pareto", name, name) for name in self.questions.pareto]
-        if (best := self.questions.best) is not None:
-            asked += [("best", "maximize" if best.maximize else "minimize", best.figure)]
-            asked += [("best", "subject_to", name) for name in best.subject_to]
-        for section, key, name in asked:
+        known = [*FIGURES, *self.target_columns()]
+        questions = self.questions
+        asked: list[tuple[KeyPath, str]] = []
+        place = self.where("questions")
+        asked += [(place.child("metrics", at), name) for at, name in enumerate(questions.metrics)]
+        asked += [(place.child("pareto", name), name) for name in questions.pareto]
+        if questions.best is not None:
+            asked += _of_goal(place.child("best"), questions.best, [questions.best.figure])
+        if self.search is not None:
+            asked += _of_goal(self.where("search"), self.search, list(self.search.objectives))
+        for place, name in asked:
             if name not in known and "." not in name:
                 guess = nearest(name, known) or ";"
                 accepted = f"{', '.join(known)}, or a measure's figure such as waiting.idle_share"
                 message = f"unknown figure {name!r}{guess} accepted: {accepted}"
-                raise self.where("questions", section, key).error(show(name), accepted, message)
+                raise place.error(show(name), accepted, message)
+        self._check_search()
+
+    def _check_search(self) -> None:
+        if self.search is None:
+            return
+        if self.points != Points():
+            raise self.where("points").error(
+                "points beside a search", "one of them: a search chooses its points"
+            )
+        for place, name in _of_goal(self.where("search"), self.search, self.search.objectives):
+            if name in NOT_OF_THE_RUN:
+                raise place.error(
+                    name, "a figure of what is simulated, which every machine computes alike"
+                )
+
+    def target_columns(self) -> dict[str, tuple[str, str, float]]:
+        """`Questions.target_columns` with the targets that a search asks for by their names."""
+        return self.questions.target_columns(self.search.figures if self.search else ())
 
     def _check_labels(self) -> None:
-        for key, values in self.points.grid.items():
+        lists = [(self.where("points", "grid", key), one) for key, one in self.points.grid.items()]
+        if self.search is not None:
+            over = self.where("search", "over")
+            found = self.search.over.items()
+            lists += [(over.child(key), one) for key, one in found if isinstance(one, list)]
+        for where, values in lists:
             seen: set[Any] = set()
             for index, value in enumerate(values):
                 if not _is_labelled(value):
                     continue
-                place, label = self.where("points", "grid", key, index, "label"), value["label"]
+                place, label = where.child(index, "label"), value["label"]
                 if not isinstance(label, str) or not label or label in seen:
                     raise place.error(show(label), "a text, each once")
                 seen.add(label)
@@ -324,6 +433,16 @@ class Study(_Section):
         return named | {key: [level(one) for one in v] for key, v in self.points.grid.items()}
 
 
+def _of_goal(
+    place: KeyPath, goal: _Goal, figures: Sequence[str] | Mapping[str, str]
+) -> list[tuple[KeyPath, str]]:
+    """Every figure of a goal with where it stands."""
+    section = "maximize" if goal.maximize else "minimize" if goal.minimize else "pareto"
+    inner = place.child(section)
+    objectives = [(inner.child(name) if section == "pareto" else inner, name) for name in figures]
+    return objectives + [(place.child("subject_to", name), name) for name in goal.subject_to]
+
+
 def _overridden(source: Source, overrides: Sequence[str], seeds: Sequence[int] | None) -> Source:
     """A study's content with more keys under `set`, and other seeds.
 
@@ -337,8 +456,10 @@ def _overridden(source: Source, overrides: Sequence[str], seeds: Sequence[int] |
         sections = (*(points.get("variants") or {}).values(), points.get("grid"))
         varied = {name for one in sections if isinstance(one, Mapping) for name in one}
         varied |= set(((points.get("sample") or {}).get("over")) or {})
-        if key in varied:
-            message = "the study's points vary it; change it there"
+        searched = set(((content.get("search") or {}).get("over")) or {})
+        if key in varied | searched:
+            whose = "points vary" if key in varied else "search varies"
+            message = f"the study's {whose} it; change it there"
             raise ScenarioError("--set", None, key, "", "", message)
         content["set"] = {**(content.get("set") or {}), key: value}
         origins["set", key] = "--set"

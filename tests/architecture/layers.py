@@ -54,7 +54,8 @@ ROOMS = {
     "pictures": _room(
         "measures eventlog runs.runfolder console.printable study.loaded study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
-        " study.best study.curves study.warned study.words study.sensitivity",
+        " study.best study.curves study.warned study.words study.sensitivity"
+        " study.searched study.asking",
         "numpy pandas matplotlib plotly",
     ),
     "eventlog": _room("eventlog.accounts eventlog.rows", "pyarrow pandas numpy"),
@@ -117,7 +118,7 @@ ROOMS = {
         "study.called runs.execution runs.files runs.runfolder assembly.assemble"
         " assembly.simulation assembly.registry assembly.unread eventlog measures"
         " provenance.results protocols.publication scenario",
-        "pandas scipy ray numpy pydantic filelock",
+        "pandas scipy optuna ray numpy pydantic filelock",
     ),
     "exports": _room("runs.runfolder protocols.publication", "torch mlflow"),
     # What a run shows, and what everything is shown with.

@@ -89,6 +89,41 @@ def error_of(folder: Path, text: str) -> str:
             "questions: {compare: [{factor: algorithm.mu, baseline: 1}]}",
             "DIR/bad.yaml:3: questions.compare.0.baseline: found 1, accepted: one of 0.1",
         ),
+        (
+            "search: {trials: 4, over: {stop.versions: {low: 1}}, minimize: time_s}",
+            "DIR/bad.yaml:2: search.over.stop.versions.high: found nothing, accepted: a number",
+        ),
+        (
+            "search: {trials: 4, over: {stop.versions: [1]}, minimize: time_s}",
+            "DIR/bad.yaml:2: search.over.stop.versions: found [1], accepted: ",
+        ),
+        (
+            "search:\n  trials: 4\n  over: {stop.versions: [1, 2, 3]}\n  minimize: time_s",
+            "DIR/bad.yaml:3: search.trials: found 4, but there are 3 settings; points.grid runs",
+        ),
+        (
+            "search: {trials: 2, over: {stop.versions: [1, 2]}}",
+            "DIR/bad.yaml:2: search: found ",
+        ),
+        (
+            "search: {trials: 2, over: {stop.versions: [1, 2]}, minimize: time}",
+            "DIR/bad.yaml:2: search.minimize: unknown figure 'time', did you mean 'time_s'?",
+        ),
+        (
+            "search:\n  trials: 2\n  over: {stop.versions: [1, 2]}\n"
+            "  pareto: {time_s: min, wall_s: min}",
+            "DIR/bad.yaml:5: search.pareto.wall_s: found wall_s, accepted: a figure of what is sim",
+        ),
+        (
+            "search: {trials: 2, over: {stop.versions: [1, 2]}, minimize: time_s,"
+            " subject_to: {acuracy: '> 1'}}",
+            "DIR/bad.yaml:2: search.subject_to.acuracy: unknown figure 'acuracy', did you mean",
+        ),
+        (
+            "points: {grid: {stop.versions: [1, 2]}}\n"
+            "search: {trials: 2, over: {stop.versions: [1, 2]}, minimize: time_s}",
+            "DIR/bad.yaml:2: points: found points beside a search, accepted: one of them",
+        ),
     ],
 )
 def test_what_is_wrong_with_the_study(tmp_path: Path, text: str, message: str) -> None:

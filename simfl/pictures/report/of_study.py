@@ -11,6 +11,7 @@ import pandas as pd
 from simfl.pictures.curves import MOST_SETTINGS as MOST_LINES
 from simfl.pictures.curves import named_curves
 from simfl.pictures.report import charts
+from simfl.pictures.report.of_search import add_search
 from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import RunFolderError
 from simfl.study.best import best_settings, in_one_sentence, kept_of
@@ -50,11 +51,13 @@ def report_study(study: LoadedStudy, path: Path) -> Path:
     _warnings(page, study)
     _what_ran(page, study)
     _outcome(page, study, metrics)
+    add_search(page, study)
     _curves(page, study)
     _comparisons(page, study, metrics)
     _pareto(page, study)
     _best(page, study)
-    _effects(page, study, metrics)
+    if study.search is None:  # whose trials go by what it has seen, and are no sample
+        _effects(page, study, metrics)
     page.heading("Runs")
     table = study.table.drop(columns=["study", "digest"])
     page.table(

@@ -1,0 +1,129 @@
+"""What a search has found, on the page of its study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from simfl.pictures.report import charts
+from simfl.pictures.report.page import Page
+from simfl.study.asking import MissingOptuna
+from simfl.study.best import kept_of
+from simfl.study.figures import with_unit
+from simfl.study.loaded import LoadedStudy
+from simfl.study.means import point_means
+from simfl.study.searched import found_in_words, importances, options_of, search_path
+from simfl.study.studyfile import Search, short_names
+from simfl.study.words import in_cell
+
+
+def add_search(page: Page, study: LoadedStudy) -> None:
+    """The path, the best setting or the front, which key mattered, and all trials."""
+    search = study.search
+    if search is None:
+        return
+    page.heading("Search")
+    path = search_path(study.table, search)
+    if path.empty:
+        page.text("No trial has been run with every seed yet.")
+        return
+    runs = study.table[study.table["point"] < len(path)]
+    means = point_means(runs, list(search.over), list(search.objectives))
+    page.text(f"The {search.in_words}: {len(path)} of {search.trials} trials have ended.")
+    for sentence in found_in_words(study.table, path, search):
+        page.text(f"{sentence[0].upper()}{sentence[1:]}.")
+    for trial, options in options_of(study, path, search):
+        page.text(f"Trial {trial}, for simfl run: {options}")
+    page.charts(*_path(path, search), *_front(path, means, search))
+    _importances(page, study, search)
+    columns = ["trial", "batch", "runs until then", *short_names(list(search.over))]
+    page.table(
+        [*columns, "seeds that keep to it", *search.objectives, "better than all before it"],
+        [
+            (
+                *(one[name] for name in ("trial", "batch", "runs", *search.over)),
+                kept_of(one),
+                *(in_cell(mean, name) for name in search.objectives),
+                "yes" if one["better"] else "no",
+            )
+            for one, mean in zip(path.to_dict("records"), means.to_dict("records"), strict=True)
+        ],
+    )
+
+
+def _path(path: pd.DataFrame, search: Search) -> list[tuple[str, charts.Chart]]:
+    """The best so far of one objective by the runs that it took."""
+    if search.best is None or path["best"].isna().all():
+        return []
+    known = path.dropna(subset="best")
+    axis = with_unit(search.best.figure)
+    line = {"best so far": (_list(known["runs"]), _list(known["best"]))}
+    drawn = charts.lines(line, "simulated runs", axis, steps=True)
+    return [(f"{search.best.figure}: best so far", drawn)]
+
+
+def _front(
+    path: pd.DataFrame, means: pd.DataFrame, search: Search
+) -> list[tuple[str, charts.Chart]]:
+    """Of several objectives, the first against each of the others; trials within their bounds."""
+    if search.best is not None:
+        return []
+    there = path["feasible"].to_numpy()
+    shown, on_front = means[there], _list(path["front"][there])
+    first, *others = search.objectives
+    return [
+        (
+            f"{first} and {other}",
+            charts.front(
+                {
+                    "names": [f"trial {number}" for number in shown["point"]],
+                    "x": _list(shown[other]),
+                    "y": _list(shown[first]),
+                    **{
+                        f"{axis}_{end}": _list(shown[f"{name}_{end}"])
+                        for axis, name in (("x", other), ("y", first))
+                        for end in ("low", "high")
+                    },
+                },
+                with_unit(other),
+                with_unit(first),
+                on_front,
+            ),
+        )
+        for other in others
+    ]
+
+
+def _importances(page: Page, study: LoadedStudy, search: Search) -> None:
+    try:
+        found = importances(study.table, search)
+    except MissingOptuna as error:
+        page.text(f"Which key mattered is not computed: {error}", "note")
+        return
+    if found.empty:
+        return
+    page.text(
+        "Which key mattered: the share of a figure's variance over the trials that a key explains"
+        " by itself, in a forest fitted to them (fANOVA). The trials crowd where the figure was"
+        " good, so it is no share over all settings.",
+        "note",
+    )
+    page.charts(
+        *(
+            (
+                f"{figure}: which key mattered",
+                charts.bars(
+                    {"importance": (short_names(_list(rows["key"])), _list(rows["importance"]))},
+                    "share of the variance explained (1)",
+                    "",
+                    sideways=True,
+                ),
+            )
+            for figure, rows in found.groupby("figure", sort=False)
+        )
+    )
+
+
+def _list(column: Any) -> list[Any]:
+    return list(column.tolist())

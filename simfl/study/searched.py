@@ -1,0 +1,179 @@
+"""What a search has found: its path, which key mattered, and its settings as options of a command.
+
+All of it is computed from the table of its runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from simfl.scenario.yaml_source.text import parse
+from simfl.study.asking import Choice, distributions, the_optuna
+from simfl.study.best import BROKEN, KEPT, NOT_TOLD_APART, best_settings, keeping
+from simfl.study.loaded import LoadedStudy
+from simfl.study.pareto import pareto_front
+from simfl.study.rows import ENDED
+from simfl.study.shortfall import shortfalls
+from simfl.study.studyfile import Search, as_text, level, value_of
+from simfl.study.words import Row, in_cell, in_digits
+
+LEAST_TRIALS = 8
+"""With all figures known, that a forest is fitted to for importances."""
+
+
+def search_path(table: pd.DataFrame, search: Search) -> pd.DataFrame:
+    """The trials of a search in the order in which they were asked, a row each.
+
+    trial, batch, `runs` (simulations until its end; equal ones count once), the searched keys, the
+    mean of each objective over the seeds (NaN where it is not known), `seeds`, with how many of
+    them all bounds are `kept` and `broken`, and `feasible`: it keeps to them with every seed. With
+    one objective, `best` is the best mean of a feasible trial so far, else NaN; `better`: the trial
+    is better than all before it, or with several objectives none before it is as good. `front`: it
+    is the best of all trials, or on the front of all.
+    """
+    runs = _whole(table, search)
+    by_trial = runs.groupby("point")
+    found = by_trial[list(search.over)].first()
+    found = found.assign(**{name: by_trial[name].mean() for name in search.objectives})
+    short = shortfalls(runs, search)
+    for name in search.objectives:
+        found[name] = found[name].where(short[name] == 0.0)
+    kept, broken = keeping(runs, search.bounds(), list(search.objectives))
+    counted = runs.assign(kept=kept, broken=broken).groupby("point")
+    found = found.assign(seeds=by_trial.size(), feasible=short.max(axis=1) == 0.0)
+    found[[KEPT, BROKEN]] = counted[[KEPT, BROKEN]].sum()
+    first_seen = runs.assign(new=~runs["digest"].duplicated()).groupby("point")["new"].sum()
+    found.insert(0, "runs", first_seen.cumsum().astype(int))
+    found.insert(0, "batch", found.index // search.batch)
+    found = found.rename_axis("trial").reset_index()
+    values = found[list(search.objectives)].where(found["feasible"])
+    signs = [1.0 if way == "max" else -1.0 for way in search.objectives.values()]
+    gains = values.to_numpy(dtype=float) * signs
+    found["better"] = [
+        bool(is_feasible) and not (gains[:at] >= gains[at]).all(axis=1).any()
+        for at, is_feasible in enumerate(found["feasible"])
+    ]
+    found["front"] = pareto_front(values, search.objectives)
+    if search.best is not None:
+        (name,) = search.objectives
+        so_far = values[name].cummax() if search.maximize else values[name].cummin()
+        found["best"] = so_far.ffill()
+    return found
+
+
+def _whole(table: pd.DataFrame, search: Search) -> pd.DataFrame:
+    """The runs of the trials that have been run with every seed, from the first one on."""
+    runs = table[table["status"].isin(ENDED)]
+    seeds = runs.groupby("point").size().reindex(range(int(runs["point"].max()) + 1), fill_value=0)
+    short = np.flatnonzero((seeds < runs["seed"].nunique()).to_numpy())
+    return runs[runs["point"] < short[0]] if short.size else runs
+
+
+def standing(table: pd.DataFrame, search: Search) -> str:
+    """How many trials have ended and what is the best of them, in one line."""
+    path = search_path(table, search)
+    text = f"{len(path)} of {search.trials} trials ended"
+    front = path[path["front"]]
+    if front.empty:
+        return f"{text}, none keeps to the bounds with every seed"
+    if search.best is None:
+        return f"{text}, {len(front)} on the front"
+    first = front.iloc[0]
+    return f"{text}, best so far: {search.best.figure} {in_digits(first['best'])}"
+
+
+def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> list[str]:
+    """What the search has found, in a sentence, and how long ago."""
+    front = path[path["front"]]
+    if front.empty:
+        return ["no trial is known to keep to what is asked with every seed"]
+    if search.best is None:
+        trials = ", ".join(map(str, front["trial"]))
+        return [f"no trial is better in all figures than trials {trials}"]
+    found = best_settings(table[table["point"] < len(path)], list(search.over), search.best)
+    alike = int(found["against_best"].isin(NOT_TOLD_APART).sum())
+    best = found.to_dict("records")[0]
+    text = f"the best is trial {best['point']}: {in_cell(best, search.best.figure)}"
+    since = len(path) - 1 - int(path.loc[path["better"], "trial"].iloc[-1])
+    return [
+        f"{search.best.figure}: {text}; {alike} others are not told apart from it",
+        f"nothing better was found in the last {since} trials",
+    ]
+
+
+def importances(table: pd.DataFrame, search: Search) -> pd.DataFrame:
+    """Which key mattered: figure, key and its `importance`, those of a figure adding up to 1.
+
+    The share of a figure's variance over the trials that a key explains by itself, in a forest
+    that is fitted to them (fANOVA: Hutter, Hoos, Leyton-Brown, ICML 2014; Optuna's, with a fixed
+    seed). Trials of which the figure is not known are left out; a figure with fewer than
+    `LEAST_TRIALS` others, or that never varies, has no rows. Raises `MissingOptuna`.
+    """
+    optuna = the_optuna()
+    path, space, rows = search_path(table, search), distributions(search), []
+    for name in search.objectives:
+        known = path[path[name].notna()]
+        if len(known) < LEAST_TRIALS or known[name].nunique() < 2:
+            continue
+        study = optuna.create_study()
+        for one in known.to_dict("records"):
+            params = dict(zip(search.over, choice_of(one, search), strict=True))
+            trial = optuna.trial.create_trial(
+                params=params, distributions=space, value=float(one[name])
+            )
+            study.add_trial(trial)
+        evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+        found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+        rows += [(name, key, share) for key, share in found.items()]
+    return pd.DataFrame(rows, columns=["figure", "key", "importance"])
+
+
+def choice_of(row: Row, search: Search) -> Choice:
+    """A trial as it was asked, by a row that has the searched keys as the table has them."""
+    return tuple(
+        _place(row[key], one) if isinstance(one, list) else _number(row[key], one.integer)
+        for key, one in search.over.items()
+    )
+
+
+def _place(cell: Any, values: list[Any]) -> int:
+    """The place in a list of what a cell shows; where types are mixed, it is all text."""
+    levels = [level(one) for one in values]
+    return (
+        levels.index(cell)
+        if cell in levels
+        else [as_text(one) for one in levels].index(as_text(cell))
+    )
+
+
+def _number(cell: Any, integer: bool) -> float | int:
+    return int(cell) if integer else float(cell)
+
+
+def options_of(study: LoadedStudy, path: pd.DataFrame, search: Search) -> list[tuple[int, str]]:
+    """The best trial, or every one of the front, with its keys as `simfl run` takes them.
+
+    What the study sets in every point stands before them.
+    """
+    front = path[path["front"]]
+    found = []
+    for one in front.head(1 if search.best else len(front)).to_dict("records"):
+        keys = dict(study.content.get("set") or {})
+        for (key, values), chosen in zip(search.over.items(), choice_of(one, search), strict=True):
+            keys[key] = value_of(values[int(chosen)]) if isinstance(values, list) else chosen
+        options = [f"--set {shlex.quote(f'{key}={_as_yaml(one)}')}" for key, one in keys.items()]
+        found.append((int(one["trial"]), " ".join(options)))
+    return found
+
+
+def _as_yaml(value: Any) -> str:
+    """A value as `--set` reads it: JSON, but for words that need no quotes."""
+    if isinstance(value, str) and re.fullmatch(r"\w+", value) and parse(value, "")[0] == value:
+        return value
+    return json.dumps(value)
