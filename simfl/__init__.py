@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from simfl.study.means import point_means as point_means
     from simfl.study.pareto import pareto_front as pareto_front
     from simfl.study.pareto import study_front as study_front
+    from simfl.study.searched import search_importances as search_importances
+    from simfl.study.searched import search_path as search_path
     from simfl.study.sensitivity import sobol_indices as sobol_indices
 
 __version__ = "0.1.0"
@@ -55,6 +57,8 @@ __all__ = [
     "plot",
     "point_means",
     "run",
+    "search_importances",
+    "search_path",
     "sobol_indices",
     "study",
     "study_front",
@@ -84,6 +88,8 @@ _HOMES = {
     "pareto_front": "simfl.study.pareto",
     "study_front": "simfl.study.pareto",
     "point_means": "simfl.study.means",
+    "search_importances": "simfl.study.searched",
+    "search_path": "simfl.study.searched",
     "sobol_indices": "simfl.study.sensitivity",
 }
 

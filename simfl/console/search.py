@@ -10,7 +10,7 @@ from simfl.study.asking import MissingOptuna
 from simfl.study.best import best_settings, kept_of
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
-from simfl.study.searched import found_in_words, importances, options_of, search_path
+from simfl.study.searched import found_in_words, options_of, search_importances, search_path
 from simfl.study.studyfile import Search, short_names
 from simfl.study.words import in_cell, in_digits
 
@@ -31,7 +31,7 @@ def print_search(console: Terminal, loaded: LoadedStudy, search: Search) -> None
     for trial, options in options_of(loaded, path, search):
         console.print(f"trial {trial}: {options}", soft_wrap=True)
     try:
-        found = importances(loaded.table, search)
+        found = search_importances(loaded.table, search)
     except MissingOptuna as error:
         console.print(f"which key mattered: {error}")
         return

@@ -107,7 +107,7 @@ def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> l
     ]
 
 
-def importances(table: pd.DataFrame, search: Search) -> pd.DataFrame:
+def search_importances(table: pd.DataFrame, search: Search) -> pd.DataFrame:
     """Which key mattered: figure, key and its `importance`, those of a figure adding up to 1.
 
     The share of a figure's variance over the trials that a key explains by itself, in a forest

@@ -47,3 +47,21 @@ def test_a_plain_line_per_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
     expected = f"1 of 8 done: {point.label}: diverged: the loss is nan\n"
     assert capsys.readouterr().err == expected
+
+
+def test_a_search_says_how_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs of trials that are not known yet are among all; a batch begins with the best so far."""
+    first, second, *_ = session(tmp_path).todo()
+
+    with StudyWatcher("tiny", [first], 2, later=3) as watcher:
+        watcher.ended(Outcome(first.folder_name, "completed"))
+        watcher.more([second], 2, "1 of 4 trials ended, best so far: time_s 3")
+        watcher.ended(Outcome(second.folder_name, "completed"))
+        assert watcher._line().endswith("s left; 1 of 4 trials ended, best so far: time_s 3")
+
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "3 of 6 done",
+        "1 of 4 trials ended, best so far",
+        "4 of 6 done",
+    ]

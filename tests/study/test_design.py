@@ -10,7 +10,7 @@ import pytest
 
 from simfl.assembly.assemble import outlined
 from simfl.assembly.unread import held
-from simfl.study.design import draw, settings
+from simfl.study.design import chosen, corners, draw, settings
 from simfl.study.plan import Point, points, shard
 from simfl.study.studyfile import Interval, Sample, Study
 from tests.study.studies import write_study
@@ -146,6 +146,24 @@ def test_a_factor_may_be_null(tmp_path: Path) -> None:
     for one in (without, waits):
         idle = held(one.scenario, outlined(one.scenario).unread)
         assert not [keys for keys in idle if keys[0] == "protocol"]
+
+
+@pytest.mark.parametrize(("lists", "count"), [(2, 2 * 3 * 3), (4, 2 * (1 + 4 * 2))])
+def test_every_value_of_a_search_is_in_a_corner(tmp_path: Path, lists: int, count: int) -> None:
+    """Lists with each other, or where that would be many one after the other; and both ends."""
+    over = {f"key{place}": ["a", "b", {"label": "c", "value": 3}] for place in range(lists)}
+    over["x"] = {"low": 1.5, "high": 4.0, "integer": True}
+    search = {"trials": 2, "over": over, "minimize": "time_s"}
+    study = Study.from_yaml(write_study(tmp_path, points=None, search=search))
+
+    found = corners(study)
+
+    assert len(found) == count
+    for key in list(over)[:-1]:
+        assert {one.values[key][0] for one in found} == {"a", "b", 3}
+        assert {one.factors[key] for one in found} == {"a", "b", "c"}
+    assert {one.values["x"][0] for one in found} == {2, 4}
+    assert (chosen(study, [2] * lists + [3]).values["key0"][0]) == 3
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 8, 9])

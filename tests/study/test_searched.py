@@ -18,7 +18,7 @@ from simfl.pictures.report import page
 from simfl.pictures.report.of_study import report_study
 from simfl.scenario.yaml_source.source import key_and_value
 from simfl.study.loaded import LoadedStudy, load_study
-from simfl.study.searched import importances, options_of, search_path, standing
+from simfl.study.searched import options_of, search_importances, search_path, standing
 from simfl.study.studyfile import Search, Study
 from tests.pictures.report.pages import Parsed
 from tests.study.searches import OVER, run_trials, search, searched
@@ -80,12 +80,12 @@ def test_the_key_that_the_figure_goes_by_matters_most() -> None:
     one = search()
     _, table = searched(one, lambda keys, seed: {"energy_j": float(keys["count"]), "bytes": 1.0})
 
-    found = importances(table, one)
+    found = search_importances(table, one)
 
     assert found["key"].iloc[0] == "count" and found["importance"].iloc[0] > 0.9
     assert found["importance"].sum() == pytest.approx(1.0)
-    assert importances(table, one).equals(found)
-    assert importances(table[table["point"] < 5], one).empty
+    assert search_importances(table, one).equals(found)
+    assert search_importances(table[table["point"] < 5], one).empty
 
 
 def write(folder: Path, table: pd.DataFrame, one: Search) -> tuple[Study, LoadedStudy]:

@@ -13,7 +13,7 @@ from simfl.study.best import kept_of
 from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
-from simfl.study.searched import found_in_words, importances, options_of, search_path
+from simfl.study.searched import found_in_words, options_of, search_importances, search_path
 from simfl.study.studyfile import Search, short_names
 from simfl.study.words import in_cell
 
@@ -97,7 +97,7 @@ def _front(
 
 def _importances(page: Page, study: LoadedStudy, search: Search) -> None:
     try:
-        found = importances(study.table, search)
+        found = search_importances(study.table, search)
     except MissingOptuna as error:
         page.text(f"Which key mattered is not computed: {error}", "note")
         return
