@@ -51,7 +51,8 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         print_search(console, loaded, loaded.search)
     else:
         console.print(_means(means, factors, metrics, f"{study.name}: means {sure}"), crop=False)
-    for sentence in caveat_sentences(runs, metrics):
+    shown = metrics if loaded.search is None else loaded.search.figures
+    for sentence in caveat_sentences(runs, shown):
         console.print(sentence)
     for one in asked.compare:
         for table in _comparisons(runs, metrics, one.factor, one.baseline, factors):

@@ -110,10 +110,10 @@ def corners(study: Study) -> list[Setting]:
     if math.prod(map(len, places)) <= MOST_CROSSED:
         lists = list(product(*places))
     else:
-        first = [0] * len(over)
-        lists = [
-            (*first[:at], place, *first[at + 1 :]) for at, own in enumerate(places) for place in own
-        ]
+        first = (0,) * len(over)
+        lists = [first]
+        for at, own in enumerate(places):
+            lists += [(*first[:at], place, *first[at + 1 :]) for place in own[1:]]
     return [
         chosen(
             study,

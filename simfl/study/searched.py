@@ -102,7 +102,7 @@ def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> l
     text = f"the best is trial {best['point']}: {in_cell(best, search.best.figure)}"
     since = len(path) - 1 - int(path.loc[path["better"], "trial"].iloc[-1])
     return [
-        f"{search.best.figure}: {text}; {alike} others are not told apart from it",
+        f"{search.best.figure}: {text}; not told apart from it: {alike} of the others",
         f"nothing better was found in the last {since} trials",
     ]
 
