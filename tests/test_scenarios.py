@@ -10,7 +10,7 @@ import pytest
 import simfl
 from simfl.assembly import registry
 from simfl.assembly.assemble import assemble
-from simfl.learning.datasets.base import DataMissing
+from simfl.common.files import DataMissing
 from simfl.scenario.shipped import shipped_scenarios
 from simfl.scenario.yaml_source.error import ScenarioError
 

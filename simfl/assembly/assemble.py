@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -121,20 +119,19 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     device = torch_device(options.device)
     check_workers(options.workers, options.trainer, device)
     torch.set_num_threads(1)  # bits depend on the thread count; one thread is also the fastest
-    outline = outlined(scenario)
+    outline = outlined(scenario.below(options.data_root))
     refuse_named(scenario, outline.unread)
     unread, scenario = held(scenario, outline.unread), outline.scenario
     parts, streams, world = outline.parts, outline.streams, outline.world
     algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
     selection = parts[("decisions", "selection")]
-    root = options.data_root or scenario.data.root or os.environ.get("SIMFL_DATA")
     partitioned = partition_data(
         scenario,
         parts[("data",)],
         parts[("data", "partition")],
         world.home_edge,
         streams,
-        Path(root) if root else None,
+        scenario.data_root,
         learns=algorithm.learns,
     )
     bits = parts[("population",)].bits_per_value * math.prod(partitioned.data.input_shape)

@@ -206,13 +206,14 @@ def convert_trace(
         str, typer.Argument(metavar="FORMAT", help="`simfl list traces` names them.")
     ],
     source: Annotated[Path, typer.Argument(help="The file of the other project.")],
-    out: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
+    out: Annotated[Path, typer.Argument(help="The Parquet file, or the folder, to write.")],
 ) -> None:
     """Turn a trace of real devices into a table that a scenario can name."""
     with exit_codes():
         from simfl.system.traces.convert import convert
 
-        say(convert(trace_format, source, out))
+        for line in convert(trace_format, source, out).splitlines():
+            say(line)
 
 
 def _print_version(asked: bool) -> None:

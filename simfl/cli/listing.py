@@ -214,8 +214,8 @@ def _traces() -> Table:
     from simfl.system.traces.convert import FORMATS
 
     table = _table("formats of simfl convert-trace", "name", "what it is")
-    for name, (what, _) in FORMATS.items():
-        table.add_row(name, what)
+    for name, one in FORMATS.items():
+        table.add_row(name, one.about)
     return table
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NewType
 
 
 class DataPath(str):
@@ -17,6 +17,14 @@ class DataPath(str):
     """
 
     __slots__ = ()
+
+
+TracePath = NewType("TracePath", Path)
+"""The path of a part's table: beside the scenario that names it, else below the data root."""
+
+
+class DataMissing(ValueError):
+    """The files of a data set or a trace are not there; the message says what to put where."""
 
 
 class RunFolderError(ValueError):

@@ -65,9 +65,9 @@ class Rehearsal:
     def certain(self) -> bool:
         """Whether every round of a client takes the same."""
         world = self.world
-        noise = world.compute_noise, world.transfer_noise, world.straggler_mean
+        noise = np.any(world.compute_noise) or world.transfer_noise or world.straggler_mean
         fades = world.fades and any(link.needs_places for link in world.links)
-        return not (any(noise) or world.messenger.jitters or fades or world.message_loss)
+        return not (noise or world.messenger.jitters or fades or world.message_loss)
 
     @property
     def backhaul_contended(self) -> bool:

@@ -46,7 +46,8 @@ def run(
     asked, options = Scenario.of(scenario), options or Options()
     folder = Path(out) if out is not None else execution.default_folder(asked)
     if not (overwrite or resume):
-        folder, overwrite, resume = _place(asked, folder, is_asked=out is not None)
+        placed = asked.below(options.data_root)
+        folder, overwrite, resume = _place(placed, folder, is_asked=out is not None)
     if options.watch is not None or not watched():
         return execution.run(asked, folder, options, overwrite=overwrite, resume=resume)
     from simfl.console.run import Watcher  # rich takes a while to import

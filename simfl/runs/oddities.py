@@ -189,8 +189,9 @@ def _crowded_channels(simulation: Simulation, one: Run) -> Iterator[Notice]:
     kinds, airtime_s = list(KINDS), np.zeros(world.num_clients)
     for kind in ("upload", "download"):
         bits = 8.0 * accounts.bytes[: world.num_clients, kinds.index(kind)]
-        rate_bps = np.array([link.rate_bps(kind == "upload") for link in world.links])
-        airtime_s += bits / (rate_bps[world.link_index] * world.rate_factor)
+        uplink = kind == "upload"
+        rate_bps = np.array([link.rate_bps(uplink) for link in world.links])
+        airtime_s += bits / (rate_bps[world.link_index] * world.rate_factors(uplink=uplink))
     point = simulation.edge if simulation.protocol.hierarchical else world.home_edge
     channel = point * len(world.links) + world.link_index
     airtime_s[~shared[world.link_index]] = 0.0

@@ -10,6 +10,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -154,6 +155,17 @@ class Scenario(Section):
         """The folder that files of import paths are relative to: the scenario file's."""
         return self._source.base_dir
 
+    def below(self, data_root: Path | None) -> Scenario:
+        """This scenario with its data below a folder that an option named; None: as it was."""
+        if data_root is None:
+            return self
+        return self.from_source(replace(self._source, data_root=data_root))
+
+    @property
+    def data_root(self) -> Path | None:
+        """The folder of the data; None where nobody has named one."""
+        return self._source.root
+
     def where(self, *keys: Key) -> KeyPath:
         """The place `keys` of this scenario, for errors that name file, line and key."""
         return KeyPath(self._source, keys)
@@ -202,9 +214,7 @@ class Scenario(Section):
             for step in above:
                 section = section[step]
             section[last] = {**section[last], **keys}
-        source = Source(
-            self._source.file, self.base_dir, content, self._source.lines, self._source.origins
-        )
+        source = replace(self._source, content=content)
         resolved = self.from_source(source.without(leave_out))
         resolved._left_out = leave_out
         return resolved

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from simfl.assembly.assemble import outlined
@@ -52,7 +53,7 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def points(study: Study) -> list[Point]:
+def points(study: Study, data_root: Path | None = None) -> list[Point]:
     """Every run, setting by setting and within it seed by seed.
 
     Neighbours have different seeds: what runs side by side would share no training anyway, and what
@@ -61,21 +62,27 @@ def points(study: Study) -> list[Point]:
     study sets and nothing reads in any of the points that have it so. Where some do not read it,
     they are without it.
     """
-    return planned(study, settings(study), must_be_read=True)
+    return planned(study, settings(study), data_root, must_be_read=True)
 
 
 def planned(
-    study: Study, chosen: Sequence[Setting], first: int = 0, *, must_be_read: bool = False
+    study: Study,
+    chosen: Sequence[Setting],
+    data_root: Path | None = None,
+    first: int = 0,
+    *,
+    must_be_read: bool = False,
 ) -> list[Point]:
     """The runs of these settings, counted from `first`; as `points` where every key must be read.
 
     Of a search some trials may have a key that nothing reads in them.
     """
+    base = study.base.below(data_root)
     found, named = [], _Named()
     for number, setting in enumerate(chosen, start=first):
         for place, seed in enumerate(study.seeds):
             values = {**setting.values, "seed": (seed, study.origin("seeds", place))}
-            source = study.base.where().source
+            source = base.where().source
             for key, (value, origin) in values.items():
                 source = source.with_value(key, value, origin)
             scenario = Scenario.from_source(source)

@@ -46,19 +46,19 @@ class StudySession:
         device: str = "auto",
     ) -> None:
         self.study = study
+        self._data_root = data_root.absolute() if data_root is not None else None
         if study.search is None:
-            self.points = points(study)
+            self.points = points(study, self._data_root)
         else:
             the_optuna()
             one_seed = study.model_copy(update={"seeds": study.seeds[:1]})
-            planned(one_seed, corners(study), must_be_read=True)
+            planned(one_seed, corners(study), self._data_root, must_be_read=True)
             self.points = []
         self.folder = StudyFolder(study.folder(out))
         self.folder.open(study)
         self.unreadable: list[str] = []
         self._asked: list[Choice] = []
         self._rows: list[dict[str, Any]] = []
-        self._data_root = data_root.absolute() if data_root is not None else None
         self._device = device
         while self.advance():
             pass
@@ -76,7 +76,7 @@ class StudySession:
         runs = pd.DataFrame(self._rows)
         batch = ask(search, self.study.seeds[0], self._asked, runs)
         trials = [chosen(self.study, one) for one in batch]
-        self.points += planned(self.study, trials, len(self._asked))
+        self.points += planned(self.study, trials, self._data_root, len(self._asked))
         self._asked += batch
         return True
 

@@ -40,8 +40,8 @@ def client_columns(world: World, work: ModelWork) -> dict[str, Any]:
         "work_factor": world.work_factor,
         "speed_factor": world.speed_factor,
         "rate_factor": world.rate_factor,
-        "uplink_bps": rate_bps[True] * world.rate_factor,
-        "downlink_bps": rate_bps[False] * world.rate_factor,
+        "uplink_bps": rate_bps[True] * world.rate_factors(uplink=True),
+        "downlink_bps": rate_bps[False] * world.rate_factors(uplink=False),
         "power_idle_w": world.power_idle_w,
     }
     step_cycles = world.cycles(clients, 0.0, work, 1.0)

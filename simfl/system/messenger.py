@@ -29,13 +29,14 @@ from simfl.system.sharing.max_min import BACKHAUL
 class ClientLinks:
     """Which of the `links` each client has, and what is its own of it: one entry per client.
 
-    `rate_factor` multiplies the link's rates; `band_share` (None: equal ones) says who gets how
-    much of a band, `medium` who has the same one at an access point.
+    `up_factor` and `down_factor` multiply the link's rates; `band_share` (None: equal ones) says
+    who gets how much of a band, `medium` who has the same one at an access point.
     """
 
     links: Sequence[Link]
     index: IntArray
-    rate_factor: FloatArray
+    up_factor: FloatArray
+    down_factor: FloatArray
     band_share: FloatArray | None
     medium: IntArray
 
@@ -217,7 +218,7 @@ class Messenger:
             link_index,
             self._paths(clients, rounds, uplink, points),
             self._encoded(raw, uplink),
-            own.rate_factor[clients] / noise,
+            (own.up_factor if uplink else own.down_factor)[clients] / noise,
             jitter,
             columns,
             self.noise.message_loss,

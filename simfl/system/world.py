@@ -46,8 +46,9 @@ class World:
 
     Columns have one row per client (`edge_position_m`: per edge); `device_index` and `link_index`
     point into `devices` and `links`. `speed_factor` divides a client's compute times, `work_factor`
-    multiplies its work, `rate_factor` its link's rates. `compute_noise` and `transfer_noise` are
-    the sigmas of lognormal factors with mean 1 on each computation's and each transfer's duration;
+    multiplies its work, `rate_factor` its link's rates, `downlink_factor` (None: 1) that of the
+    downlink once more. `compute_noise` (one for all, or a column) and `transfer_noise` are the
+    sigmas of lognormal factors with mean 1 on each computation's and each transfer's duration;
     `jitter` multiplies the links' own sigmas of the factor on their latency; `fades` False leaves
     radio channels at their mean. Without `message_loss` every message arrives. A computation's
     duration has another factor, `straggler_shift` + `straggler_mean` * Exp(1), the shifted
@@ -78,7 +79,7 @@ class World:
     edge_server: Server
     cloud_server: Server
     backhaul: Link
-    compute_noise: float = 0.0
+    compute_noise: float | FloatArray = 0.0
     transfer_noise: float = 0.0
     jitter: float = 1.0
     fades: bool = True
@@ -93,6 +94,7 @@ class World:
     backhaul_sharing: Sharing = field(default_factory=Dedicated)
     medium_index: IntArray | None = None
     band_share: FloatArray | None = None
+    downlink_factor: FloatArray | None = None
     behind_backhaul: bool = False
     profiles: Sequence[Profile] = ()
     lacking_bytes: FloatArray | None = None
@@ -121,6 +123,12 @@ class World:
         points = self.home_edge[clients] if point is None else np.full(clients.size, point)
         return list(zip(points.tolist(), self.media[clients].tolist(), strict=True))
 
+    def rate_factors(self, *, uplink: bool) -> FloatArray:
+        """What multiplies each client's rate in a direction."""
+        if uplink or self.downlink_factor is None:
+            return self.rate_factor
+        return self.rate_factor * self.downlink_factor
+
     @property
     def media(self) -> IntArray:
         """Which medium each client has at an access point."""
@@ -147,7 +155,14 @@ class World:
         """The links of this world, and what is drawn for messages."""
         return Messenger(
             self.streams,
-            ClientLinks(self.links, self.link_index, self.rate_factor, self.band_share, self.media),
+            ClientLinks(
+                self.links,
+                self.link_index,
+                self.rate_factor,
+                self.rate_factors(uplink=False),
+                self.band_share,
+                self.media,
+            ),
             self.backhaul,
             Places(self.home_edge, self.position_m, self.edge_position_m),
             MessageNoise(self.transfer_noise, self.jitter, self.fades, self.message_loss),
@@ -364,7 +379,9 @@ class World:
         Noise and a slow device stretch a computation at unchanged power: more cycles are spent on
         the same work (stalls, other programs), so seconds and joules grow together.
         """
-        noise = lognormal(self.streams, self.compute_noise, "compute", clients, rounds)
+        sigma = self.compute_noise
+        sigma = sigma[clients] if isinstance(sigma, np.ndarray) else sigma
+        noise = lognormal(self.streams, sigma, "compute", clients, rounds)
         noise = noise * self._straggling(clients, rounds)
         nominal = self.cycles(clients, training[0], work, training[1])
         cycles = nominal * noise / self.speed_factor[clients]

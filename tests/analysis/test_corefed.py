@@ -13,7 +13,7 @@ import pytest
 
 import simfl
 from paper.claims import metric, read_claims
-from simfl.learning.datasets.base import DataMissing
+from simfl.common.files import DataMissing
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simfl.common.files import DataMissing
 from simfl.learning.datasets.adult import Adult
-from simfl.learning.datasets.base import DataMissing
 
 NUMBERS = "{}, {}, {}, {}, {}, Single, {}, Own-child, White, {}, {}, {}, {}, {}, {}"
 

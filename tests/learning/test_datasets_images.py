@@ -18,7 +18,8 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from simfl.learning.datasets.base import DataMissing, Dataset
+from simfl.common.files import DataMissing
+from simfl.learning.datasets.base import Dataset
 from simfl.learning.datasets.cifar10 import Cifar10
 from simfl.learning.datasets.cinic10 import Cinic10
 from simfl.learning.datasets.fashion_mnist import FashionMnist

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from simfl.learning.datasets.base import DataMissing
+from simfl.common.files import DataMissing
 from simfl.learning.datasets.npz import Npz
 
 

@@ -13,10 +13,6 @@ from torch import Tensor
 from simfl.learning.objective import Task
 
 
-class DataMissing(ValueError):
-    """The files of a data set are not there; the message says what to put where."""
-
-
 @dataclass(frozen=True, eq=False)
 class Examples:
     """Inputs and their targets, row by row.

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from simfl.learning.datasets.base import Data, DataMissing, Dataset, Examples
+from simfl.common.files import DataMissing
+from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.datasets.stratified import stratified_rows
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 
-from simfl.common.files import DataPath
-from simfl.learning.datasets.base import Data, DataMissing, Dataset, Examples
+from simfl.common.files import DataMissing, DataPath
+from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.vision import torchvision
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simfl.common.files import DataPath
+from simfl.common.files import DataMissing, DataPath
 from simfl.learning.datasets.archive import read_arrays
-from simfl.learning.datasets.base import Data, DataMissing, Dataset, Examples
+from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.datasets.sound import (
     MAXIMUM_CLASSES,
     require_features,

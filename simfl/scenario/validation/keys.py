@@ -28,7 +28,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
-from simfl.common.files import DataPath
+from simfl.common.files import DataMissing, DataPath, TracePath
 from simfl.common.limits import refusal
 
 BOUNDS = {">=": "ge", "<=": "le", ">": "gt", "<": "lt"}
@@ -146,6 +146,8 @@ def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
         return Annotated[str, Field(strict=True), AfterValidator(_from_scenario)]
     if annotation is DataPath:
         return Annotated[str, Field(strict=True), AfterValidator(_beside_scenario)]
+    if annotation is TracePath:
+        return Annotated[str, Field(strict=True), AfterValidator(_beside_or_below_root)]
     if annotation in (bool, str):
         return Annotated[annotation, Field(strict=True)]
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
@@ -177,6 +179,20 @@ def _beside_scenario(text: str, info: ValidationInfo) -> str:
     """A path beside the scenario that names it, where something is there; else as it is."""
     beside = _from_scenario(text, info).absolute()
     return str(beside) if beside.exists() else text
+
+
+def _beside_or_below_root(text: str, info: ValidationInfo) -> Path:
+    """A path beside the scenario that names it, else below the data root."""
+    beside, root = _from_scenario(text, info), (info.context or {}).get("data_root")
+    places = [beside] if root is None else [beside, Path(root) / text]
+    found = next((place for place in places if place.exists()), None)
+    if found is None:
+        below = "no data root is named" if root is None else f"not below the data root {root}"
+        raise DataMissing(
+            f"no file {beside}, and {below}; put it there, or name the data root that has it with"
+            f" --data-root, SIMFL_DATA or data.root"
+        )
+    return found
 
 
 def _bound(text: str) -> Iterator[tuple[str, int | float]]:

@@ -25,13 +25,15 @@ def validate(
 
     `beside` names keys that may stand in the same section though `checker` does not know them.
     """
+    folders = {"base_dir": where.source.base_dir, "data_root": where.source.root}
     try:
-        return checker.validate_python(value, context={"base_dir": where.source.base_dir})
+        return checker.validate_python(value, context=folders)
     except ValidationError as error:
         problems = error.errors(include_url=False)
     # A misspelt key explains a missing one, so it is told first.
     problems.sort(key=lambda one: one["type"] != "extra_forbidden")
-    raise _scenario_error(problems[0], json_schema(checker), value, where, beside)
+    cause = problems[0].get("ctx", {}).get("error")
+    raise _scenario_error(problems[0], json_schema(checker), value, where, beside) from cause
 
 
 def _scenario_error(

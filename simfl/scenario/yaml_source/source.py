@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,8 @@ _ABSENT = object()
 class Source:
     """A scenario's raw content, with the line of every key path.
 
-    `origins` names, for a key path that did not come from the file, the option that set it.
+    `origins` names, for a key path that did not come from the file, the option that set it;
+    `data_root` is the folder of data that an option named.
     """
 
     file: str
@@ -29,6 +31,15 @@ class Source:
     content: dict[str, Any]
     lines: Mapping[tuple[Key, ...], int] = field(default_factory=dict)
     origins: Mapping[tuple[Key, ...], str] = field(default_factory=dict)
+    data_root: Path | None = None
+
+    @property
+    def root(self) -> Path | None:
+        """The folder of data: that of the option, else of `data.root`, else of SIMFL_DATA."""
+        written = self._at(("data", "root"))
+        written = written if isinstance(written, str) else None
+        root = self.data_root or written or os.environ.get("SIMFL_DATA")
+        return Path(root) if root else None
 
     def place(self, keys: tuple[Key, ...]) -> tuple[str, int | None]:
         """File (or option) and line that `keys`, or the nearest section above it, came from."""

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.common.files import TracePath
 from simfl.streams import Streams
 from simfl.system.availability.base import Availability
-from simfl.system.traces.tables import Intervals, read_intervals
+from simfl.system.traces.convert import IntervalFormat, intervals_in
+from simfl.system.traces.tables import Intervals
 
 
 @dataclass(frozen=True)
 class Trace(Availability):
     """Clients come and go as those of a trace did, which repeats after its period.
 
-    The file is made by `simfl convert-trace`. Intervals are half-open: at its end a client is gone.
+    The file is made by `simfl convert-trace`, or has a format that it reads. Intervals are
+    half-open: at its end a client is gone.
     """
 
-    file: Annotated[Path, "Parquet file of availability intervals, made by simfl convert-trace"]
+    file: Annotated[TracePath, "table of availability intervals, made by simfl convert-trace"]
     order: Annotated[
         Literal["drawn", "listed"],
         "which client of the trace each one replays: one drawn for it, or in the file's order",
@@ -29,13 +31,16 @@ class Trace(Availability):
     offset_s: Annotated[
         float, ">= 0", "time of the trace at simulated time 0; hardware.md shows who is there when"
     ] = 0.0
+    format: Annotated[
+        IntervalFormat | None, "of another project's file; null: made by simfl convert-trace"
+    ] = None
 
     _intervals: Intervals = field(init=False, repr=False, compare=False)
     _first: IntArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         try:
-            intervals = read_intervals(self.file)
+            intervals = intervals_in(self.file, self.format)
         except ValueError as error:
             raise ValueError(f"file: {error}") from error
         object.__setattr__(self, "_intervals", intervals)

@@ -7,12 +7,13 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from simfl.common.arrays import IntArray
+from simfl.common.arrays import FloatArray, IntArray
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
 from simfl.system.device import Device
 from simfl.system.link import Link
 from simfl.system.populations.base import Population, named
+from simfl.system.populations.rates import RateTrace, RateTraceFormat, traced_rates
 from simfl.system.region import Electricity
 from simfl.system.topology import evenly_spread, home_edge, square_positions
 from simfl.system.world import World
@@ -34,6 +35,9 @@ class Group:
     ] = None
     region: Annotated[str | None, "region profile; null: that of the population"] = None
     mode: Annotated[str | None, "power mode of an accelerator; null: at its highest clock"] = None
+    compute_noise: Annotated[
+        float | None, ">= 0", "<= 10", "its own, of compute times; null: that of the population"
+    ] = None
 
     @property
     def machine(self) -> tuple[str, str | None]:
@@ -62,6 +66,8 @@ class CatalogueMix(Population):
     backhaul: Annotated[str, "link profile between edges and cloud"] = "wan_edge_cloud"
     speed_spread: Annotated[float, ">= 0", "<= 10", "between clients, of compute times"] = 0.0
     rate_spread: Annotated[float, ">= 0", "<= 10", "between clients, of link rates"] = 0.0
+    rate_trace: RateTrace = None
+    rate_trace_format: RateTraceFormat = None
     compute_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of compute times"] = 0.0
     transfer_noise: Annotated[float, ">= 0", "<= 10", "from round to round, of transfer times"] = (
         0.0
@@ -82,6 +88,10 @@ class CatalogueMix(Population):
             raise ValueError("straggler_shift: with straggler_mean 0, nothing would take any time")
         if not self.groups:
             raise ValueError("groups: found [], accepted: one or more groups of device and link")
+        if self.rate_trace is not None and self.rate_spread:
+            raise ValueError("rate_spread: excludes rate_trace, which says how rates differ")
+        if self.rate_trace_format is not None and self.rate_trace is None:
+            raise ValueError("rate_trace_format: needs a rate_trace")
         shares = [group.share for group in self.groups]
         counts = [group.count for group in self.groups]
         if None not in counts and shares == [None] * len(shares):
@@ -124,11 +134,22 @@ class CatalogueMix(Population):
             ]
         )
         client = np.arange(self.clients)
+        links, downlink_factor = list(access.values()), None
+        rate_factor = streams.lognormal(self.rate_spread, "population.rate", client)
+        if self.rate_trace is not None:
+            links, rate_factor, downlink_factor = traced_rates(
+                self.rate_trace,
+                self.rate_trace_format,
+                {f"groups.{place}.link": one.link for place, one in enumerate(self.groups)},
+                access,
+                streams,
+                self.clients,
+            )
         return World(
             streams=streams,
             devices=devices,
             device_index=device_index,
-            links=list(access.values()),
+            links=links,
             link_names=link_names,
             link_index=group_link[group],
             home_edge=home_edge(self.clients, self.edges),
@@ -138,11 +159,12 @@ class CatalogueMix(Population):
             frequency_max_hz=frequency_hz[device_index, 1],
             speed_factor=1.0 / streams.lognormal(self.speed_spread, "population.speed", client),
             work_factor=np.ones(self.clients),
-            rate_factor=streams.lognormal(self.rate_spread, "population.rate", client),
+            rate_factor=rate_factor,
+            downlink_factor=downlink_factor,
             edge_server=edge_server,
             cloud_server=cloud_server,
             backhaul=backhaul,
-            compute_noise=self.compute_noise,
+            compute_noise=self._compute_noise(group),
             transfer_noise=self.transfer_noise,
             medium_index=group_medium[group],
             band_share=np.array([one.band_share for one in self.groups])[group],
@@ -167,6 +189,14 @@ class CatalogueMix(Population):
         of_group = np.array([known.index(name) for name in names])
         index = np.append(of_group[self._group_index(streams)], known.index(self.region))
         return Electricity(list(regions.values()), index)
+
+    def _compute_noise(self, group: IntArray) -> float | FloatArray:
+        """Of all clients, or of each where groups have their own."""
+        own = [one.compute_noise for one in self.groups]
+        if own == [None] * len(own):
+            return self.compute_noise
+        sigma = [self.compute_noise if one is None else one for one in own]
+        return np.array(sigma, dtype=float)[group]
 
     def _group_index(self, streams: Streams) -> IntArray:
         """Each client's group."""

@@ -3,40 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from simfl.system.traces import fedscale, flash, flhetbench
-from simfl.system.traces.tables import Capacities, Intervals, TraceError
+from simfl.system.traces import fedscale, flash, flash_phones, flhetbench
+from simfl.system.traces.flash_phones import Phones
+from simfl.system.traces.tables import (
+    Capacities,
+    Intervals,
+    TraceError,
+    read_capacities,
+    read_intervals,
+)
 
-Reader = Callable[[Path], tuple[Intervals, int]] | Callable[[Path], tuple[Capacities, int]]
+IntervalFormat = Literal[
+    "fedscale-behaviour", "flash-intervals", "flash-states", "flhetbench-timers"
+]
+"""Formats of availability."""
 
-FORMATS: Mapping[str, tuple[str, Reader]] = {
-    "fedscale-behaviour": ("FedScale's client_behave_trace: availability", fedscale.read_behaviour),
-    "fedscale-capacity": ("FedScale's client_device_capacity", fedscale.read_capacity),
-    "flash-intervals": ("a table client,start_s,end_s over two days", flash.read_intervals_csv),
-    "flash-states": ("FLASH's state_traces.json: availability", flash.read_states),
-    "flash-speeds-kib": (
-        "FLASH's network speeds, read as KiB/s",
-        flash.speeds_reader(flash.KIB_BITS),
+RateFormat = Literal["fedscale-capacity", "flash-speeds-kib", "flash-speeds-kbit", "mobiperf"]
+"""Formats of capacities that have rates."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """What a format is, and the function that reads a file of it: a table, and what it left out."""
+
+    about: str
+    read: Callable[[Path], tuple[Intervals | Capacities | Phones, int]]
+
+
+FORMATS: Mapping[str, Format] = {
+    "fedscale-behaviour": Format(
+        "FedScale's client_behave_trace: availability", fedscale.read_behaviour
     ),
-    "flash-speeds-kbit": (
-        "FLASH's network speeds, read as kbit/s",
-        flash.speeds_reader(flash.KBIT_BITS),
+    "fedscale-capacity": Format("FedScale's client_device_capacity", fedscale.read_capacity),
+    "flash-batch-times": Format(
+        "FLASH's measured batch times: a folder of device profiles", flash_phones.read_batch_times
     ),
-    "flhetbench-timers": ("FLHetBench's cached_timers.json", flhetbench.read_timers),
-    "flhetbench-resnet": (
-        "FLHetBench's training_latency.json, ResNet",
-        flhetbench.latency_reader("ResNet"),
+    "flash-intervals": Format(
+        "a table client,start_s,end_s over two days: availability", flash.read_intervals_csv
     ),
-    "flhetbench-vit": (
-        "FLHetBench's training_latency.json, ViT",
-        flhetbench.latency_reader("Vit"),
+    "flash-states": Format("FLASH's state_traces.json: availability", flash.read_states),
+    "flash-speeds-kib": Format(
+        "FLASH's network speeds, read as KiB/s", flash.speeds_reader(flash.KIB_BITS)
     ),
-    "mobiperf": ("MobiPerf records, as in FLHetBench's device cases", flhetbench.read_mobiperf),
+    "flash-speeds-kbit": Format(
+        "FLASH's network speeds, read as kbit/s", flash.speeds_reader(flash.KBIT_BITS)
+    ),
+    "flhetbench-timers": Format(
+        "FLHetBench's cached_timers.json: availability", flhetbench.read_timers
+    ),
+    "flhetbench-resnet": Format(
+        "FLHetBench's training_latency.json, ResNet", flhetbench.latency_reader("ResNet")
+    ),
+    "flhetbench-vit": Format(
+        "FLHetBench's training_latency.json, ViT", flhetbench.latency_reader("Vit")
+    ),
+    "mobiperf": Format(
+        "MobiPerf records, as in FLHetBench's device cases", flhetbench.read_mobiperf
+    ),
 }
-"""What each format is, and the function that reads it."""
 
 
 def convert(trace_format: str, source: Path, out: Path) -> str:
@@ -44,16 +74,43 @@ def convert(trace_format: str, source: Path, out: Path) -> str:
 
     Raises TraceError for an unknown format and for what cannot be read.
     """
+    table, dropped = _read(trace_format, source)
+    table.write(out)
+    left_out = f"; {dropped} malformed or empty entries left out" if dropped else ""
+    return f"{out}: {_summary(table, out)}{left_out}"
+
+
+def intervals_in(file: Path, trace_format: IntervalFormat | None) -> Intervals:
+    """The availability table in a file: of a format, or (None) one that `convert` has written.
+
+    Raises TraceError.
+    """
+    if trace_format is None:
+        return read_intervals(file)
+    table, _ = _read(trace_format, file)
+    assert isinstance(table, Intervals), "what such formats are"
+    return table
+
+
+def capacities_in(file: Path, trace_format: RateFormat | None) -> Capacities:
+    """As `intervals_in`, of the capacity table."""
+    if trace_format is None:
+        return read_capacities(file)
+    table, _ = _read(trace_format, file)
+    assert isinstance(table, Capacities), "what such formats are"
+    return table
+
+
+def _read(trace_format: str, source: Path) -> tuple[Intervals | Capacities | Phones, int]:
     if trace_format not in FORMATS:
         raise TraceError(f"unknown format {trace_format!r}; accepted: {', '.join(FORMATS)}")
     with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at below
-        table, dropped = FORMATS[trace_format][1](source)
-    table.write(out)
-    left_out = f"; {dropped} malformed or empty entries left out" if dropped else ""
-    return f"{out}: {_summary(table)}{left_out}"
+        return FORMATS[trace_format].read(source)
 
 
-def _summary(table: Intervals | Capacities) -> str:
+def _summary(table: Intervals | Capacities | Phones, out: Path) -> str:
+    if isinstance(table, Phones):
+        return table.summary(out)
     if isinstance(table, Intervals):
         share = table.share
         return (

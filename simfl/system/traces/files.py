@@ -7,6 +7,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -57,40 +58,60 @@ def read_numbers(path: Path, columns: Sequence[str]) -> FloatArray:
 
     TraceError if it has none such or cannot be read; numbers written as "nan" or "inf" are refused.
     """
+    with _opened(path) as file:
+        rows = (_numbers(path, *row) for row in _rows(path, file, columns))
+        numbers = np.fromiter(chain.from_iterable(rows), dtype=float)
+    return numbers.reshape(-1, len(columns))
+
+
+def read_texts(path: Path, columns: Sequence[str]) -> list[tuple[int, list[str]]]:
+    """The named columns of such a table as they are written, each row with its line."""
+    with _opened(path) as file:
+        return [(line, cells) for line, cells, _ in _rows(path, file, columns)]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """A table to read from; what goes wrong with it meanwhile is a TraceError."""
     require_file(path)
     try:
         with (gzip.open if path.suffix == ".gz" else open)(
             path, "rt", encoding="utf-8-sig"
         ) as file:
-            rows = _rows(path, file, columns)
-            numbers = np.fromiter(chain.from_iterable(rows), dtype=float)
+            yield file
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from error
     except csv.Error as error:
         raise TraceError(f"{path}: not a table: {error}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise TraceError(f"{path}: an unreadable file ({error})") from error
-    return numbers.reshape(-1, len(columns))
 
 
-def _rows(path: Path, file: TextIO, columns: Sequence[str]) -> Iterator[list[float]]:
+def _rows(
+    path: Path, file: TextIO, columns: Sequence[str]
+) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Of each row its line, the named columns ("" where it is too short), and all of it."""
     reader = csv.reader(iter(lambda: file.readline(LONGEST_LINE), ""))
     header = next(reader, [])
     if any(header.count(name) != 1 for name in columns):
         raise TraceError(f"{path}: accepted: a table with the columns {', '.join(columns)}")
     places = [header.index(name) for name in columns]
     for count, row in enumerate(filter(None, reader), start=1):
-        try:
-            numbers = [float(row[place]) for place in places]
-        except (IndexError, ValueError):
-            numbers = [float("nan")]
-        if not all(abs(number) < float("inf") for number in numbers):
-            found = repr(",".join(row))
-            shown = found if len(found) <= 80 else f"{found[:77]}..."
-            raise TraceError(f"{path}:{reader.line_num}: accepted: numbers, found {shown}")
         if count > MAXIMUM_ROWS:
             raise TraceError(f"{path}: found more rows than the {MAXIMUM_ROWS:,} that are accepted")
-        yield numbers
+        yield reader.line_num, [row[at] if at < len(row) else "" for at in places], row
+
+
+def _numbers(path: Path, line: int, cells: Sequence[str], row: Sequence[str]) -> list[float]:
+    try:
+        numbers = [float(cell) for cell in cells]
+    except ValueError:
+        numbers = [float("nan")]
+    if not all(abs(number) < float("inf") for number in numbers):
+        found = repr(",".join(row))
+        shown = found if len(found) <= 80 else f"{found[:77]}..."
+        raise TraceError(f"{path}:{line}: accepted: numbers, found {shown}")
+    return numbers
 
 
 def _not_utf8(path: Path, error: UnicodeDecodeError) -> TraceError:

@@ -11,7 +11,9 @@ import pytest
 
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue, CatalogueError
+from simfl.system.equipment import client_columns
 from simfl.system.populations.catalogue import CatalogueMix, Group
+from simfl.system.traces.tables import Capacities
 
 GROUPS = (
     Group("rpi_4b", "wifi5_ac", share=0.5),
@@ -120,6 +122,65 @@ def test_spreads() -> None:
     assert np.log(world.rate_factor).std() == pytest.approx(0.3, rel=0.02)
     assert (even.speed_factor == 1).all()
     assert (even.rate_factor == 1).all()
+
+
+def test_groups_with_a_noise_of_their_own() -> None:
+    """A group's factor on compute times has its own sigma, the others that of the population."""
+    groups = (
+        Group("rpi_4b", "wifi5_ac", count=2000, compute_noise=0.5),
+        Group("rpi_4b", "wifi5_ac", count=2000),
+        Group("rpi_4b", "wifi5_ac", count=1, compute_noise=0.0),
+    )
+    population = CatalogueMix(clients=4001, groups=groups, compute_noise=0.1)
+    world, clients = population.build(Streams(1), Catalogue()), np.arange(4001)
+
+    plan = world.plan_rounds(clients, 0, 10, 1e6, 0, 0, np.inf)
+    certain = world.without_noise.plan_rounds(clients, 0, 10, 1e6, 0, 0, np.inf)
+
+    factor = plan.compute_s / certain.compute_s
+    assert np.log(factor[:2000]).std() == pytest.approx(0.5, rel=0.05)
+    assert np.log(factor[2000:4000]).std() == pytest.approx(0.1, rel=0.05)
+    assert factor[4000] == 1.0
+    alike = replace(population, groups=groups[:1], clients=2000).build(Streams(1), Catalogue())
+    same = alike.plan_rounds(clients[:2000], 0, 10, 1e6, 0, 0, np.inf)
+    np.testing.assert_array_equal(same.compute_s, plan.compute_s[:2000])
+
+
+def test_rates_of_a_trace(tmp_path: Path) -> None:
+    """Each client has both rates of a row that it draws, whatever its link; others keep theirs."""
+    up_bps, down_bps = np.array([1e6, 2e6, 6e6, np.nan]), np.array([9e6, 3e6, 4e6, 1e6])
+    trace = tmp_path / "rates.parquet"
+    Capacities(np.full(4, np.nan), up_bps, down_bps).write(trace)
+    traced = replace(MIX, clients=3000, rate_spread=0.0, rate_trace=trace)
+    world = traced.build(Streams(1), Catalogue())
+
+    columns = client_columns(world, 1e6)
+
+    both_bps = np.stack([columns["uplink_bps"], columns["downlink_bps"]], axis=1)
+    found, counts = np.unique(both_bps.round(3), axis=0, return_counts=True)
+    np.testing.assert_allclose(found, [[1e6, 9e6], [2e6, 3e6], [6e6, 4e6]])
+    assert (abs(counts - 1000) < 4 * np.sqrt(3000 * 2 / 9)).all()
+    assert len(world.links) == len(MIX.build(Streams(1), Catalogue()).links) > 1
+    # The very seconds: a megabyte down and one up, to radios that are awake.
+    quiet, clients = world.without_noise, np.arange(3000)
+    for uplink, rate in ((True, "uplink_bps"), (False, "downlink_bps")):
+        sent = quiet.access_transfer(clients, 0, 10**6, uplink)
+        rtt_s = np.array([link.rtt_s for link in world.links])[world.link_index]
+        np.testing.assert_allclose(sent.duration_s, rtt_s / 2 + 8e6 / columns[rate])
+
+
+def test_where_a_trace_can_set_no_rate(tmp_path: Path) -> None:
+    """A link that goes by distance, one spread on top of another, a format of nothing."""
+    Capacities(np.full(1, np.nan), np.ones(1), np.ones(1)).write(tmp_path / "rates.parquet")
+    groups = (Group("rpi_4b", "wifi5_ac", share=0.5), Group("rpi_4b", "cell_umi", share=0.5))
+    far = CatalogueMix(clients=4, groups=groups, rate_trace=tmp_path / "rates.parquet")
+
+    with pytest.raises(CatalogueError, match=r"^groups.1.link: cell_umi has no fixed rate"):
+        far.build(Streams(1), Catalogue())
+    with pytest.raises(ValueError, match="rate_spread: excludes rate_trace"):
+        replace(MIX, rate_trace=tmp_path / "rates.parquet")
+    with pytest.raises(ValueError, match="rate_trace_format: needs a rate_trace"):
+        replace(MIX, rate_trace_format="mobiperf")
 
 
 def test_other_devices_keep_places_and_factors() -> None:

@@ -18,9 +18,8 @@ UNKNOWN = np.full(4, np.nan)
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """Four phones, of one of which nothing is known but its rate."""
-    table = Capacities(
-        np.array([0.1, 0.2, np.nan, 0.6]), np.array([1e6, 2e6, 3e6, 6e6]), np.full(4, 9e6)
-    )
+    up_bps = np.array([1e6, 2e6, 3e6, 6e6])
+    table = Capacities(np.array([0.1, 0.2, np.nan, 0.6]), up_bps, up_bps[::-1])
     table.write(tmp_path / "trace.parquet")
     return tmp_path / "trace.parquet"
 
@@ -43,6 +42,10 @@ def test_turns_take_what_the_trace_says(trace: Path) -> None:
     link = world.links[0]
     rates = 8e6 / (plan.upload_s - link.rtt_s / 2 - link.promotion_s)
     np.testing.assert_allclose(np.unique(rates.round(3)), [1e6, 2e6, 3e6, 6e6])
+    down = world.access_transfer(clients, 0, 10**6, uplink=False)
+    opposite = {1e6: 6e6, 2e6: 3e6, 3e6: 2e6, 6e6: 1e6}
+    down_bps = 8e6 / (down.duration_s - link.rtt_s / 2)
+    np.testing.assert_allclose(down_bps, [opposite[rate] for rate in rates.round()])
 
 
 def test_without_rates_the_links_own_hold(trace: Path) -> None:

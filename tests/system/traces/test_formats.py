@@ -7,14 +7,22 @@ import json
 import os
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from simfl.cli.app import app
-from simfl.system.traces.convert import FORMATS, convert
+from simfl.system.catalogue import Catalogue, shipped_folder
+from simfl.system.traces.convert import (
+    FORMATS,
+    IntervalFormat,
+    RateFormat,
+    capacities_in,
+    convert,
+)
 from simfl.system.traces.tables import TraceError, read_capacities, read_intervals
 
 STATES = """2020-01-02 01:00:00\t50%
@@ -186,6 +194,90 @@ def test_a_table_with_a_byte_order_mark_and_other_line_ends(tmp_path: Path) -> N
     convert("flash-intervals", put(tmp_path / "i.csv", text.encode()), tmp_path / "i.parquet")
 
     assert read_intervals(tmp_path / "i.parquet").start_s.tolist() == [10.0]
+
+
+BATCH_TIMES = """task,tier,measured_phone,benchmark_device,mean_ms,std_ms
+femnist,slow,old,Old 1,1000,100
+femnist,fast,new,New 9,200,0
+shakespeare,mid,so_so,Mid 5,3000,60
+"""
+
+
+def test_flash_batch_times(tmp_path: Path) -> None:
+    """Each row is a profile: seconds as measured, the rest of a phone of the catalogue."""
+    told = convert("flash-batch-times", put(tmp_path / "b.csv", BATCH_TIMES), tmp_path / "phones")
+
+    catalogue = Catalogue([tmp_path / "phones"])
+    slow, fast = (catalogue.device(f"flash_femnist_{tier}") for tier in ("slow", "fast"))
+    stand_in = catalogue.device("phone_entry_heliog80")
+    for device, batch_s in ((slow, 1.0), (fast, 0.2)):
+        cycles = device.processor.cycles(10, 1e9)
+        cost = device.processor.compute(cycles, device.processor.frequency_max_hz)
+        assert cost.duration_s == pytest.approx(batch_s)
+    assert slow.processor.power_law() == stand_in.processor.power_law()
+    assert slow.battery_j == stand_in.battery_j
+    assert set(slow.sources) == {"processor.seconds_per_batch"}
+    assert "old, 1000 ms, deviation 100 ms" in slow.sources["processor.seconds_per_batch"]
+    profile = catalogue.profile("device", "flash_shakespeare_mid")
+    assert profile.values["processor"]["batch_examples"] == 100
+    assert sorted([*profile.sources, *profile.unverified]) == sorted(profile.figures())
+    # What is told is a population, in which tiers are as frequent as among FLASH's users.
+    first, _, text = told.partition("\n")
+    assert first.startswith(f"{tmp_path / 'phones'}: 3 device profiles, of femnist, shakespeare. ")
+    groups = yaml.safe_load(text)["population"]["groups"]
+    assert [group["device"] for group in groups] == ["flash_femnist_slow", "flash_femnist_fast"]
+    assert groups[0]["share"] == pytest.approx(18820 / (18820 + 159), abs=1e-4)
+    assert sum(group["share"] for group in groups) == pytest.approx(1.0)
+    assert [group["compute_noise"] for group in groups] == [0.1, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("femnist,slow,x,X,a,1", "b.csv:2: accepted: numbers, found a, 1"),
+        ("femnist,slow,x,X,0,1", "b.csv:2: accepted: mean_ms above 0.*found 0, 1"),
+        ("femnist,slow,x,X,nan,1", "b.csv:2: accepted: mean_ms above 0.*found nan, 1"),
+        ("femnist,huge,x,X,1,1", "b.csv:2: tier: found 'huge', accepted: slow, mid, fast"),
+        ("../x,slow,x,X,1,1", "b.csv:2: task: found '../x', accepted: a name"),
+        ("a,mid,x,X,1,1\na,mid,y,Y,1,1", "b.csv:3: a, mid: given twice"),
+        ("", "b.csv: holds no batch time"),
+    ],
+)
+def test_batch_times_that_are_none(tmp_path: Path, row: str, message: str) -> None:
+    """The line at fault is named, and nothing is written."""
+    head = BATCH_TIMES.partition("\n")[0]
+
+    with pytest.raises(TraceError, match=message):
+        convert("flash-batch-times", put(tmp_path / "b.csv", f"{head}\n{row}\n"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_of_other_projects_as_they_are(tmp_path: Path) -> None:
+    """A table in its format is what its conversion is; formats are named by what they hold."""
+    text = "up_mean,down_mean\n100,200\n"
+    source = put(tmp_path / "s.csv", text)
+    convert("flash-speeds-kib", source, tmp_path / "s.parquet")
+
+    direct = capacities_in(source, "flash-speeds-kib")
+    converted = capacities_in(tmp_path / "s.parquet", None)
+
+    assert direct.uplink_bps.tolist() == converted.uplink_bps.tolist() == [819_200.0]
+    told = {name for name, one in FORMATS.items() if one.about.endswith(": availability")}
+    assert told == {*get_args(IntervalFormat)}
+    assert {*get_args(RateFormat)} < {*FORMATS} - told
+
+
+@pytest.mark.data
+def test_the_shipped_phones_are_those_of_the_table(tmp_path: Path) -> None:
+    """The catalogue's profiles of FLASH's FEMNIST phones, made anew of the real table."""
+    source = Path(os.environ["SIMFL_DATA"]) / "device_traces" / "flash_batch_train_time.csv"
+
+    convert("flash-batch-times", source, tmp_path / "phones")
+
+    assert len(list((tmp_path / "phones").iterdir())) == 12
+    for tier in ("slow", "mid", "fast"):
+        name = f"flash_femnist_{tier}.yaml"
+        assert (tmp_path / "phones" / name).read_text() == (shipped_folder() / name).read_text()
 
 
 @pytest.mark.parametrize("trace_format", FORMATS)

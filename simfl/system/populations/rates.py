@@ -1,0 +1,70 @@
+"""Clients' rates from a trace: each draws a row of it, its uplink and its downlink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.files import TracePath
+from simfl.streams import Streams
+from simfl.system.catalogue import CatalogueError
+from simfl.system.link import FixedRateLink, Link
+from simfl.system.populations.base import named
+from simfl.system.traces.convert import RateFormat, capacities_in
+
+RateTrace = Annotated[
+    TracePath | None,
+    "table of uplink_bps and downlink_bps, of which each client draws a row; null: the links' own",
+]
+RateTraceFormat = Annotated[
+    RateFormat | None, "of another project's rate_trace; null: made by simfl convert-trace"
+]
+
+
+def traced_rates(
+    file: Path,
+    trace_format: RateFormat | None,
+    named_at: Mapping[str, str],
+    links: Mapping[str, Link],
+    streams: Streams,
+    clients: int,
+) -> tuple[list[Link], FloatArray, FloatArray]:
+    """`links` at a trace's mean rates, and what multiplies both rates of each client, and its
+    downlink once more (`World.rate_factor` and `downlink_factor`).
+
+    `named_at` has the link's name by the key that names it. Raises CatalogueError, which says the
+    key at fault, for a table without rates and for a link whose rate is not a fixed one.
+    """
+    with named("rate_trace"):
+        table = capacities_in(file, trace_format)
+        rows_bps = known_rows(file, np.stack([table.uplink_bps, table.downlink_bps], axis=1))
+    own_bps = drawn_rows(streams, "population.rate_trace", np.arange(clients), rows_bps)
+    mean_bps = rows_bps.mean(axis=0)
+    at_mean: list[Link] = []
+    for name, link in links.items():
+        if not isinstance(link, FixedRateLink):
+            key = next(key for key, one in named_at.items() if one == name)
+            raise CatalogueError(f"{key}: {name} has no fixed rate that a trace could set")
+        up_bps, down_bps = map(float, mean_bps)
+        at_mean.append(replace(link, uplink_bps=up_bps, downlink_bps=down_bps))
+    up_factor, down_factor = (own_bps / mean_bps).T
+    return at_mean, up_factor, down_factor / up_factor
+
+
+def known_rows(file: Path, rows: FloatArray) -> FloatArray:
+    """The rows of a trace that have all figures; raises CatalogueError if none has."""
+    known = ~np.isnan(rows).reshape(len(rows), -1).any(axis=1)
+    if not known.any():
+        raise CatalogueError(f"{file}: has no such figures")
+    return rows[known]
+
+
+def drawn_rows(streams: Streams, component: str, client: IntArray, rows: FloatArray) -> FloatArray:
+    """A row for each client, drawn with replacement."""
+    place = (streams.uniform(component, client) * len(rows)).astype(np.int64)
+    return rows[np.minimum(place, len(rows) - 1)]
