@@ -113,16 +113,37 @@ def test_next_is_the_first_moment_there(file: Path) -> None:
             assert ask(one, grid[start], NOBODY)[0] == ends
 
 
-def test_a_scenario_names_a_file_beside_it(file: Path) -> None:
-    """The file is relative to the scenario; one that is absent is refused with its key."""
+def test_a_scenario_names_a_file_beside_it_or_below_the_data_root(
+    file: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is in neither is refused with its key and both places, whoever named the root."""
     from simfl.assembly.assemble import assemble
+    from simfl.assembly.simulation import Options
 
-    def scenario(name: str) -> Scenario:
-        availability = {"name": "trace", "file": name}
+    def scenario(folder: Path, **data: str) -> Scenario:
+        availability = {"name": "trace", "file": file.name}
         population = {**SMALL["population"], "availability": availability}
-        return Scenario.from_mapping({**SMALL, "population": population}, file.parent)
+        content = {**SMALL, "population": population, "data": {**SMALL["data"], **data}}
+        return Scenario.from_mapping(content, folder)
 
-    part = assemble(scenario(file.name)).parts[("population", "availability")]
-    assert part.file == file
-    with pytest.raises(ScenarioError, match=r"population\.availability\.file: .*no such file"):
-        assemble(scenario("absent.parquet"))
+    def found(one: Scenario, root: Path | None = None) -> Path:
+        part = assemble(one, Options(data_root=root)).parts[("population", "availability")]
+        return Path(part.file)
+
+    elsewhere, empty = tmp_path_factory.mktemp("scenarios"), tmp_path_factory.mktemp("empty")
+    key = r"population\.availability\.file: found 'trace.parquet', but no file "
+    with pytest.raises(ScenarioError, match=f"{key}{elsewhere}/trace.parquet, and no data root is"):
+        assemble(scenario(elsewhere))
+    monkeypatch.setenv("SIMFL_DATA", str(empty))
+    assert found(scenario(file.parent)) == file
+    with pytest.raises(
+        ScenarioError, match=f"{key}.*not below the data root {empty}; .*data.root$"
+    ):
+        assemble(scenario(elsewhere))
+    assert found(scenario(elsewhere, root=str(file.parent))) == file
+    # What a run leaves behind finds it again, wherever it is read.
+    simulation = assemble(scenario(elsewhere, root=str(empty)), Options(data_root=file.parent))
+    again = Scenario.from_mapping(simulation.resolved.as_mapping(), empty)
+    assert found(again) == file
+    monkeypatch.setenv("SIMFL_DATA", str(file.parent))
+    assert found(scenario(elsewhere)) == file
