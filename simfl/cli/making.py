@@ -26,13 +26,16 @@ def new(
     algorithm: Annotated[
         bool, typer.Option("--algorithm", help="An algorithm of one's own, in Python.")
     ] = False,
+    selection: Annotated[
+        bool, typer.Option("--selection", help="A client selection of one's own, in Python.")
+    ] = False,
     device: Annotated[
         str | None, typer.Option(metavar="NAME", help="A profile of a device of one's own.")
     ] = None,
 ) -> None:
-    """Make a commented scenario, study, algorithm or device to start from."""
-    if sum((study, algorithm, device is not None)) > 1:
-        raise typer.BadParameter("one of --study, --algorithm and --device")
+    """Make a commented scenario, study, algorithm, selection or device to start from."""
+    if sum((study, algorithm, selection, device is not None)) > 1:
+        raise typer.BadParameter("one of --study, --algorithm, --selection and --device")
     with exit_codes():
         if device is not None:
             if re.fullmatch(r"[A-Za-z]\w*", device) is None:
@@ -47,14 +50,18 @@ def new(
             path = file or Path("study.yaml")
             _write(path, (TEMPLATES / "study.yaml").read_text(encoding="utf-8"))
             say(f"{path}: made; simfl study {path}")
-        elif algorithm:
-            path = file or Path("my_algorithm.py")
+        elif algorithm or selection:
+            kind = "algorithm" if algorithm else "selection"
+            path = file or Path(f"my_{kind}.py")
             name = "".join(word.capitalize() for word in path.stem.split("_"))
             if path.suffix != ".py" or not name.isidentifier():
                 raise typer.BadParameter(f"found {path}, accepted: a Python file's name")
-            text = (TEMPLATES / "algorithm.txt").read_text(encoding="utf-8")
+            text = (TEMPLATES / f"{kind}.txt").read_text(encoding="utf-8")
             _write(path, text.replace("CLASS", name))
-            say(f"{path}: made; in a scenario beside it: algorithm: {{name: {path.name}:{name}}}")
+            part = f"algorithm: {{name: {path.name}:{name}}}"
+            if selection:
+                part = f"decisions: {{selection: {{name: {path.name}:{name}, count: 10}}}}"
+            say(f"{path}: made; in a scenario beside it: {part}")
         else:
             path = file or Path("scenario.yaml")
             _write(path, scenario_path(like).read_text(encoding="utf-8"))

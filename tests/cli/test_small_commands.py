@@ -74,19 +74,28 @@ def test_what_there_is_not_is_told(name: str, words: str) -> None:
     assert words in result.stderr
 
 
-def test_a_new_study_and_a_new_algorithm_run(tmp_path: Path) -> None:
-    """The study has all its points, the algorithm learns in a scenario that names it."""
+def test_what_is_new_runs(tmp_path: Path) -> None:
+    """The study has all its points, algorithm and selection act in a scenario that names them."""
     study, algorithm = tmp_path / "study.yaml", tmp_path / "half_way.py"
+    selection = tmp_path / "eager.py"
 
-    made = [command("new", study, "--study"), command("new", algorithm, "--algorithm")]
+    made = [
+        command("new", study, "--study"),
+        command("new", algorithm, "--algorithm"),
+        command("new", selection, "--selection"),
+    ]
 
-    assert [one.exit_code for one in made] == [0, 0]
+    assert [one.exit_code for one in made] == [0, 0, 0]
+    assert "selection: {name: eager.py:Eager, count: 10}" in made[2].stdout
     assert "{name: half_way.py:HalfWay}" in made[1].stdout
     shipped = {"starter": Path(__file__).parents[2] / "scenarios" / "starter.yaml"}
     assert len(points(Study.from_yaml(study, shipped, seeds=[1]))) == 4
-    overrides = [f"algorithm.name={algorithm}:HalfWay", "stop.versions=1"]
+    chosen = f"decisions.selection={{name: {selection}:Eager, count: 2}}"
+    overrides = [f"algorithm.name={algorithm}:HalfWay", "stop.versions=2", chosen]
     scenario = simfl.Scenario.from_yaml(shipped["starter"], overrides)
-    assert simfl.run(scenario, tmp_path / "run").manifest["status"] == "completed"
+    run = simfl.run(scenario, tmp_path / "run")
+    assert run.manifest["status"] == "completed"
+    assert run.clients["participations"].sum() == 4
     assert command("new", study, "--study").exit_code == 2
     assert command("new", tmp_path / "x.txt", "--algorithm").exit_code == 2
     assert command("new", "--study", "--algorithm").exit_code == 2
