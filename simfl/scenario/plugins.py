@@ -49,7 +49,8 @@ def import_class(name: str, base_dir: Path) -> type:
     try:
         module = load_file(file) if file else importlib.import_module(module_name)
     except FileNotFoundError:
-        raise PluginError(f"{name!r}, a file that is not there", "an existing file") from None
+        accepted = f"an existing file (looked for {file})"
+        raise PluginError(f"{name!r}, a file that is not there", accepted) from None
     except (Exception, SystemExit) as error:  # the user's module may do anything
         place = raised_at(error)
         cause = f"{place}: {deed(error)}" if place else deed(error)

@@ -54,8 +54,8 @@ def _content(study: Study, folder: Path) -> dict[str, Any] | None:
     files += (package.parent / "devices").glob("*.yaml")
     for text in texts:
         name = text.rpartition(":")[0] if ".py:" in text else text
-        for path in {base.base_dir / name, study.where().source.base_dir / name}:
-            files += _files(path)
+        for place in {base.base_dir, study.where().source.base_dir, base.root or base.base_dir}:
+            files += _files(place / name)
     gathered = [folder / "runs.parquet", *(folder / "runs").glob("*/*")]
     content = {
         "study": study.content,

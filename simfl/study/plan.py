@@ -10,6 +10,7 @@ from typing import Any
 
 from simfl.assembly.assemble import outlined
 from simfl.assembly.unread import reason_of
+from simfl.scenario.plugins import is_import_path, plugin_file
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.design import Setting, settings
@@ -77,14 +78,14 @@ def planned(
 
     Of a search some trials may have a key that nothing reads in them.
     """
-    base = study.base.below(data_root)
+    base, folder = study.base.below(data_root), study.where().source.base_dir
     found, named = [], _Named()
     for number, setting in enumerate(chosen, start=first):
         for place, seed in enumerate(study.seeds):
             values = {**setting.values, "seed": (seed, study.origin("seeds", place))}
             source = base.where().source
             for key, (value, origin) in values.items():
-                source = source.with_value(key, value, origin)
+                source = source.with_value(key, _with_own_files(value, folder), origin)
             scenario = Scenario.from_source(source)
             outline = outlined(scenario)
             scenario = scenario.without(named.unread_in(scenario, outline.unread))
@@ -92,6 +93,23 @@ def planned(
     if must_be_read:
         named.check()
     return found
+
+
+def _with_own_files(value: Any, folder: Path) -> Any:
+    """`value` with parts in files beside the study by their whole paths.
+
+    Others stay as they are: the scenario is another file, perhaps one that is shipped, and they
+    are looked for beside that.
+    """
+    if isinstance(value, Mapping):
+        return {key: _with_own_files(one, folder) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_with_own_files(one, folder) for one in value]
+    if isinstance(value, str) and is_import_path(value):
+        file = plugin_file(value, folder)
+        if file is not None and file.is_file():
+            return f"{file}:{value.rpartition(':')[2]}"
+    return value
 
 
 class _Named:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from simfl.assembly.assemble import outlined
 from simfl.assembly.unread import held
@@ -178,3 +179,38 @@ def test_shards_divide_the_points(tmp_path: Path, count: int) -> None:
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
     if count == 2:
         assert all(len({point.seed for point in share}) == 1 for share in shares)
+
+
+def test_own_parts_lie_beside_the_study_or_beside_the_scenario(tmp_path: Path) -> None:
+    """Of a study of a shipped scenario too, which lies elsewhere; the study's own come first."""
+    there, here = tmp_path / "shipped", tmp_path / "mine"
+    own = (
+        "from simfl.plugins import CountedSelection\n"
+        "class Own(CountedSelection):\n"
+        "    def decide(self, memory, view, rng):\n"
+        "        return memory, view.clients[: self.wanted(view.clients.size)]\n"
+    )
+    for folder, names in ((there, ("old.py", "both.py")), (here, ("new.py", "both.py"))):
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_text(own)
+    write_study(there)
+    shipped = {"known": there / "base.yaml"}
+    grid = {
+        "decisions.selection": [
+            {"name": "new.py:Own", "count": 1},
+            {"label": "old", "value": {"name": "old.py:Own", "count": 1}},
+            {"name": "both.py:Own", "count": 1},
+        ]
+    }
+    content = {"scenario": "known", "points": {"grid": grid}, "seeds": [1]}
+    (here / "study.yaml").write_text(yaml.safe_dump(content))
+
+    found = points(Study.from_yaml(here / "study.yaml", shipped))
+
+    assert [one.scenario.decisions.selection.name for one in found] == [
+        f"{here}/new.py:Own",
+        "old.py:Own",
+        f"{here}/both.py:Own",
+    ]
+    assert str(here) not in str(found[0].factors)
