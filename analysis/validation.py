@@ -21,6 +21,7 @@ import pandas as pd
 from simfl.system.cpu import Cpu
 from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 from simfl.system.traces.flash import KBIT_BITS, KIB_BITS
+from simfl.system.traces.flash_phones import USERS
 
 PHONES = {"slow": "nexus6", "mid": "redmi_note8", "fast": "samsung_note10"}
 CALIBRATED_ON = "femnist"
@@ -206,8 +207,38 @@ for unit, bits in UNITS.items():
     )
 units = pd.DataFrame(unit_rows)
 
+# %% [markdown]
+# ## Which phones are of which tier
+# A model code is looked up in AI Benchmark's ranking, and has the tier of the measured phone whose
+# score is nearest to its own; where it is not ranked, FLASH draws by the users of each tier.
+
 # %%
-SECTIONS = {"tasks": tasks, "calibrations": calibrations, "layers": layers, "units": units}
+scores = pd.read_csv(folder / "ai_benchmark_scores.csv").set_index("benchmark_device")["ai_score"]
+stands_for = read.drop_duplicates("tier").set_index("tier")["benchmark_device"].loc[[*PHONES]]
+tier_scores = stands_for.map(scores)
+codes = pd.read_csv(folder / "flash_model_to_benchmark.csv")["benchmark_device"].map(scores)
+ranked = codes.dropna().to_numpy()
+nearest = np.abs(ranked[:, None] - tier_scores.to_numpy()).argmin(axis=1)
+phones = pd.DataFrame(
+    {
+        "tier": [*PHONES],
+        "measured phone": [*PHONES.values()],
+        "ranked as": stands_for.to_numpy(),
+        "score": tier_scores.to_numpy(),
+        "model codes": np.bincount(nearest, minlength=len(PHONES)),
+        "users": [f"{USERS[tier]} ({USERS[tier] / sum(USERS.values()):.1%})" for tier in PHONES],
+    }
+)
+unranked = codes.isna().sum()
+
+# %%
+SECTIONS = {
+    "tasks": tasks,
+    "calibrations": calibrations,
+    "layers": layers,
+    "units": units,
+    "phones": phones,
+}
 
 
 def markdown(table: pd.DataFrame) -> str:

@@ -37,7 +37,12 @@ def ideal(tmp_path: Path) -> Path:
     folder = tmp_path / "device_traces"
     folder.mkdir()
     rows = [
-        {"task": task, "tier": tier, "mean_ms": 1000 * 3 * flops * batch / rate}
+        {
+            "task": task,
+            "tier": tier,
+            "benchmark_device": tier,
+            "mean_ms": 1000 * 3 * flops * batch / rate,
+        }
         for task, (flops, batch) in TASKS.items()
         for tier, rate in RATES.items()
     ]
@@ -57,6 +62,13 @@ def ideal(tmp_path: Path) -> Path:
     np.savez(folder / "flash_layer_train_time.npz", **layers)
     speeds = {"down_mean": [1000.0], "up_mean": [500.0]}
     pd.DataFrame(speeds).to_csv(folder / "flash_network_speed.csv", index=False)
+    ranked = {
+        "benchmark_device": [*RATES, "a", "b", "c"],
+        "ai_score": [100, 400, 900, 260, 10, 649],
+    }
+    pd.DataFrame(ranked).to_csv(folder / "ai_benchmark_scores.csv", index=False)
+    codes = {"benchmark_device": ["a", "b", "c", "unknown", "slow", "not ranked"]}
+    pd.DataFrame(codes).to_csv(folder / "flash_model_to_benchmark.csv", index=False)
     return tmp_path
 
 
@@ -77,6 +89,10 @@ def test_phones_that_follow_the_model_are_predicted_exactly(
     units = names["units"].set_index("read as")
     assert units["median up"].tolist() == ["4.1 Mbit/s", "0.5 Mbit/s"]
     assert units["taken here"].tolist() == ["", "yes"]
+    phones = names["phones"].set_index("tier")
+    assert phones["model codes"].to_dict() == {"slow": 2, "mid": 2, "fast": 0}
+    assert phones["score"].tolist() == [100, 400, 900]
+    assert names["unranked"] == 2
 
 
 def test_without_a_folder_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
