@@ -72,14 +72,15 @@ def plot(
     ] = None,
 ) -> None:
     """Draw learning curves: a line per setting, with a band over the seeds."""
+    from simfl.pictures.curves import caption, save_plot
     from simfl.pictures.curves import plot as draw
-    from simfl.pictures.curves import save_plot
     from simfl.runs.runfolder import load_run
     from simfl.study.loaded import load_study
 
     with exit_codes(), _told_by(folder):
         source = load_study(folder) if (folder / "study.yaml").exists() else load_run(folder)
         say(f"figure: {save_plot(draw(source, x=x, y=y), out or folder / 'curve.pdf')}")
+        say(caption(source))
 
 
 def trace(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,6 +17,7 @@ from simfl.common.files import RunFolderError, replacing
 from simfl.console.printable import printable
 from simfl.pictures.overview import COLOURS, STYLE
 from simfl.runs.runfolder import LoadedRun
+from simfl.study.comparisons import CONFIDENCE
 from simfl.study.curves import NotDrawable, check_axes, curve_of, mean_curve
 from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
@@ -69,7 +71,8 @@ def plot(source: LoadedRun | LoadedStudy, *, x: str = "time_s", y: str = "accura
         axes = figure.subplots()
         draw_curves(axes, curves, x, y)
         if len(curves) > 1:
-            columns = 1 if max(len(name) for name, _ in curves) > 28 else 2
+            widest = max(len(name) for name, _ in curves)
+            columns = 1 if widest > 28 else 2 if widest > 12 else min(len(curves), 4)
             figure.legend(loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
     return figure
 
@@ -87,7 +90,26 @@ def draw_curves(axes: Axes, curves: Sequence[Named], x: str, y: str) -> None:
     if max(curve[x].max() for _, curve in curves) >= 10_000:
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.set_xlim(left=0)
+    # A band of few seeds may be many times as high as the lines are, which are to be told apart.
+    lowest, highest = (
+        bound([bound(curve[y]) for _, curve in curves]) for bound in (np.min, np.max)
+    )
+    room, (bottom, top) = (highest - lowest) / 2, axes.get_ylim()
+    if room > 0:
+        axes.set_ylim(max(bottom, lowest - room), min(top, highest + room))
     axes.grid(alpha=0.3)
+
+
+def caption(source: LoadedRun | LoadedStudy) -> str:
+    """What lines and bands are, for whoever writes the text below a figure."""
+    if isinstance(source, LoadedRun):
+        return "the line is one run, between its evaluations"
+    seeds = source.table.groupby("point")["seed"].nunique()
+    count = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
+    return (
+        f"lines are means over {count} seeds where all of them have a value, bands their"
+        f" {CONFIDENCE:.0%} intervals (Student)"
+    )
 
 
 def save_plot(figure: Figure, path: Path) -> Path:

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 import simfl
 from simfl.cli.app import app
+from simfl.pictures.curves import draw_curves
 from simfl.pictures.report import page
 from simfl.pictures.report.of_study import report_study
 from simfl.study.curves import mean_curve
@@ -126,6 +128,18 @@ def test_every_report_of_a_study_has_its_curves(
     assert "read from the folders of the runs" in without.text
 
 
+def test_bands_much_higher_than_the_lines_are_cut() -> None:
+    """Half the height of the lines is left above and below them; a flat line has its whole band."""
+    for heights, limits in (([0.4, 0.8], (0.2, 1.0)), ([0.5, 0.5], (0.0, 1.0))):
+        curve = pd.DataFrame({"time_s": [1.0, 2.0], "accuracy": heights})
+        curve = curve.assign(accuracy_low=0.0, accuracy_high=1.0)
+        axes = Figure().subplots()
+
+        draw_curves(axes, [("one", curve)], "time_s", "accuracy")
+
+        assert np.allclose(np.clip(axes.get_ylim(), 0, 1), limits)
+
+
 def test_the_command_draws_a_study_and_a_run(study: LoadedStudy, tmp_path: Path) -> None:
     """As a PDF and as a PNG, by the name of the file; other names are refused."""
     run = study.path / study.table["folder"][0]
@@ -135,5 +149,6 @@ def test_the_command_draws_a_study_and_a_run(study: LoadedStudy, tmp_path: Path)
         result = CliRunner().invoke(app, ["plot", str(folder), *asked, str(tmp_path / name)])
         assert result.exit_code == 0, result.output
         assert (tmp_path / name).read_bytes().startswith(begins)
+        assert ("means over 2 seeds" in result.stdout) == (folder == study.path)
     result = CliRunner().invoke(app, ["plot", str(run), "-o", str(tmp_path / "f.bmp")])
     assert result.exit_code == 2 and "accepted: .pdf, .png, .svg" in result.output
