@@ -53,8 +53,8 @@ groups = base.as_mapping()["population"].get("groups", [])
 radio = [f"population.groups.{place}.link={arguments.link}" for place in range(len(groups))]
 clocks = ["decisions.allocation={name: capped, frequency_hz: 1.0e9}"]
 noon = [
-    "population.availability={name: daily_absence, share: 0.5,"
-    f" from_s: {horizon_s / 3}, to_s: {2 * horizon_s / 3}, period_s: {1e6 + horizon_s}}}"
+    "population.availability={name: absence, share: 0.5,"
+    f" from_s: {horizon_s / 3}, to_s: {2 * horizon_s / 3}}}"
 ]
 runs = {
     "as it is": unchanged,

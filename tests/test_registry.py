@@ -386,6 +386,13 @@ def test_the_whole_schema_is_closed() -> None:
     digits = json.dumps(schema["properties"]["data"])
     assert '"test_share"' in digits
     assert '"validation_share"' in digits
+    groups = [
+        one["properties"]["groups"]["items"]["properties"]
+        for one in schema["properties"]["population"]["oneOf"]
+        if "groups" in one.get("properties", {})
+    ]
+    assert groups and all('"absence"' in json.dumps(one["availability"]) for one in groups)
+    assert all('"min_energy"' in json.dumps(one["allocation"]) for one in groups)
 
 
 def test_the_schema_of_profiles_has_every_key_of_the_shipped_ones() -> None:

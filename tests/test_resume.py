@@ -21,6 +21,11 @@ from tests.small import SEMI_ASYNCHRONOUS, largest_difference, small
 SCENARIOS = {
     "semi-asynchronous": small(
         dtype="float32", protocol=SEMI_ASYNCHRONOUS, stop={"versions": 12}, evaluate={"every": 3}
+    ).with_overrides(
+        {
+            "population.groups.0.availability": {"name": "absence", "from_s": 0.05},
+            "population.groups.1.allocation": "fedcure",
+        }
     ),
     "kept optimizer": small(
         dtype="float32",

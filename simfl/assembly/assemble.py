@@ -33,6 +33,7 @@ from simfl.assembly.checks import (
 )
 from simfl.assembly.coding import coding_of
 from simfl.assembly.data_partitioning import PartitionedData, partition_data
+from simfl.assembly.groups import availability_of
 from simfl.assembly.simulation import TRAINERS, Options, Simulation, digest
 from simfl.assembly.standalone_baseline import (
     check_contributions,
@@ -107,6 +108,7 @@ def _checked_world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Strea
     check_selection(scenario, parts[("decisions", "selection")], protocol)
     check_measures(scenario, algorithm, parts)
     world = _world(scenario, parts, streams)
+    availability_of(scenario, parts, streams)  # refuses what the clock does not allow
     with blame(scenario.where("algorithm"), algorithm):
         algorithm.check_clients(world.num_clients)
     return world

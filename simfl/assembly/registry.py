@@ -21,6 +21,7 @@ from simfl.scenario.classes import part_name
 from simfl.scenario.plugins import PluginError, import_class, is_import_path
 from simfl.scenario.scenario import frame_schema
 from simfl.scenario.sections import (
+    OF_GROUPS,
     AlgorithmSection,
     DataSection,
     Decisions,
@@ -54,7 +55,7 @@ SECTIONS = {
     "partitions": "data.partition",
     "models": "model",
     "populations": "population",
-    "availability": "population.availability",
+    "availability": "population.availability, or availability of a group",
     "codecs": "population.uplink_codec or downlink_codec",
     "sharing": "population.access_sharing or backhaul_sharing",
     "measures": "evaluate.measures",
@@ -63,6 +64,7 @@ SECTIONS = {
     "algorithms": "algorithm",
     "protocols": "protocol",
     **{kind: f"decisions.{kind}" for kind in Decisions.model_fields},
+    "allocation": "decisions.allocation, or allocation of a group",
 }
 """Where a part of each kind stands."""
 
@@ -284,6 +286,12 @@ def scenario_schema() -> dict[str, Any]:
     frame["algorithm"] = _beside(algorithm, "algorithms")
     frame["data"] = _beside(data, "datasets")
     frame["population"] = _beside(population, "populations")
+    for one in frame["population"]["oneOf"]:
+        groups = one.get("properties", {}).get("groups")
+        for kind in OF_GROUPS if groups else ():
+            described = groups["items"]["properties"][kind]
+            own = {"anyOf": [schema(kind), {"type": "null"}]}
+            groups["items"]["properties"][kind] = {**described, **own}
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from simfl.algorithms.asked import Asked, AskedLoss
 from simfl.algorithms.base import Algorithm, ClientFacts
 from simfl.assembly.coding import Direction, coding_of, sized_only
 from simfl.assembly.data_partitioning import PartitionedData, shares_of_test_set
+from simfl.assembly.groups import allocation_by_group, availability_of
 from simfl.common.amounts import figures
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work, is_users_own
@@ -52,6 +53,7 @@ from simfl.scenario.classes import part_name
 from simfl.scenario.plugins import load_file
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.streams import Streams
+from simfl.system.availability.base import Availability
 from simfl.system.codecs.base import Codec
 from simfl.system.failures import Failures
 from simfl.system.idle_power import IdlePower
@@ -215,6 +217,7 @@ class Simulation:
             allocation=self.parts[("decisions", "allocation")],
             staleness=self.parts[("decisions", "staleness")],
             estimator=self.parts[("decisions", "estimator")],
+            allocation_by_group=allocation_by_group(self.scenario, self.parts, self.streams),
         )
         population, streams = self.parts[("population",)], self.streams
         faults = population.faults
@@ -236,15 +239,20 @@ class Simulation:
             checkpoint,
         )
 
+    @cached_property
+    def _availability(self) -> Availability:
+        return availability_of(self.scenario, self.parts, self.streams)
+
     def _presence(self) -> Presence:
         """Who is there when, with batteries as they are at time 0."""
         population, world = self.parts[("population",)], self.world
         charging = population.batteries
         return Presence(
-            self.parts[("population", "availability")],
+            self._availability,
             population.leaving,
             Failures(population.faults.clients, self.streams, "faults.client"),
-            charging and charging.build(world.devices, world.device_index, self.streams),
+            charging
+            and charging.build(world.devices, world.device_index, self.streams, population.start_s),
             world.power_idle_w,
             self.streams,
         )
@@ -283,7 +291,7 @@ class Simulation:
             return None
         idle_power = IdlePower(
             population.client_idle,
-            self.parts[("population", "availability")],
+            self._availability,
             Failures(population.faults.clients, self.streams, "faults.client"),
             self.world.num_clients,
             self.streams,

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from simfl.algorithms.base import Algorithm
 from simfl.measures.base import Measure
 from simfl.scenario.scenario import Scenario
+from simfl.scenario.sections import OF_GROUPS
 from simfl.scenario.validation.keys import plain
 
 TROUBLES = ("leaving", "faults", "batteries")
@@ -56,6 +57,9 @@ def standalone_scenario(scenario: Scenario, algorithm: Algorithm) -> Scenario:
     content = scenario.as_mapping()
     content["name"] = f"{scenario.name} standalone"
     content["population"]["availability"] = {"name": "always"}
+    for group in content["population"].get("groups", ()):
+        for kind in OF_GROUPS:
+            group.pop(kind, None)
     for trouble in TROUBLES:
         content["population"].pop(trouble, None)
     for codec in ("uplink_codec", "downlink_codec"):  # nothing is sent

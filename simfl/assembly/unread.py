@@ -13,6 +13,7 @@ from typing import Any
 
 from simfl.algorithms.base import Algorithm
 from simfl.assembly.coding import DIRECTIONS
+from simfl.assembly.groups import ALLOCATION, AVAILABILITY, in_use, own_parts
 from simfl.common.contract import at_work, is_users_own
 from simfl.protocols.base import Protocol
 from simfl.scenario.classes import part_name
@@ -69,8 +70,9 @@ class Composition:
 
     def somebody_looks_at(self, *columns: str) -> bool:
         """Whether the selection or the allocation may read one of these columns of its view."""
-        for kind in ("selection", "allocation"):
-            looks_at = _said(self.parts[("decisions", kind)], "looks_at", None)
+        rules = [self.parts[("decisions", "selection")], *in_use(self.parts, ALLOCATION)]
+        for rule in rules:
+            looks_at = _said(rule, "looks_at", None)
             if looks_at is None or looks_at.intersection(columns):
                 return True
         return False
@@ -83,7 +85,8 @@ def unread_keys(scenario: Scenario, parts: Mapping[Keys, Any], world: World) -> 
     """
     one = Composition(scenario, parts, world)
     found: dict[Keys, str] = {}
-    for rule in (_own, _rules, _tiers, _places, _media, _troubles, _work, _codecs, _learning):
+    rules = (_own, _rules, _groups, _hours, _tiers, _places, _media, _troubles, _work, _codecs)
+    for rule in (*rules, _learning):
         for keys, reason in rule(one):
             found.setdefault(keys, reason)
     return found
@@ -115,7 +118,7 @@ def _null_by_default(parts: Mapping[Keys, Any], keys: Keys) -> bool:
         return False
     owner, (*above, last) = parts[keys[:depth]], keys[depth:]
     for step in above:
-        owner = getattr(owner, str(step), None)
+        owner = owner[step] if isinstance(step, int) else getattr(owner, step, None)
     return any(one.name == last and one.default is None for one in parameters(type(owner))[0])
 
 
@@ -181,6 +184,35 @@ _WHY = {
 }
 
 
+def _groups(one: Composition) -> Found:
+    """What all groups have of their own, and what they have not."""
+    for common in (AVAILABILITY, ALLOCATION):
+        if not any(part is one.parts[common] for part in in_use(one.parts, common)):
+            yield common, "every group has one of its own"
+        own = own_parts(one.parts, str(common[-1]))
+        for place in range(len(getattr(one.population, "groups", ()))):
+            if place not in own:
+                keys = ("population", "groups", place, common[-1])
+                yield keys, f"the group goes by {'.'.join(map(str, common))}"
+
+
+def _hours(one: Composition) -> Found:
+    """The time of day at which a run begins."""
+    models = in_use(one.parts, AVAILABILITY)
+    by_hour = any(model.begun(0.0, None) is not model for model in models)
+    if is_users_own(one.population) or one.world.electricity is not None or by_hour:
+        return
+    if one.population.batteries is None or _without_batteries(one.world):
+        yield (
+            ("population", "start_time"),
+            "no region, battery or availability here goes by the time of day",
+        )
+
+
+def _without_batteries(world: World) -> bool:
+    return all(device.battery_j is None for device in world.devices)
+
+
 def _tiers(one: Composition) -> Found:
     """Edge servers, and what lies behind them, where clients belong to the cloud."""
     name = _named(one.protocol)
@@ -236,9 +268,9 @@ def _media(one: Composition) -> Found:
 def _troubles(one: Composition) -> Found:
     """Losses, absences and batteries of those who have none."""
     population, world = one.population, one.world
-    if not _said(one.parts[("population", "availability")], "leaves", True):
+    if not any(_said(model, "leaves", True) for model in in_use(one.parts, AVAILABILITY)):
         yield ("population", "leaving"), "no client ever goes away"
-    if all(device.battery_j is None for device in world.devices):
+    if _without_batteries(world):
         yield ("population", "batteries"), "no device has a battery"
     if population.memory is None:
         yield ("population", "memory"), "no client runs out of memory: the run would be refused"
@@ -260,10 +292,11 @@ def _work(one: Composition) -> Found:
         return
     if not any(device.processor.counts_bits for device in one.world.devices):
         yield ("population", "bits_per_value"), "no device's work is counted per bit"
-    allocation = one.parts[("decisions", "allocation")]
-    full_speed = _said(allocation, "full_speed", False)
+    allocations = in_use(one.parts, ALLOCATION)
+    full_speed = all(_said(rule, "full_speed", False) for rule in allocations)
     if full_speed and not one.somebody_looks_at("frequency_min_hz"):
-        reason = f"with allocation {_named(allocation)} nobody computes more slowly than possible"
+        named = _named(allocations[0])
+        reason = f"with allocation {named} nobody computes more slowly than possible"
         yield ("population", "frequency_min_hz"), reason
 
 

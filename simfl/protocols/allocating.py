@@ -8,12 +8,14 @@ from functools import partial
 import numpy as np
 
 from simfl.common.amounts import one_or_each
-from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.contract import at_work
 from simfl.common.notices import Notice, notice
 from simfl.decisions.base import Allocation
+from simfl.protocols.deciders import AllocationByGroup, Deciders
 from simfl.protocols.observations import Observations
 from simfl.protocols.setting import Setting
+from simfl.system.grouping import by_value
 from simfl.system.server_id import ServerId
 
 ROUNDING = 1e-9
@@ -29,17 +31,19 @@ class _Dispatch:
 
 
 class Allocating:
-    """Drives the allocation rule."""
+    """Drives the allocation rules: each decides of its own clients alone."""
 
-    def __init__(
-        self, allocation: Allocation, observations: Observations, setting: Setting
-    ) -> None:
-        self._allocation = allocation
+    def __init__(self, deciders: Deciders, observations: Observations, setting: Setting) -> None:
         self._observations = observations
         self._setting = setting
-        # Counted per server, so that simultaneous edge servers draw the same in any order.
-        self._count: dict[ServerId, int] = {}
-        self._dispatch: dict[ServerId, _Dispatch] = {}
+        self._rules = [_Rule(deciders.allocation, "allocation", observations, setting)]
+        # Which of the rules each client goes by.
+        self._rule_of: IntArray = np.zeros(setting.world.num_clients, dtype=np.int64)
+        own = deciders.allocation_by_group or AllocationByGroup({}, self._rule_of)
+        for group, rule in own.rules.items():
+            self._rule_of[own.group == group] = len(self._rules)
+            name = f"allocation.groups.{group}"
+            self._rules.append(_Rule(rule, name, observations, setting))
         self._too_slow = np.zeros(setting.world.num_clients, dtype=bool)
         self._first_too_slow_s: float | None = None
 
@@ -66,21 +70,46 @@ class Allocating:
 
         `work` multiplies its cycles of plain training.
         """
-        setting = self._setting
+        frequency_hz = np.empty(clients.size)
+        too_slow = np.zeros(clients.size, dtype=bool)
+        for number, own in by_value(self._rule_of[clients]):
+            rule = self._rules[number]
+            decided = rule.frequency_hz(clients[own], work[own], round_number, server)
+            frequency_hz[own], too_slow[own] = decided
+        if too_slow.any():
+            self._too_slow[clients[too_slow]] = True
+            if self._first_too_slow_s is None:
+                self._first_too_slow_s = self._setting.clock.now_s
+        self._observations.allocated(server, clients, frequency_hz)
+        return frequency_hz
+
+
+class _Rule:
+    """One rule, and what it has decided; draws are those of `component`."""
+
+    def __init__(
+        self, allocation: Allocation, component: str, observations: Observations, setting: Setting
+    ) -> None:
+        self._allocation = allocation
+        self._component = component
+        self._observations = observations
+        self._setting = setting
+        # Counted per server, so that simultaneous edge servers draw the same in any order.
+        self._count: dict[ServerId, int] = {}
+        self._dispatch: dict[ServerId, _Dispatch] = {}
+
+    def frequency_hz(
+        self, clients: IntArray, work: FloatArray, round_number: int, server: ServerId
+    ) -> tuple[FloatArray, BoolArray]:
+        """The clock of each client, and whether it was to be slower than the client can."""
+        world = self._setting.world
         if self._allocation.once_per_dispatch and server.is_edge:
             wanted_hz = self._kept_hz(clients, work, round_number, server)
         else:
             wanted_hz = self._decided_hz(clients, work, round_number, server)
-        too_slow = wanted_hz < setting.world.frequency_min_hz[clients] * (1.0 - ROUNDING)
-        if too_slow.any():
-            self._too_slow[clients[too_slow]] = True
-            if self._first_too_slow_s is None:
-                self._first_too_slow_s = setting.clock.now_s
-        frequency_hz = setting.world.round_frequency(
-            clients, wanted_hz, at_most=self._allocation.at_most
-        )
-        self._observations.allocated(server, clients, frequency_hz)
-        return frequency_hz
+        too_slow = wanted_hz < world.frequency_min_hz[clients] * (1.0 - ROUNDING)
+        frequency_hz = world.round_frequency(clients, wanted_hz, at_most=self._allocation.at_most)
+        return frequency_hz, too_slow
 
     def _kept_hz(
         self, clients: IntArray, work: FloatArray, round_number: int, server: ServerId
@@ -106,7 +135,7 @@ class Allocating:
         view = view.instead("cycles", partial(np.multiply, view.cycles, work))
         count = self._count.get(server, 0)
         self._count[server] = count + 1
-        rng = setting.streams.generator("allocation", server.stream, count)
+        rng = setting.streams.generator(self._component, server.stream, count)
         with at_work(self._allocation, "decide"):
             given = self._allocation.decide(view, rng)
         return one_or_each(given, clients.shape, self._allocation, "decide")

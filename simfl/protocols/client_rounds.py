@@ -55,7 +55,7 @@ class ClientRounds:
         self._dispatcher = dispatcher
         self._queries = queries
         self._values = values
-        self._allocating = Allocating(deciders.allocation, observations, setting)
+        self._allocating = Allocating(deciders, observations, setting)
         self._needs_losses = deciders.selection.needs_losses
         self._observations = observations
         self._num_examples = num_examples

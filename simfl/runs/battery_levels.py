@@ -28,11 +28,13 @@ def battery_levels(run: LoadedRun) -> pd.DataFrame:
     Raises `ScenarioError` where the run's scenario cannot be built any more.
     """
     outline = outlined(Scenario.from_yaml(run.path / "scenario.yaml"))
-    charging, world = outline.parts[("population",)].batteries, outline.world
+    population, world = outline.parts[("population",)], outline.world
+    charging = population.batteries
     levels = pd.DataFrame({"client": [], "time_s": [], "level": []})
     if charging is None:
         return levels
-    batteries = charging.build(world.devices, world.device_index, outline.streams)
+    devices, index = world.devices, world.device_index
+    batteries = charging.build(devices, index, outline.streams, population.start_s)
     clients = np.flatnonzero(np.isfinite(batteries.capacity_j))
     found = [levels, _levels(batteries, clients)]
     rows = _rows(run)

@@ -88,5 +88,7 @@ def _words(node: Schema) -> str:
     if kind == "object":
         keys = ", ".join(node.get("properties", {}))
         return f"a section with the keys {keys}" if keys else "a section"
+    if kind == "string" and "examples" in node:
+        return f'text such as "{node["examples"][0]}"'
     limits = [f"{sign} {node[name]}" for name, sign in BOUNDS.items() if name in node]
     return " ".join([WORDS.get(kind, kind), " and ".join(limits)]).strip()

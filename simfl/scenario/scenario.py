@@ -186,6 +186,7 @@ class Scenario(Section):
             ("population", "downlink_codec"): ("codecs", self.population.downlink_codec),
             ("population", "access_sharing"): ("sharing", self.population.access_sharing),
             ("population", "backhaul_sharing"): ("sharing", self.population.backhaul_sharing),
+            **self.population.parts_of_groups(),
             ("algorithm",): ("algorithms", self.algorithm.part),
             ("protocol",): ("protocols", self.protocol),
             **decisions,

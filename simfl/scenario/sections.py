@@ -67,6 +67,20 @@ Accuracy = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
+OF_GROUPS = ("availability", "allocation")
+"""Kinds of parts that a group of a population's clients may have of its own."""
+
+
+def _with_named_parts(group: Any) -> Any:
+    if not isinstance(group, dict):
+        return group
+    return {key: from_name(one) if key in OF_GROUPS else one for key, one in group.items()}
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("name"), str)
+
+
 def _part(name: str) -> Callable[[], Part]:
     return lambda: Part(name=name)
 
@@ -97,6 +111,28 @@ class PopulationSection(_Named):
     downlink_codec: AnyPart = Field(default_factory=_part("float32"))
     access_sharing: AnyPart = Field(default_factory=_part("dedicated"))
     backhaul_sharing: AnyPart = Field(default_factory=_part("dedicated"))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_parts(cls, values: Any) -> Any:
+        """Parts of groups that are given by their bare names, as sections."""
+        groups = values.get("groups") if isinstance(values, dict) else None
+        if not isinstance(groups, list):
+            return values
+        return {**values, "groups": [_with_named_parts(one) for one in groups]}
+
+    def parts_of_groups(self) -> dict[tuple[str | int, ...], tuple[str, Part]]:
+        """The parts that groups of clients have of their own, by key path, each with its kind.
+
+        What is no part is passed over: the population says what is wrong with it.
+        """
+        groups = self.parameters.get("groups")
+        return {
+            ("population", "groups", place, kind): (kind, Part.model_validate(group[kind]))
+            for place, group in enumerate(groups if isinstance(groups, list) else ())
+            for kind in OF_GROUPS
+            if isinstance(group, dict) and _is_part(group.get(kind))
+        }
 
 
 class Contributions(Section):

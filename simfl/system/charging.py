@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
+from simfl.common.time_of_day import TIME_OF_DAY
 from simfl.streams import Streams
 from simfl.system.battery import Batteries, Supply
 from simfl.system.device import Device
@@ -22,13 +23,16 @@ class Charging:
 
     Hours are shifted from client to client by a normal draw. `harvest_w` are [seconds after
     midnight, watts] pairs, each watt holding until the next pair (a solar panel's day, say);
-    `harvest_spread` is the sigma of a lognormal factor with mean 1 between clients. Simulated time
-    0 is midnight.
+    `harvest_spread` is the sigma of a lognormal factor with mean 1 between clients.
     """
 
     charge_w: Annotated[float, ">= 0", "power of the charger while it is plugged in"] = 5.0
-    plug_in_s: Annotated[float, ">= 0", "< 86400", "seconds after midnight"] = 79_200.0
-    unplug_s: Annotated[float, ">= 0", "< 86400", "seconds after midnight"] = 25_200.0
+    plug_in_s: Annotated[
+        float, TIME_OF_DAY, ">= 0", "< 86400", "time of day, or seconds after midnight"
+    ] = 79_200.0
+    unplug_s: Annotated[
+        float, TIME_OF_DAY, ">= 0", "< 86400", "time of day, or seconds after midnight"
+    ] = 25_200.0
     hours_spread_s: Annotated[float, ">= 0", "standard deviation between clients"] = 3600.0
     harvest_w: Annotated[tuple[tuple[float, float], ...], "pairs of time and watts"] = ()
     harvest_spread: Annotated[float, ">= 0", "<= 10", "between clients"] = 0.0
@@ -52,18 +56,25 @@ class Charging:
                 raise ValueError(f"harvest_w: {error}") from error
 
     def build(
-        self, devices: Sequence[Device], device_index: Sequence[int], streams: Streams
+        self,
+        devices: Sequence[Device],
+        device_index: Sequence[int],
+        streams: Streams,
+        start_s: float = 0.0,
     ) -> Batteries:
-        """The batteries of clients whose devices are `devices[device_index]`, charged at random."""
+        """The batteries of clients whose devices are `devices[device_index]`, charged at random.
+
+        Simulated time 0 is `start_s` seconds after midnight.
+        """
         capacity_j = np.array([device.battery_j or np.inf for device in devices])[device_index]
         client = np.arange(len(capacity_j))
         low, high = self.initial
         level = low + (high - low) * streams.uniform("battery.initial", client)
-        shift_s = self.hours_spread_s * streams.normal("battery.hours", client)
+        shift_s = start_s + self.hours_spread_s * streams.normal("battery.hours", client)
         supplies = [Supply(self._charger(), np.ones(client.size), shift_s)]
         if self.harvest_w:
             scale = streams.lognormal(self.harvest_spread, "battery.harvest", client)
-            supplies.append(Supply(self._harvest(), scale, np.zeros(client.size)))
+            supplies.append(Supply(self._harvest(), scale, np.full(client.size, start_s)))
         mains = np.isinf(capacity_j)
         charge_j = np.where(mains, 0.0, level * np.where(mains, 0.0, capacity_j))
         return Batteries(capacity_j, charge_j, supplies, self.lowest)

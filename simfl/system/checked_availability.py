@@ -24,8 +24,8 @@ class CheckedAvailability:
 
     @property
     def name(self) -> str:
-        """The model's class, for whoever must blame it."""
-        return type(self._model).__name__
+        """The model's class, or its own word, for whoever must blame it."""
+        return str(getattr(self._model, "told_by", type(self._model).__name__))
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """One truth per client."""

@@ -23,9 +23,9 @@ Steps = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class Region:
-    """Electricity of one place: [seconds, value] pairs from time 0, each holding until the next.
+    """Electricity of one place: [seconds, value] pairs from midnight, each holding until the next.
 
-    Simulated time 0 is midnight. The price is counted in `currency`; null is unknown.
+    The price is counted in `currency`; null is unknown.
     """
 
     name: str
@@ -64,11 +64,13 @@ class Region:
 class Electricity:
     """Which region's electricity each device uses: `regions[index]`, index over devices.
 
-    Raises ValueError for prices in different currencies, which cannot be added up.
+    Simulated time 0 is `start_s` seconds after midnight. Raises ValueError for prices in different
+    currencies, which cannot be added up.
     """
 
     regions: Sequence[Region]
     index: IntArray
+    start_s: float = 0.0
 
     def __post_init__(self) -> None:
         currencies = {one.currency for one in self.regions if one.price is not None}
@@ -85,7 +87,8 @@ class Electricity:
         grams, money = np.zeros((2, device.size))
         for number, region in enumerate(self.regions):
             own = np.flatnonzero(self.index[device] == number)
-            span = (start_s[own], end_s[own], energy_j[own] / JOULES_PER_KWH)
+            by_clock = (self.start_s + start_s[own], self.start_s + end_s[own])
+            span = (*by_clock, energy_j[own] / JOULES_PER_KWH)
             grams[own] = _weighed(region.carbon, *span)
             money[own] = _weighed(region.price, *span)
         return grams, money

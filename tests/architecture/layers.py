@@ -83,11 +83,13 @@ ROOMS = {
     "assembly.coding": _room("system learning algorithms assembly.registry scenario"),
     "assembly.standalone_baseline": _room("algorithms.base measures scenario"),
     "assembly.trials": _room("system learning decisions algorithms protocols scenario", "numpy"),
+    "assembly.groups": _room("system protocols.deciders scenario", "numpy"),
     "assembly.unread": _room(
-        "system algorithms protocols assembly.coding assembly.registry scenario"
+        "system algorithms protocols assembly.coding assembly.groups assembly.registry scenario"
     ),
     "assembly.simulation": _room(
-        f"{_BELOW_ASSEMBLY} assembly.coding assembly.data_partitioning", "torch numpy"
+        f"{_BELOW_ASSEMBLY} assembly.coding assembly.data_partitioning assembly.groups",
+        "torch numpy",
     ),
     "assembly.assemble": _room(
         f"{_BELOW_ASSEMBLY} assembly provenance.lineage", "torch numpy simpy"

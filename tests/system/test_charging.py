@@ -53,6 +53,16 @@ def test_a_charger_by_day() -> None:
     ]
 
 
+def test_a_run_that_begins_in_the_evening() -> None:
+    """From 21 h on the charger is plugged in after an hour, and the sun of noon shines in 15 h."""
+    charging = replace(NIGHTS, charge_w=5.0, harvest_w=((0.0, 0.0), (43_200.0, 2.0)))
+    batteries = charging.build(DEVICES, INDEX, Streams(1), start_s=21 * 3600.0)
+
+    watts = [float(batteries.supply_w(PHONES[:1], 3600.0 * hour)[0]) for hour in (0, 1, 9, 10, 15)]
+
+    assert watts == [2.0, 7.0, 5.0, 0.0, 2.0]
+
+
 def test_a_night_gives_what_a_charger_gives() -> None:
     """9 h at 5 W are 162 kJ; an idle phone of 0.04 W is full in the morning, the rest spills."""
     batteries = replace(NIGHTS, initial=(0.5, 0.5)).build(DEVICES, INDEX, Streams(1))

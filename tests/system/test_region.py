@@ -33,6 +33,17 @@ def test_joules_are_weighed_by_the_hour() -> None:
     np.testing.assert_allclose(money, 0.3)
 
 
+def test_a_run_that_begins_in_the_morning() -> None:
+    """From 9 h on its first two hours are those from 9 to 11 h."""
+    grid = Electricity([HOURLY], np.zeros(1, dtype=np.int64), start_s=9 * 3600.0)
+
+    grams, _ = grid.counted(
+        np.zeros(1, dtype=int), np.zeros(1), np.full(1, 7200.0), np.full(1, KWH)
+    )
+
+    assert grams == pytest.approx([250.0])
+
+
 def test_devices_use_their_own_region() -> None:
     """A price that is not known is NaN, never zero."""
     grid = Electricity([HOURLY, EVEN], np.array([0, 1, 1]))

@@ -30,6 +30,13 @@ from typing_extensions import TypedDict
 
 from simfl.common.files import DataMissing, DataPath, TracePath
 from simfl.common.limits import refusal
+from simfl.common.time_of_day import (
+    EXAMPLE,
+    PATTERN,
+    TimeOfDay,
+    seconds_after_midnight,
+    tidy,
+)
 
 BOUNDS = {">=": "ge", "<=": "le", ">": "gt", "<": "lt"}
 """Operators of metadata strings, the longer ones first, and pydantic's names for them."""
@@ -132,9 +139,10 @@ def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
         kept = [one for one in metadata if not isinstance(one, str)]
         limits = dict(limit for one in text for limit in _bound(one))
         description = " ".join(one for one in text if not list(_bound(one))) or None
-        checked: Any = Annotated[
-            _checked(inner, {**bounds, **limits}), Field(description=description)
-        ]
+        value = _checked(inner, {**bounds, **limits})
+        if any(isinstance(one, TimeOfDay) for one in kept):
+            value = _or_time_of_day(inner, value)
+        checked: Any = Annotated[value, Field(description=description)]
         for one in kept:
             checked = Annotated[checked, one]
         return checked
@@ -160,6 +168,15 @@ def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
         checked_arguments = tuple(one if one is ... else _checked(one, bounds) for one in arguments)
         return types.GenericAlias(origin, checked_arguments)
     return annotation
+
+
+def _or_time_of_day(annotation: Any, number: Any) -> Any:
+    """A time of day: text for a key that is text, seconds for one that is a `number` otherwise."""
+    schema: Any = {"examples": [EXAMPLE]}
+    text = Annotated[str, Field(strict=True, pattern=PATTERN, json_schema_extra=schema)]
+    if annotation is str:
+        return Annotated[text, AfterValidator(tidy)]
+    return Union[number, Annotated[text, AfterValidator(seconds_after_midnight)]]  # noqa: UP007
 
 
 def _within_limits(key: str, value: Any) -> Any:

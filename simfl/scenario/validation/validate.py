@@ -64,10 +64,14 @@ def _scenario_error(
 
 SYNONYMS = {"lr": "learning_rate", "batch": "batch_size", "bs": "batch_size", "epoch": "epochs"}
 """What other tools call keys, and what they are called here."""
+OF_POPULATIONS = ("start_time",)
+"""Keys that are looked for at the top, and belong to the populations' own."""
 
 
 def _elsewhere(name: str, schema: dict[str, Any], path: Sequence[Key], known: Sequence[str]) -> str:
     """ ", did you mean 'local.learning_rate'?" for a key that a section within this one has."""
+    if name in OF_POPULATIONS and not path and "population" in known:
+        return f", did you mean 'population.{name}'?"
     meant = SYNONYMS.get(name, name)
     if meant in known:
         return f", did you mean {meant!r}?"

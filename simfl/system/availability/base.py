@@ -31,6 +31,14 @@ class Availability(ABC):
 
     leaves: ClassVar[bool] = True
 
+    def begun(self, start_s: float, members: IntArray | None) -> Availability:
+        """This model in a run that begins `start_s` seconds after midnight: time 0 is then.
+
+        It is asked about `members` alone, ascending; None: about everybody. A model that goes by
+        neither is itself, the default; any other one is a copy.
+        """
+        return self
+
     @abstractmethod
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Whether each of `clients` can be dispatched at `time_s`."""
@@ -42,3 +50,8 @@ class Availability(ABC):
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """Until when each of `clients`, available at `time_s`, stays; inf for good, the default."""
         return np.full(clients.size, np.inf)
+
+
+def place_among(members: IntArray | None, clients: IntArray) -> IntArray:
+    """Of each client, which of `members` it is; None: everybody is."""
+    return clients if members is None else np.searchsorted(members, clients)

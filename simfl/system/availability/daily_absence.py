@@ -9,21 +9,24 @@ import numpy as np
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.limits import SHORTEST_S
+from simfl.common.time_of_day import TIME_OF_DAY
 from simfl.streams import Streams
-from simfl.system.availability.base import Availability
-from simfl.system.topology import evenly_spread
+from simfl.system.availability.partly_absent import PartlyAbsent
 
 
 @dataclass(frozen=True)
-class DailyAbsence(Availability):
+class DailyAbsence(PartlyAbsent):
     """`share` of the clients are away from `from_s` to `to_s` of every period; the others never.
 
-    Simulated time 0 is the beginning of a period, midnight where that is a day.
+    Periods begin at the midnight before the run: one with a `start_time` begins within a period.
     """
 
-    share: Annotated[float, ">= 0", "<= 1", "of the clients that are away"] = 0.5
-    from_s: Annotated[float, ">= 0", "when they leave, seconds after midnight"] = 43200.0
-    to_s: Annotated[float, "> 0", "when they are back, seconds after midnight"] = 46800.0
+    from_s: Annotated[float, TIME_OF_DAY, ">= 0", "when they leave, or seconds after midnight"] = (
+        43200.0
+    )
+    to_s: Annotated[float, TIME_OF_DAY, "> 0", "when they are back, or seconds after midnight"] = (
+        46800.0
+    )
     period_s: Annotated[float, SHORTEST_S, "after which it happens again"] = 86400.0
 
     def __post_init__(self) -> None:
@@ -32,20 +35,20 @@ class DailyAbsence(Availability):
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Everybody, but those who leave while they are away."""
-        hour_s = time_s % self.period_s
+        hour_s = self._hour_s(time_s)
         if not self.from_s <= hour_s < self.to_s:
             return np.ones(clients.size, dtype=np.bool_)
         return ~self._leaves(clients, streams)
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """When those who have left are back."""
-        return np.full(clients.size, time_s + self.to_s - time_s % self.period_s)
+        return np.full(clients.size, time_s + self.to_s - self._hour_s(time_s))
 
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """When those who leave will leave next."""
-        later_s = (self.from_s - time_s) % self.period_s
+        later_s = (self.from_s - self._start_s - time_s) % self.period_s
         return np.where(self._leaves(clients, streams), time_s + later_s, np.inf)
 
-    def _leaves(self, clients: IntArray, streams: Streams) -> BoolArray:
-        leaves: BoolArray = evenly_spread(streams, "availability.leaves", clients) < self.share
-        return leaves
+    def _hour_s(self, time_s: float) -> float:
+        """How far its period is."""
+        return (time_s + self._start_s) % self.period_s

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from simfl.common.arrays import FloatArray
 from simfl.common.limits import SHORTEST_S
+from simfl.common.time_of_day import TIME_OF_DAY
 
 _TOLERANCE_S = 1e-6
 _ROUNDING = 1e-14
@@ -22,11 +23,13 @@ class Diurnal:
     """h(t) = 1 + swing cos(2 pi (t - peak_s) / period_s), with mean 1 over a period.
 
     Phones that charge, idle on Wi-Fi: a swing of 0.37 with its peak at 4 o'clock (hourly shares of
-    710 phones of FLHetBench, CVPR 2024). Simulated time 0 is midnight.
+    710 phones of FLHetBench, CVPR 2024).
     """
 
     swing: Annotated[float, ">= 0", "< 1", "0 is no difference between hours"] = 0.37
-    peak_s: Annotated[float, "time of day of the highest rate, seconds after midnight"] = 14400.0
+    peak_s: Annotated[
+        float, TIME_OF_DAY, "time of day of the highest rate, or seconds after midnight"
+    ] = 14400.0
     period_s: Annotated[float, SHORTEST_S] = 86400.0
 
     def elapsed(self, time_s: ArrayLike) -> FloatArray:

@@ -16,7 +16,7 @@ asked. A question about a moment long past starts that client's course again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
@@ -55,6 +55,13 @@ class Renewal(Availability):
     _courses: dict[int, Courses] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
+
+    def begun(self, start_s: float, members: IntArray | None) -> Renewal:
+        """By that clock."""
+        if self.diurnal is None:
+            return self
+        peak_s = self.diurnal.peak_s - start_s
+        return replace(self, diurnal=replace(self.diurnal, peak_s=peak_s))
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Whether the sojourn that `time_s` lies in is a presence."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.files import TracePath
 from simfl.streams import Streams
-from simfl.system.availability.base import Availability
+from simfl.system.availability.base import Availability, place_among
 from simfl.system.traces.convert import IntervalFormat, intervals_in
 from simfl.system.traces.tables import Intervals
 
@@ -29,7 +30,7 @@ class Trace(Availability):
         "which client of the trace each one replays: one drawn for it, or in the file's order",
     ] = "drawn"
     offset_s: Annotated[
-        float, ">= 0", "time of the trace at simulated time 0; hardware.md shows who is there when"
+        float, ">= 0", "time of the trace at midnight; hardware.md shows who is there when"
     ] = 0.0
     format: Annotated[
         IntervalFormat | None, "of another project's file; null: made by simfl convert-trace"
@@ -37,6 +38,7 @@ class Trace(Availability):
 
     _intervals: Intervals = field(init=False, repr=False, compare=False)
     _first: IntArray = field(init=False, repr=False, compare=False)
+    _members: IntArray | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         try:
@@ -46,6 +48,13 @@ class Trace(Availability):
         object.__setattr__(self, "_intervals", intervals)
         first = np.searchsorted(intervals.client, np.arange(intervals.clients + 1))
         object.__setattr__(self, "_first", first)
+
+    def begun(self, start_s: float, members: IntArray | None) -> Trace:
+        """By that clock."""
+        one = copy.copy(self)
+        object.__setattr__(one, "offset_s", self.offset_s + start_s)
+        object.__setattr__(one, "_members", members)
+        return one
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Whether the replayed client was there."""
@@ -91,7 +100,7 @@ class Trace(Availability):
         """Which client of the trace each one replays, and at what time of its trace it is."""
         count = self._intervals.clients
         if self.order == "listed":
-            who = clients % count
+            who = place_among(self._members, clients) % count
         else:
             drawn = streams.uniform("availability.trace", clients)
             who = np.minimum((drawn * count).astype(np.int64), count - 1)

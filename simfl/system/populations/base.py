@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
+from simfl.common.time_of_day import TIME_OF_DAY, seconds_after_midnight
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue, CatalogueError
 from simfl.system.charging import Charging
@@ -42,6 +43,9 @@ class Population(ABC):
     """Keys about the link to the cloud, which a flat protocol may have: see `server_behind`."""
 
     clients: Annotated[int, ">= 1", "number of clients"]
+    start_time: Annotated[
+        str, TIME_OF_DAY, "time of day at simulated time 0, for all that goes by the hour"
+    ] = "00:00"
     edges: Annotated[
         int, ">= 1", "edge servers; in a flat run its access points, where clients share a medium"
     ] = 1
@@ -94,6 +98,11 @@ class Population(ABC):
                 " empty draws nothing), rounds"
             )
 
+    @property
+    def start_s(self) -> float:
+        """Seconds after midnight at simulated time 0."""
+        return seconds_after_midnight(self.start_time)
+
     @abstractmethod
     def build(self, streams: Streams, catalogue: Catalogue) -> World:
         """The world: arrays over clients, drawn from `streams`, machines from `catalogue`."""
@@ -104,7 +113,7 @@ class Population(ABC):
             return None
         with named("region"):
             region = self.own_catalogue(catalogue).region(self.region)
-        return Electricity([region], np.zeros(self.clients + 1, dtype=np.int64))
+        return Electricity([region], np.zeros(self.clients + 1, dtype=np.int64), self.start_s)
 
     def own_catalogue(self, catalogue: Catalogue) -> Catalogue:
         """`catalogue` with the folders of `profiles` before it; CatalogueError if one is absent."""

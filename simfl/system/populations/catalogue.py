@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +39,20 @@ class Group:
     compute_noise: Annotated[
         float | None, ">= 0", "<= 10", "its own, of compute times; null: that of the population"
     ] = None
+    availability: Annotated[
+        str | Mapping[str, Any] | None, "when they are there; null: as population.availability says"
+    ] = None
+    allocation: Annotated[
+        str | Mapping[str, Any] | None, "of their clocks; null: as decisions.allocation says"
+    ] = None
+
+    def __post_init__(self) -> None:
+        for key in ("availability", "allocation"):
+            part = getattr(self, key)
+            if isinstance(part, Mapping) and not isinstance(part.get("name"), str):
+                raise ValueError(
+                    f"{key}: has no name, accepted: a part, or a section with its name"
+                )
 
     @property
     def machine(self) -> tuple[str, str | None]:
@@ -125,7 +140,7 @@ class CatalogueMix(Population):
         group_link = np.array([link_names.index(group.link) for group in self.groups])
         medium_names = list(dict.fromkeys(group.air for group in self.groups))
         group_medium = np.array([medium_names.index(group.air) for group in self.groups])
-        group = self._group_index(streams)
+        group = self.group_index(streams)
         device_index = group_device[group]
         frequency_hz = np.array(
             [
@@ -187,8 +202,8 @@ class CatalogueMix(Population):
             regions[self.region] = catalogue.region(str(self.region))
         known = list(regions)
         of_group = np.array([known.index(name) for name in names])
-        index = np.append(of_group[self._group_index(streams)], known.index(self.region))
-        return Electricity(list(regions.values()), index)
+        index = np.append(of_group[self.group_index(streams)], known.index(self.region))
+        return Electricity(list(regions.values()), index, self.start_s)
 
     def _compute_noise(self, group: IntArray) -> float | FloatArray:
         """Of all clients, or of each where groups have their own."""
@@ -198,8 +213,8 @@ class CatalogueMix(Population):
         sigma = [self.compute_noise if one is None else one for one in own]
         return np.array(sigma, dtype=float)[group]
 
-    def _group_index(self, streams: Streams) -> IntArray:
-        """Each client's group."""
+    def group_index(self, streams: Streams) -> IntArray:
+        """Each client's group, an index into `groups`."""
         counts = [group.count for group in self.groups if group.count is not None]
         if counts:
             return np.repeat(np.arange(len(counts)), counts)

@@ -1,0 +1,79 @@
+"""What groups of clients have of their own: who is there when, and how fast they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from simfl.common.arrays import IntArray
+from simfl.protocols.deciders import AllocationByGroup
+from simfl.scenario.scenario import Keys, Scenario
+from simfl.scenario.yaml_source.source import blame
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability
+from simfl.system.availability_by_group import AvailabilityByGroup
+from simfl.system.populations.catalogue import CatalogueMix
+
+AVAILABILITY: Keys = ("population", "availability")
+ALLOCATION: Keys = ("decisions", "allocation")
+
+
+def own_parts(parts: Mapping[Keys, Any], kind: str) -> dict[int, Any]:
+    """The parts of this kind that groups have of their own, by group."""
+    return {
+        int(keys[2]): part
+        for keys, part in parts.items()
+        if keys[:2] == ("population", "groups") and keys[3] == kind
+    }
+
+
+def in_use(parts: Mapping[Keys, Any], common: Keys) -> list[Any]:
+    """The part at `common`, as far as some group goes by it, and those of groups instead of it."""
+    own = own_parts(parts, str(common[-1]))
+    groups = getattr(parts[("population",)], "groups", ())
+    return [*([] if own and len(own) == len(groups) else [parts[common]]), *own.values()]
+
+
+def availability_of(
+    scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams
+) -> Availability:
+    """Who is there when, by the run's clock; raises `ScenarioError`."""
+    start_s = parts[("population",)].start_s
+    own = own_parts(parts, "availability")
+
+    def begun(keys: Keys, members: IntArray | None) -> Availability:
+        with blame(scenario.where(*keys), parts[keys]):
+            model: Availability = parts[keys].begun(start_s, members)
+        return model
+
+    if not own:
+        return begun(AVAILABILITY, None)
+    group = _group_index(scenario, parts, streams)
+    # The common model goes by everybody: which groups have their own changes nobody else's draws.
+    models = [begun(AVAILABILITY, None)] + [
+        begun(("population", "groups", one, "availability"), np.flatnonzero(group == one))
+        for one in own
+    ]
+    which = np.zeros_like(group)
+    for number, one in enumerate(own, start=1):
+        which[group == one] = number
+    return AvailabilityByGroup(models, which)
+
+
+def allocation_by_group(
+    scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams
+) -> AllocationByGroup | None:
+    """How fast clients compute whose groups have a rule of their own; None: there are none."""
+    own = own_parts(parts, "allocation")
+    return AllocationByGroup(own, _group_index(scenario, parts, streams)) if own else None
+
+
+def _group_index(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> IntArray:
+    population = parts[("population",)]
+    if not isinstance(population, CatalogueMix):
+        accepted = "groups with parts of their own in a CatalogueMix"
+        found = f"those of a {type(population).__name__}"
+        raise scenario.where("population", "groups").error(found, accepted)
+    return population.group_index(streams)

@@ -1,0 +1,36 @@
+"""Times of day as scenarios say them: "11:30" or "11:30:15", and seconds after midnight."""
+
+from __future__ import annotations
+
+PATTERN = r"^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"
+"""Of hours, minutes and, if need be, seconds."""
+EXAMPLE = "11:30"
+
+
+class TimeOfDay:
+    """Marks a key (in `Annotated`) at which a time of day may stand.
+
+    One of type float takes seconds after midnight as well, and has those; one of type str has the
+    text.
+    """
+
+
+TIME_OF_DAY = TimeOfDay()
+
+
+def seconds_after_midnight(text: str) -> float:
+    """Of a time of day that matches `PATTERN`."""
+    hours, minutes, seconds = (*map(int, text.split(":")), 0)[:3]
+    return 3600.0 * hours + 60.0 * minutes + seconds
+
+
+def tidy(text: str) -> str:
+    """The same time of day, written as all of them are: 07:05, and seconds only if there are."""
+    hours, minutes, *seconds = text.split(":")
+    return ":".join([f"{int(hours):02d}", minutes, *(one for one in seconds if one != "00")])
+
+
+def shown(time_s: float) -> str:
+    """Seconds after midnight as a clock shows them; days are not counted."""
+    minutes, seconds = divmod(round(time_s) % 86_400, 60)
+    return tidy(f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}")

@@ -1,0 +1,66 @@
+"""Some clients leave once, for good or for a while."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+import numpy as np
+
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.common.time_of_day import TIME_OF_DAY, shown
+from simfl.streams import Streams
+from simfl.system.availability.partly_absent import PartlyAbsent
+
+
+@dataclass(frozen=True)
+class Absence(PartlyAbsent):
+    """`share` of the clients are away from `from_s` to `to_s`, or for good; the others never.
+
+    Seconds count from the midnight before the run: they are simulated ones, unless the population
+    has a `start_time`.
+    """
+
+    from_s: Annotated[float, TIME_OF_DAY, ">= 0", "when they leave, or seconds after midnight"] = (
+        43200.0
+    )
+    to_s: Annotated[
+        float | None,
+        TIME_OF_DAY,
+        "> 0",
+        "when they are back, or seconds after midnight; null: they never are",
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self._back_s <= self.from_s:
+            raise ValueError("to_s: must lie after from_s")
+
+    def begun(self, start_s: float, members: IntArray | None) -> Self:
+        """By that clock; ValueError where they were back before."""
+        if self._back_s <= start_s:
+            raise ValueError(
+                f"to_s: the absence is over at {shown(self._back_s)}, before the run begins at"
+                f" {shown(start_s)} (population.start_time)"
+            )
+        return super().begun(start_s, members)
+
+    def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
+        """Everybody, but those who have left."""
+        if not self.from_s <= time_s + self._start_s < self._back_s:
+            return np.ones(clients.size, dtype=np.bool_)
+        return ~self._leaves(clients, streams)
+
+    def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """When those who have left are back."""
+        return np.full(clients.size, self._back_s - self._start_s)
+
+    def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
+        """When those who leave will."""
+        ahead = time_s + self._start_s < self.from_s
+        leaves = self._leaves(clients, streams) & ahead
+        return np.where(leaves, self.from_s - self._start_s, np.inf)
+
+    @property
+    def _back_s(self) -> float:
+        """Seconds after midnight; inf: never."""
+        return np.inf if self.to_s is None else self.to_s

@@ -1,0 +1,40 @@
+"""The base of models in which a share of the clients is away at certain hours."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Annotated, Self
+
+from simfl.common.arrays import BoolArray, IntArray
+from simfl.streams import Streams
+from simfl.system.availability.base import Availability, place_among
+from simfl.system.topology import evenly_spread
+
+
+@dataclass(frozen=True)
+class PartlyAbsent(Availability):
+    """`share` of the clients leave; by which rule, says who derives from this.
+
+    The run begins `_start_s` seconds after midnight. `_members` are the clients that the share is
+    of; None: all.
+    """
+
+    share: Annotated[float, ">= 0", "<= 1", "of the clients that are away"] = 0.5
+
+    _start_s: float = field(init=False, repr=False, compare=False, default=0.0)
+    _members: IntArray | None = field(init=False, repr=False, compare=False, default=None)
+
+    def begun(self, start_s: float, members: IntArray | None) -> Self:
+        """By that clock, and that share of these."""
+        one = copy.copy(self)
+        object.__setattr__(one, "_start_s", start_s)
+        object.__setattr__(one, "_members", members)
+        return one
+
+    def _leaves(self, clients: IntArray, streams: Streams) -> BoolArray:
+        """Who is away at those hours."""
+        # The n-th of a group goes by n: groups are spread over all clients in the same way.
+        place = place_among(self._members, clients)
+        leaves: BoolArray = evenly_spread(streams, "availability.leaves", place) < self.share
+        return leaves
