@@ -27,6 +27,7 @@ FRAME: dict[str, Any] = {
     "population.cloud_server": "edge_xeon_d",
     "population.server_behind": "backhaul",
     "population.side_m": 1e5,
+    "population.start_time": "00:00:01",
     "population.bits_per_value": 1.0,
     "population.availability": {"name": "periodic", "period_s": 1.0, "share": 0.5},
     "population.uplink_codec": "int8",
@@ -156,6 +157,42 @@ BASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "comes_and_goes": (
         {"population": {"availability": {"name": "periodic", "period_s": 0.3, "share": 0.5}}},
         FRAME,
+    ),
+    "by_the_clock": (
+        {
+            "population": {
+                "availability": {
+                    "name": "daily_absence",
+                    "from_s": 0.02,
+                    "to_s": 0.2,
+                    "period_s": 0.3,
+                }
+            }
+        },
+        {"population.start_time": "00:00:01", "population.leaving": "abort"},
+    ),
+    "by_group": (
+        {
+            "population": {
+                "groups": [
+                    {
+                        "device": "rpi_4b",
+                        "link": "wifi5_ac",
+                        "share": 0.5,
+                        "availability": {"name": "periodic", "period_s": 0.3, "share": share},
+                        "allocation": {"name": "capped", "share": share},
+                    }
+                    for share in (0.5, 0.7)
+                ]
+            }
+        },
+        {
+            "population.availability": {"name": "periodic", "period_s": 1.0, "share": 0.5},
+            "decisions.allocation": "min_energy",
+            "population.groups.0.availability.share": 0.6,
+            "population.groups.1.allocation": "min_energy",
+            "population.start_time": "00:00:01",
+        },
     ),
     "paper_synchronous": (ON_PAPER, FRAME | PAPER),
     "paper_semi": (ON_PAPER | {"protocol": SEMI, "stop": {"versions": 8}}, FRAME | PAPER),

@@ -40,10 +40,12 @@ class Group:
         float | None, ">= 0", "<= 10", "its own, of compute times; null: that of the population"
     ] = None
     availability: Annotated[
-        str | Mapping[str, Any] | None, "when they are there; null: as population.availability says"
+        str | Mapping[str, Any] | None,
+        "a part: when they are there; null: as population.availability says",
     ] = None
     allocation: Annotated[
-        str | Mapping[str, Any] | None, "of their clocks; null: as decisions.allocation says"
+        str | Mapping[str, Any] | None,
+        "a part: how fast they compute; null: as decisions.allocation says",
     ] = None
 
     def __post_init__(self) -> None:
