@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ SLOW = {"name": "capped", "share": 0.6}
 PLAIN = small(
     data={"name": "sizes", "examples_per_client": 50, "input_shape": [64]},
     model="linear",
-    algorithm={"name": "none", "local": {"epochs": 20}},
+    algorithm={"name": "none", "local": {"epochs": 100}},
     population={
         "clients": 9,
         "start_time": "11:59:59",
@@ -103,6 +104,23 @@ def test_bare_names_and_null_are_what_they_stand_for() -> None:
     assert unread(null) == unread(PLAIN)
     again = Scenario.from_mapping(outlined(named).resolved.as_mapping())
     assert outlined(again).digest == outlined(named).digest
+
+
+def test_absences_that_begin_after_the_end_are_warned_of(tmp_path: Path) -> None:
+    """Noon, of a moment from midnight on; not where some have left, nor where nobody is to."""
+    early = PLAIN.with_overrides(OWN | {"stop": {"versions": 2}, "population.start_time": "00:00"})
+    nobody = early.with_overrides({"population.groups.0.availability.share": 0.0})
+    away = early.with_overrides({"population.start_time": "12:30"})
+    found = {
+        name: [one for one in run(scenario, tmp_path / name).warnings if one.kind == "nobody_left"]
+        for name, scenario in {"early": early, "nobody": nobody, "away": away}.items()
+    }
+
+    (one,) = found["early"]
+    assert 2 <= one.count <= 4
+    assert one.message.startswith(f"{one.count} clients were to leave at 12:00 (Absence); the run")
+    assert "ended at 00:00, after 0." in one.message
+    assert not found["nobody"] and not found["away"]
 
 
 @pytest.mark.parametrize(

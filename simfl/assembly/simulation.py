@@ -240,7 +240,8 @@ class Simulation:
         )
 
     @cached_property
-    def _availability(self) -> Availability:
+    def availability(self) -> Availability:
+        """Who is there when, by the run's clock."""
         return availability_of(self.scenario, self.parts, self.streams)
 
     def _presence(self) -> Presence:
@@ -248,7 +249,7 @@ class Simulation:
         population, world = self.parts[("population",)], self.world
         charging = population.batteries
         return Presence(
-            self._availability,
+            self.availability,
             population.leaving,
             Failures(population.faults.clients, self.streams, "faults.client"),
             charging
@@ -291,7 +292,7 @@ class Simulation:
             return None
         idle_power = IdlePower(
             population.client_idle,
-            self._availability,
+            self.availability,
             Failures(population.faults.clients, self.streams, "faults.client"),
             self.world.num_clients,
             self.streams,

@@ -39,6 +39,10 @@ ADVICE = {
         " of each of population.edges access points; nothing is wrong where every client has one of"
         " its own, as at home"
     ),
+    "nobody_left": (
+        "population.start_time is the time of day at simulated time 0, midnight by default; or let"
+        " the run last until they leave"
+    ),
     "clocks_out_of_range": (
         "some devices' lowest frequency (frequency_min_hz in clients.parquet) is above what"
         " decisions.allocation decides: what it was to save there is not saved"

@@ -14,8 +14,11 @@ import numpy as np
 from simfl.assembly.simulation import Simulation
 from simfl.common.contract import name_of
 from simfl.common.notices import Notice, notice
+from simfl.common.time_of_day import shown
 from simfl.eventlog.kinds import KINDS
 from simfl.protocols.run import Run
+from simfl.system.availability.partly_absent import PartlyAbsent
+from simfl.system.availability_by_group import AvailabilityByGroup
 from simfl.system.provenance import unverified_figures
 
 LOSS_MARGIN = 1.05
@@ -46,6 +49,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         _loss_above_start,
         _constant_accuracy,
         _never_took_part,
+        _nobody_left,
         _saturated_queues,
         _crowded_channels,
     )
@@ -160,6 +164,26 @@ def _never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
     if left_out and rounds.sum() >= rounds.size * (math.log(rounds.size) + 5.0):
         message = f"{left_out} of {rounds.size} clients never took part, in {rounds.sum()} rounds"
         yield notice("never_took_part", message, left_out)
+
+
+def _nobody_left(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """Clients that were to leave when the run was over: noon, of a run of minutes from midnight."""
+    whole, end_s = simulation.availability, one.clock.now_s
+    start_s = simulation.parts[("population",)].start_s
+    followed = [(whole, one.all_clients)]
+    if isinstance(whole, AvailabilityByGroup):
+        followed = whole.followers
+    for model, clients in followed:
+        if not isinstance(model, PartlyAbsent) or model.first_s <= end_s:
+            continue
+        leave = int(model.who_leaves(clients, simulation.streams).sum())
+        if leave:
+            message = (
+                f"{leave} clients were to leave at {shown(start_s + model.first_s)}"
+                f" ({name_of(model)}); the run ended at {shown(start_s + end_s)},"
+                f" after {end_s:.3g} s"
+            )
+            yield notice("nobody_left", message, leave)
 
 
 def _saturated_queues(simulation: Simulation, one: Run) -> Iterator[Notice]:

@@ -26,6 +26,13 @@ class AvailabilityByGroup(Availability):
     which: IntArray
 
     @property
+    def followers(self) -> list[tuple[Availability, IntArray]]:
+        """Each model with its clients."""
+        return [
+            (one, np.flatnonzero(self.which == number)) for number, one in enumerate(self.models)
+        ]
+
+    @property
     def told_by(self) -> str:
         """Whoever may be to blame."""
         return " or ".join(dict.fromkeys(one.name for one in self._checked))

@@ -44,11 +44,16 @@ class Absence(PartlyAbsent):
             )
         return super().begun(start_s, members)
 
+    @property
+    def first_s(self) -> float:
+        """Once only."""
+        return max(self.from_s - self._start_s, 0.0)
+
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Everybody, but those who have left."""
         if not self.from_s <= time_s + self._start_s < self._back_s:
             return np.ones(clients.size, dtype=np.bool_)
-        return ~self._leaves(clients, streams)
+        return ~self.who_leaves(clients, streams)
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """When those who have left are back."""
@@ -57,7 +62,7 @@ class Absence(PartlyAbsent):
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """When those who leave will."""
         ahead = time_s + self._start_s < self.from_s
-        leaves = self._leaves(clients, streams) & ahead
+        leaves = self.who_leaves(clients, streams) & ahead
         return np.where(leaves, self.from_s - self._start_s, np.inf)
 
     @property

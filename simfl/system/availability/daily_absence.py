@@ -33,12 +33,18 @@ class DailyAbsence(PartlyAbsent):
         if not self.from_s < self.to_s <= self.period_s:
             raise ValueError("to_s: must lie after from_s, and at most at period_s")
 
+    @property
+    def first_s(self) -> float:
+        """In this period or the next."""
+        away = self.from_s <= self._hour_s(0.0) < self.to_s
+        return 0.0 if away else (self.from_s - self._start_s) % self.period_s
+
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """Everybody, but those who leave while they are away."""
         hour_s = self._hour_s(time_s)
         if not self.from_s <= hour_s < self.to_s:
             return np.ones(clients.size, dtype=np.bool_)
-        return ~self._leaves(clients, streams)
+        return ~self.who_leaves(clients, streams)
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """When those who have left are back."""
@@ -47,7 +53,7 @@ class DailyAbsence(PartlyAbsent):
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """When those who leave will leave next."""
         later_s = (self.from_s - self._start_s - time_s) % self.period_s
-        return np.where(self._leaves(clients, streams), time_s + later_s, np.inf)
+        return np.where(self.who_leaves(clients, streams), time_s + later_s, np.inf)
 
     def _hour_s(self, time_s: float) -> float:
         """How far its period is."""

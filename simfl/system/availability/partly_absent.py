@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Annotated, Self
 
@@ -32,7 +33,12 @@ class PartlyAbsent(Availability):
         object.__setattr__(one, "_members", members)
         return one
 
-    def _leaves(self, clients: IntArray, streams: Streams) -> BoolArray:
+    @property
+    @abstractmethod
+    def first_s(self) -> float:
+        """When they leave for the first time, in simulated seconds; 0: they are away from then."""
+
+    def who_leaves(self, clients: IntArray, streams: Streams) -> BoolArray:
         """Who is away at those hours."""
         # The n-th of a group goes by n: groups are spread over all clients in the same way.
         place = place_among(self._members, clients)
