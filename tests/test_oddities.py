@@ -12,7 +12,6 @@ import simfl
 from simfl.common.notices import ADVICE, Notice
 from simfl.console.run import print_summary
 from simfl.runs.runfolder import LoadedRun, RunFolderError
-from simfl.scenario.shipped import shipped_scenarios
 from tests.measures.runs import known_latencies
 from tests.small import SEMI_ASYNCHRONOUS, small
 
@@ -39,12 +38,18 @@ def thrown(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
 
 
 def test_the_quick_start_warns_of_unverified_figures_alone(tmp_path: Path) -> None:
-    """And says of which profile most figures are estimates, and that steps are too short."""
-    run = simfl.run(shipped_scenarios()["quickstart"], tmp_path / "run")
+    """And says of which profile most figures are estimates; of a small network, that its steps are
+    too short."""
+    quick = simfl.Scenario.of("quickstart")
+    small = {"model.hidden": [32], "stop.versions": 8}
+    run = simfl.run(quick.with_overrides(small), tmp_path / "run")
+    untrained = {"name": "none", "local": {"epochs": 2}}
+    whole = simfl.run(quick.with_overrides({"algorithm": untrained}), tmp_path / "whole")
 
     (one,) = run.warnings
     assert one.kind == "unverified_figures"
-    assert "; most of edge_epyc_node (10 of 10). A step of 16 examples takes 0.0" in one.message
+    assert "; most of edge_epyc_node (10 of 10). A step of 32 examples takes 0.0" in one.message
+    assert [other.message for other in whole.warnings] == [one.message.partition(". A step")[0]]
     assert one.first_s is None
 
 

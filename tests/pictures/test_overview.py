@@ -16,7 +16,8 @@ SCENARIOS = Path(__file__).parents[2] / "scenarios"
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
     """Two versions of the quick start."""
-    scenario = simfl.Scenario.from_yaml(SCENARIOS / "quickstart.yaml", ["stop.versions=2"])
+    small = ["stop.versions=2", "model.hidden=[32]"]
+    scenario = simfl.Scenario.from_yaml(SCENARIOS / "quickstart.yaml", small)
     return simfl.run(scenario, tmp_path_factory.mktemp("runs") / "trained")
 
 

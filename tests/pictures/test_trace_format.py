@@ -22,8 +22,9 @@ FAULTS = {"clients": {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.05}}}
 
 
 def quickstart() -> Scenario:
-    """The quick start, cut short."""
-    return Scenario.from_yaml(shipped_scenarios()["quickstart"], ["stop.versions=8"])
+    """The quick start, cut short, with a small network."""
+    small = ["stop.versions=8", "model.hidden=[32]"]
+    return Scenario.from_yaml(shipped_scenarios()["quickstart"], small)
 
 
 def troubled() -> Scenario:
