@@ -29,19 +29,32 @@ NOT_RUN = {
 }
 """Commands that install, which a test must not."""
 
+HIDDEN = "[1000, 1000]"
+"""The first scenario's network, whose training takes seconds."""
+
+
+def levers() -> list[list[str]]:
+    """The rows of the table at the top, without what they are called."""
+    rows = re.findall(r"^\| (?:as it is|clocks|phones|clients) [^|]*\|(.*)\|$", TEXT, re.MULTILINE)
+    assert len(rows) == 4
+    return [[cell.strip() for cell in row.split("|")] for row in rows]
+
 
 def command_lines(block: str) -> list[str]:
     """The commands of a shell block, without comments."""
     return [line.partition(" #")[0].strip() for line in block.splitlines() if line.strip()]
 
 
-def saved(block: str) -> Path | None:
-    """The file that a block is, where its first line is a comment with a file's name."""
+def saved(block: str, hidden: str) -> Path | None:
+    """The file that a block is, where its first line is a comment with a file's name.
+
+    The first scenario's network has `hidden` units in place of its own.
+    """
     name = re.match(r"# (\w+\.(?:yaml|py))\n", block)
     if name is None:
         return None
     path = Path(name.group(1))
-    path.write_text(block, encoding="utf-8")
+    path.write_text(block.replace(HIDDEN, hidden), encoding="utf-8")
     return path
 
 
@@ -51,18 +64,23 @@ def simfl(line: str) -> None:
     assert result.exit_code == 0, f"{line}: {result.output}"
 
 
+@pytest.mark.parametrize("hidden", ["[64, 64]", pytest.param(HIDDEN, marks=pytest.mark.slow)])
 def test_the_blocks_work_from_top_to_bottom(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    hidden: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Scenarios validate, commands succeed, Python runs; only what installs is left out.
 
     The study's points run in this process; those of tests/study/test_processes.py have their own.
+    With the whole network, what is printed is the table at the top.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(session, "run_locally", lambda tasks, workers, watch: map(work, tasks))
     skipped = set()
     for language, block in BLOCKS:
-        path = saved(block)
+        path = saved(block, hidden)
         if language == "yaml":
             assert path is not None, f"a scenario without a file name: {block}"
             if "\nscenario:" not in block:  # a study, which its command checks
@@ -75,18 +93,23 @@ def test_the_blocks_work_from_top_to_bottom(
                     simfl(line)
                 else:
                     skipped.add(line)
-        elif language != "sbatch":  # tests/study/test_processes.py runs shards
+        else:
             assert path is not None, f"a block that is not tried: {block}"
 
     assert skipped == NOT_RUN
     printed = capsys.readouterr().out
     assert "J to 50 % accuracy" in printed
-    assert "nan" not in printed.partition("half:")[2]
+    assert "nan" not in printed.partition("first to 90 %:")[2]
+    for run, shown in zip(("first", "slow", "wifi", "oort"), levers(), strict=True):
+        time, joules, *parts = shown
+        where = zip(("computing", "radio", "waiting"), parts, strict=True)
+        lines = f"{run} to 90 %: {time}, {joules}\n" + ", ".join(map(" ".join, where))
+        assert (lines in printed) == (hidden == HIDDEN)
 
 
 def test_the_table_of_what_is_implemented_is_complete() -> None:
     """Every part that ships stands in the table, and nothing else does."""
-    table = TEXT.partition("## What is implemented")[2].partition("\n## ")[0]
+    table = (ROOT / "docs" / "implemented.md").read_text(encoding="utf-8")
     told = set(
         re.findall(r"`([a-z0-9_]+)`", "".join(re.findall(r"^\|[^|]*\|([^|]*)\|", table, re.M)))
     )
