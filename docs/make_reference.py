@@ -107,7 +107,8 @@ A profile is a YAML file of one machine, link or region: `devices/` has the ship
 scenario's `population.profiles` names folders with your own (`simfl new --device my_pi` makes one).
 Every profile has `kind` (`device`, `server`, `link` or `region`), `sources` (path of a figure, as
 `processor.kappa`, -> where it comes from) and `unverified` (paths of the figures that are
-estimates). [hardware.md](hardware.md) has the formulas. Batteries, their charging and where devices
+estimates). `simfl calibrate` adds `uncertainty` and `calibrated` ([calibrate.md](calibrate.md)).
+[hardware.md](hardware.md) has the formulas. Batteries, their charging and where devices
 stand belong to a scenario's population ([scenario.md](scenario.md)).
 """
 

@@ -313,6 +313,14 @@ _OF_EVERY_PROFILE = {
         "items": {"type": "string"},
         "description": "paths of the figures that are estimates",
     },
+    "uncertainty": {
+        "type": "object",
+        "description": "intervals of figures, by their paths, and joint draws: see calibrate.md",
+    },
+    "calibrated": {
+        "type": "object",
+        "description": "what the figures were measured with: rows, models, kinds, batches, clocks",
+    },
 }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simfl.cli.calibrating import calibrate, measure
 from simfl.cli.common import (
     DataRoot,
     Traceback,
@@ -142,7 +143,7 @@ def validate(
             say(f"{scenario}: valid")
 
 
-for _command in (study, report, plot, trace, compare, export, new):
+for _command in (study, report, plot, trace, compare, export, new, calibrate, measure):
     app.command()(_command)
 
 

@@ -11,6 +11,10 @@ ADVICE = {
         " one's own (population.profiles). Differences between runs on the same machines are"
         " sounder than absolute seconds and joules"
     ),
+    "beyond_calibration": (
+        "the profile's seconds are an extrapolation: measure such rows too (`simfl measure`), and"
+        " calibrate anew"
+    ),
     "unread_keys": (
         "take them out of the scenario, or choose the parts that read them: the run is the same"
         " with and without"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +18,7 @@ from simfl.protocols.observations import Observations
 from simfl.protocols.setting import Setting
 from simfl.system.grouping import by_value
 from simfl.system.server_id import ServerId
+from simfl.system.world import World
 
 ROUNDING = 1e-9
 """A frequency that is lower by so small a share is the same."""
@@ -46,10 +48,24 @@ class Allocating:
             self._rules.append(_Rule(rule, name, observations, setting))
         self._too_slow = np.zeros(setting.world.num_clients, dtype=bool)
         self._first_too_slow_s: float | None = None
+        self._measured_hz = _measured_clocks(setting.world)
+        self._unmeasured = np.zeros(setting.world.num_clients, dtype=bool)
 
     @property
     def warnings(self) -> list[Notice]:
-        """Of clients that cannot compute as slowly as was decided."""
+        """Of clients that cannot compute as slowly as was decided, or at clocks not measured."""
+        return [*self._out_of_range(), *self._not_measured()]
+
+    def _not_measured(self) -> Iterator[Notice]:
+        clients = np.flatnonzero(self._unmeasured)
+        if clients.size:
+            message = (
+                f"{clients.size} of {self._setting.world.num_clients} clients computed at clocks"
+                " that their devices' profiles were not calibrated at"
+            )
+            yield notice("beyond_calibration", message, clients.size)
+
+    def _out_of_range(self) -> list[Notice]:
         clients = np.flatnonzero(self._too_slow)
         if not clients.size:
             return []
@@ -80,6 +96,10 @@ class Allocating:
             self._too_slow[clients[too_slow]] = True
             if self._first_too_slow_s is None:
                 self._first_too_slow_s = self._setting.clock.now_s
+        if self._measured_hz is not None:
+            low, high = self._measured_hz[:, clients]
+            beyond = (frequency_hz < low * (1 - ROUNDING)) | (frequency_hz > high * (1 + ROUNDING))
+            self._unmeasured[clients[beyond]] = True
         self._observations.allocated(server, clients, frequency_hz)
         return frequency_hz
 
@@ -139,3 +159,19 @@ class _Rule:
         with at_work(self._allocation, "decide"):
             given = self._allocation.decide(view, rng)
         return one_or_each(given, clients.shape, self._allocation, "decide")
+
+
+def _measured_clocks(world: World) -> FloatArray | None:
+    """The lowest and the highest clock that each client's profile was calibrated at: (2, clients).
+
+    Any clock will do for a device that was not calibrated; None where none was.
+    """
+    calibrated = {one.name: one.calibrated for one in world.profiles if one.kind == "device"}
+    if not any(calibrated.values()):
+        return None
+    clocks = []
+    for device in world.devices:
+        measured = calibrated.get(device.name.partition(".")[0])
+        top_hz = device.processor.frequency_max_hz
+        clocks.append((0.0, np.inf) if measured is None else measured.clock_hz or (top_hz, top_hz))
+    return np.array(clocks).T[:, world.device_index]

@@ -19,7 +19,7 @@ from simfl.eventlog.kinds import KINDS
 from simfl.protocols.run import Run
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
-from simfl.system.provenance import unverified_figures
+from simfl.system.provenance import unmeasured_kinds, unverified_figures
 
 LOSS_MARGIN = 1.05
 """A loss counts as above another from this factor on."""
@@ -39,7 +39,7 @@ LEAST_GROWTH = 0.1
 
 def foreseen(simulation: Simulation) -> list[Notice]:
     """What can be said of a run before it begins."""
-    rules = (_unverified, _unread, _sized_only, _out_of_memory)
+    rules = (_unverified, _beyond_calibration, _unread, _sized_only, _out_of_memory)
     return [oddity for rule in rules for oddity in rule(simulation)]
 
 
@@ -74,8 +74,7 @@ def _short_steps(simulation: Simulation) -> str:
     """What to say where devices go through a step faster than a framework can start it."""
     world, work = simulation.world, simulation.network.work
     profiles = {one.name for one in world.profiles if one.kind == "device"}
-    rows = int(simulation.partitioned.num_examples.max(initial=0))
-    rows = min(rows, simulation.algorithm.local.batch_size or rows)
+    rows = _largest_step(simulation)
     step_s = {}
     for index in np.unique(world.device_index):
         name, processor = world.devices[index].name, world.devices[index].processor
@@ -93,6 +92,39 @@ def _short_steps(simulation: Simulation) -> str:
         f". A step of {rows} examples takes {1e3 * step_s[fastest]:.2g} ms on {fastest}: frameworks"
         " need longer for any step, so that such small models take longer than is said"
     )
+
+
+def _largest_step(simulation: Simulation) -> int:
+    """Examples of the largest training step of any client."""
+    rows = int(simulation.partitioned.num_examples.max(initial=0))
+    return min(rows, simulation.algorithm.local.batch_size or rows)
+
+
+def _beyond_calibration(simulation: Simulation) -> list[Notice]:
+    """Devices that train what was not measured when they were calibrated, or in other steps.
+
+    Clocks that were not measured are told when they have been decided (`Allocating`).
+    """
+    world, work, rows = simulation.world, simulation.network.work, _largest_step(simulation)
+    profiles = {one.name: one for one in world.profiles if one.kind == "device"}
+    told = []
+    for index in np.unique(world.device_index):
+        device = world.devices[index]
+        profile = profiles.get(device.name.partition(".")[0])
+        measured = None if profile is None else profile.calibrated
+        if measured is None or not rows:
+            continue
+        few, most = measured.batch_examples or (rows, rows)
+        if not few <= rows <= most:
+            told.append(
+                f"{device.name} trains steps of {rows} examples, measured were {few} to {most}"
+            )
+        kinds = unmeasured_kinds(device.processor, work, rows, measured)
+        if kinds:
+            told.append(f"no row told {device.name}'s rate of {' and '.join(kinds)}")
+    if not told:
+        return []
+    return [notice("beyond_calibration", "; ".join(told), len(told))]
 
 
 def _unread(simulation: Simulation) -> list[Notice]:

@@ -6,7 +6,8 @@ fields of `Region`. A
 processor or link is a part with a `name`: one of this room's, or an import path to one's own class,
 a file being relative to the profile's own folder.
 `sources` maps field paths ("processor.kappa") to where the figure comes from; `unverified` lists
-those without a source. The comment at the head of a file says what the thing is.
+those without a source; `uncertainty` and `calibrated` are what calibration adds (uncertainty.py).
+The comment at the head of a file says what the thing is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
@@ -32,6 +33,7 @@ from simfl.system.fields import build, shown, suggestion
 from simfl.system.link import Link
 from simfl.system.processor import Processor
 from simfl.system.region import Region
+from simfl.system.uncertainty import Calibrated, Uncertainty, read_calibrated, read_uncertainty
 
 Kind = Literal["device", "server", "link", "region"]
 KINDS: tuple[Kind, ...] = ("device", "server", "link", "region")
@@ -50,9 +52,10 @@ class CatalogueError(ValueError):
 
 @dataclass(frozen=True)
 class Profile:
-    """One file as it stands: `values` are its keys without `kind`, `sources` and `unverified`.
+    """One file as it stands: `values` are its keys without those that are about figures.
 
-    `about` is the first sentence of the comment at its head, empty where there is none.
+    Those are the fields below `values`, and `kind`. `about` is the first sentence of the comment at
+    the head of the file, empty where there is none.
     """
 
     name: str
@@ -62,6 +65,8 @@ class Profile:
     values: Mapping[str, Any]
     sources: Mapping[str, str]
     unverified: tuple[str, ...]
+    uncertainty: Uncertainty = field(default_factory=Uncertainty)
+    calibrated: Calibrated | None = None
 
     def figures(self) -> list[str]:
         """Paths of all fields that hold a number or a table of numbers."""
@@ -218,11 +223,25 @@ class Catalogue:
         sources, unverified = values.pop("sources", {}), values.pop("unverified", [])
         if not isinstance(sources, Mapping) or not isinstance(unverified, list):
             raise CatalogueError(f"{path}: sources is a mapping, unverified a list of fields")
-        profile = Profile(name, _about(text), kind, path, values, sources, tuple(unverified))
+        spread, calibrated = values.pop("uncertainty", {}), values.pop("calibrated", None)
         known = [field for field, _ in _leaves(values)]
-        for field in (*sources, *unverified):
-            if field not in known:
-                raise CatalogueError(f"{path}: sources: no field {field}{suggestion(field, known)}")
+        profile = Profile(
+            name,
+            _about(text),
+            kind,
+            path,
+            values,
+            sources,
+            tuple(unverified),
+            _guarded(f"{path}", lambda: read_uncertainty(spread, known)),
+            None
+            if calibrated is None
+            else _guarded(f"{path}", lambda: read_calibrated(calibrated)),
+        )
+        for figure in (*sources, *unverified):
+            if figure not in known:
+                near = suggestion(figure, known)
+                raise CatalogueError(f"{path}: sources: no field {figure}{near}")
         return profile
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from simfl.common.model_work import KINDS, ModelWork
 from simfl.system.catalogue import Catalogue, Kind, Profile
+from simfl.system.processor import Processor
+from simfl.system.uncertainty import Calibrated
 from simfl.system.world import World
 
 
@@ -37,6 +41,24 @@ def profiles_behind(
         for kind, name in dict.fromkeys(names)
         if catalogue.holds(kind, name)
     )
+
+
+LEAST_SHARE = 0.05
+"""A kind of work that takes less of a step's time does not count."""
+
+
+def unmeasured_kinds(
+    processor: Processor, work: ModelWork, rows: int, measured: Calibrated
+) -> list[str]:
+    """Kinds of work that no measured row told, and that take a share of a step of `rows`."""
+    total = float(processor.training_cycles(rows, work, 1))
+    found = []
+    for kind in set(KINDS) - set(measured.kinds):
+        without = replace(work, **{kind: 0.0})
+        left = without.forward_flops and float(processor.training_cycles(rows, without, 1))
+        if getattr(work, kind) and total - left > LEAST_SHARE * total:
+            found.append(kind)
+    return sorted(found)
 
 
 def unverified_figures(profiles: Sequence[Profile]) -> dict[str, tuple[int, int]]:

@@ -55,7 +55,7 @@ ROOMS = {
         "measures eventlog runs.runfolder console.printable study.loaded study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
         " study.best study.curves study.warned study.words study.sensitivity"
-        " study.searched study.asking",
+        " study.searched study.asking calibration.computing calibration.held_out",
         "numpy pandas matplotlib plotly",
     ),
     "eventlog": _room("eventlog.accounts eventlog.rows", "pyarrow pandas numpy"),
@@ -63,6 +63,8 @@ ROOMS = {
     "eventlog.rows": _room("eventlog", "numpy"),
     # What reads and checks a scenario's values: below every room but the bottom.
     "scenario": _room("", "pydantic pydantic_core typing_extensions yaml"),
+    # Rows that a user measured, to profiles.
+    "calibration": _room("system learning assembly.registry scenario", "numpy scipy torch yaml"),
     # Of what lies in a run's folder beside its log, each file by itself.
     "provenance": _room(),
     "provenance.journal": _room("", "safetensors numpy"),
@@ -125,8 +127,8 @@ ROOMS = {
     "exports": _room("runs.runfolder protocols.publication", "torch mlflow"),
     # What a run shows, and what everything is shown with.
     "console": _room(
-        "runs.runfolder runs.summary scenario study protocols.publication console.printable"
-        " console.terminal",
+        "runs.runfolder runs.summary scenario study protocols.publication calibration"
+        " console.printable console.terminal",
         "rich pandas",
     ),
     "console.printable": _room(),
@@ -134,7 +136,7 @@ ROOMS = {
     # The command line: commands, and what there is to name.
     "cli": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.simulation runs.execution"
-        " runs.battery_levels cli.listing console study exports __init__",
+        " runs.battery_levels cli.listing console study exports calibration __init__",
         "typer rich",
     ),
     "cli.listing": _room(

@@ -1,0 +1,292 @@
+"""Measured rows and base profiles to twins: profiles with an interval for every figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from simfl.calibration.computing import WORK_KEYS, ComputingFit, fit_computing, slower_at
+from simfl.calibration.held_out import told_terms
+from simfl.calibration.links import LINK_TERMS, link_prior, transfer_amounts
+from simfl.calibration.machines import TERMS
+from simfl.calibration.measurements import Measurements, read_measurements
+from simfl.calibration.plausible import refuse_implausible
+from simfl.calibration.posterior import Posterior, posterior
+from simfl.calibration.power import POWER_TERMS, power_prior
+from simfl.calibration.terms import Rows
+from simfl.calibration.twins import Figure, Twin
+from simfl.calibration.works import works
+from simfl.common.model_work import KINDS
+from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.streams import Streams
+from simfl.system.accelerator import Accelerator
+from simfl.system.catalogue import Catalogue, Profile
+from simfl.system.device import Device
+from simfl.system.link import FixedRateLink
+from simfl.system.uncertainty import Calibrated
+
+ALIKE_HZ = 1.01
+"""Clocks within this factor are one clock."""
+LEAST_W = 0.01
+"""Of what training adds to a base's idle power."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What came of a file of measurements."""
+
+    path: Path
+    twins: Sequence[Twin]
+    computing: ComputingFit | None
+
+    @property
+    def warnings(self) -> list[str]:
+        """Figures that no row told, one line each."""
+        return [
+            f"{twin.name}: no row tells {one.key}; {one.value:.3g} {one.unit}"
+            f" ({one.interval[0]:.2g} to {one.interval[1]:.2g}) is {one.origin}"
+            for twin in self.twins
+            for one in twin.figures
+            if one.origin
+        ]
+
+
+def calibrate(
+    path: Path, bases: Sequence[str] = (), base_link: str = "wifi5_ac", folders: Sequence[Path] = ()
+) -> Calibration:
+    """The twins of all devices and links that have rows in the file.
+
+    `bases` are profiles to begin from: NAME for every device without a profile of its own name, or
+    DEVICE=NAME. `folders` hold profiles of one's own. Raises ScenarioError for rows that are wrong.
+    """
+    measured, catalogue = read_measurements(path), Catalogue(folders)
+    profiles = _bases(measured, bases, catalogue)
+    devices = {name: catalogue.device(one.name) for name, one in profiles.items()}
+    _refuse_clocks(measured, devices)
+    computing = fit_computing(measured, works(measured), devices)
+    twins = [
+        *_device_twins(measured, profiles, devices, computing),
+        *_link_twins(measured, catalogue, base_link),
+    ]
+    names = [one.name for one in twins]
+    for one in measured.transfers:
+        if names.count(one.link) > 1:
+            raise measured.wrong(one.line, "link", one.link, "a name that no device has")
+    return Calibration(path, twins, computing)
+
+
+def _bases(
+    measured: Measurements, bases: Sequence[str], catalogue: Catalogue
+) -> dict[str, Profile]:
+    """Each device's base profile."""
+    given = dict(one.rpartition("=")[::2] for one in bases)
+    first = {one.device: one.line for one in reversed(measured.on_devices)}
+    for name in given:
+        if name and name not in first:
+            accepted = f"one of the file's devices: {', '.join(first)}"
+            raise ScenarioError(str(measured.path), None, "--base", name, accepted)
+    found = {}
+    for name, line in first.items():
+        own = name if catalogue.holds("device", name) else given.get("")
+        chosen = given.get(name, own)
+        if chosen is None:
+            message = f"no profile is called {name!r}; accepted: --base {name}=PROFILE, one like it"
+            raise measured.wrong(line, "device", name, "", message)
+        found[name] = catalogue.profile("device", chosen)
+    return found
+
+
+def _refuse_clocks(measured: Measurements, devices: Mapping[str, Device]) -> None:
+    for one in measured.on_devices:
+        processor = devices[one.device].processor
+        low, high = processor.frequency_min_hz, processor.frequency_max_hz
+        if one.clock_hz is not None and not low / ALIKE_HZ <= one.clock_hz <= high * ALIKE_HZ:
+            accepted = f"{low:g} to {high:g}, the clocks of {devices[one.device].name}"
+            raise measured.wrong(one.line, "clock_hz", one.clock_hz, accepted)
+
+
+def _device_twins(
+    measured: Measurements,
+    profiles: Mapping[str, Profile],
+    devices: Mapping[str, Device],
+    computing: ComputingFit | None,
+) -> list[Twin]:
+    powers = _fit_power(measured, devices)
+    found = []
+    for name in measured.devices:
+        profile, device = profiles[name], devices[name]
+        fitted = computing if computing is not None and name in computing.devices else None
+        clock_hz = _clock(measured, device, profile, name, fitted is not None)
+        figures: list[Figure] = []
+        drops, sets = ["processor.measured_hz"], {}
+        if clock_hz is not None:
+            sets["processor.measured_hz"] = clock_hz
+        calibrated, errors = None, None
+        if fitted is not None:
+            place = fitted.devices.index(name)
+            figures += fitted.figures(place, slower_at(device, clock_hz))
+            drops += [f"processor.{key}" for key in WORK_KEYS]
+            calibrated = _calibrated(measured, name, figures)
+            errors = fitted.fit.errors[:, place]
+        if name in powers:
+            fit, place = powers[name]
+            figures += _power_figures(measured, name, fit, place)
+            active_w, idle_w = figures[-1].interval[0], figures[-2].interval[1]
+            drops += _replaced_powers(device, active_w - idle_w)
+            if isinstance(device.processor, Accelerator):
+                sets["processor.power_idle_w"] = float(f"{figures[-2].value:.4g}")
+        source = _source(measured, name)
+        found.append(Twin(name, profile, figures, source, drops, sets, calibrated, errors))
+    return found
+
+
+def _clock(
+    measured: Measurements, device: Device, profile: Profile, name: str, computed: bool
+) -> float | None:
+    """The clock that a twin's seconds and watts hold for; None is the highest.
+
+    That of its measured watts; of the base where some of its own stay. Raises ScenarioError for
+    watts at another clock.
+    """
+    training = [one for one in measured.draws if one.device == name and one.state == "train"]
+    processor, top_hz = profile.values["processor"], device.processor.frequency_max_hz
+    clocks = [one.clock_hz or top_hz for one in training]
+    its_hz: float | None = processor.get("measured_hz")
+    stays = not computed or (not training and "power_active_w" in processor)
+    if its_hz is not None and stays:
+        clock_hz = its_hz
+    else:
+        clock_hz = max(clocks, default=top_hz)
+    for one, hz in zip(training, clocks, strict=True):
+        if not clock_hz / ALIKE_HZ <= hz <= clock_hz * ALIKE_HZ:
+            accepted = f"{clock_hz:g} where there are watts: a profile holds those of one clock"
+            raise measured.wrong(one.line, "clock_hz", hz, accepted)
+    return None if clock_hz * ALIKE_HZ >= top_hz else clock_hz
+
+
+def _fit_power(
+    measured: Measurements, devices: Mapping[str, Device]
+) -> dict[str, tuple[Posterior, int]]:
+    """For each device with watts: the fit, and its place there."""
+    draws = measured.draws
+    if not draws:
+        return {}
+    names = list(dict.fromkeys(one.device for one in draws))
+    bases = []
+    for name in names:
+        device = devices[name]
+        cost = device.processor.compute(1e6, device.processor.frequency_max_hz)
+        added_w = float((cost.dynamic_j + cost.static_j) / cost.duration_s)
+        bases.append((max(device.power_idle_w, LEAST_W), max(added_w, LEAST_W)))
+    prior = power_prior(bases)
+    rows = Rows(
+        np.array([one.line for one in draws]),
+        np.array([names.index(one.device) for one in draws]),
+        np.arange(len(draws)),
+        np.array([[1.0, 1.0 if one.state == "train" else 0.0] for one in draws]),
+        np.array([one.watts for one in draws]),
+    )
+    refuse_implausible(
+        str(measured.path), "watts", rows, prior, [devices[name].name for name in names]
+    )
+    fit = posterior(rows, prior, Streams(0).generator("calibration.power"))
+    return {name: (fit, place) for place, name in enumerate(names)}
+
+
+def _power_figures(measured: Measurements, name: str, fit: Posterior, place: int) -> list[Figure]:
+    """Idle power, and that of the whole device while it trains."""
+    idle_w, added_w = fit.figures(place)
+    drawn = fit.drawn_figures(place)
+    states = {one.state for one in measured.draws if one.device == name}
+    return [
+        Figure(term.key, term.unit, float(best), its, "" if state in states else "the base's")
+        for term, state, best, its in (
+            (POWER_TERMS[0], "idle", idle_w, drawn[:, 0]),
+            (POWER_TERMS[1], "train", idle_w + added_w, drawn.sum(1)),
+        )
+    ]
+
+
+def _replaced_powers(device: Device, added_w: float) -> list[str]:
+    """What measured watts replace of a base: its law of power, and what does not fit to them."""
+    if isinstance(device.processor, Accelerator):
+        return []
+    static_w = getattr(device.processor, "power_static_w", 0.0)
+    cores = getattr(device.processor, "cores", 1)
+    beside = ["processor.power_static_w"] if static_w * cores >= added_w else []
+    return ["processor.kappa", "processor.power_table", *beside]
+
+
+def _calibrated(measured: Measurements, name: str, figures: Sequence[Figure]) -> Calibrated:
+    own = [one for one in measured.computations if one.device == name]
+    batches = [one.batch_size for one in own]
+    clocks = [one.clock_hz for one in own]
+    told = {figure.key for figure in figures if not figure.origin}
+    known = [hz for hz in clocks if hz is not None]
+    return Calibrated(
+        len(own),
+        tuple(dict.fromkeys(one.model for one in own if one.model)),
+        tuple(term.name for term in TERMS if term.name in KINDS and term.key in told),
+        (min(batches), max(batches)),
+        (min(known), max(known)) if len(known) == len(clocks) else None,
+    )
+
+
+def _source(measured: Measurements, name: str) -> str:
+    """Where the figures come from, in words."""
+    computed = sum(one.device == name for one in measured.computations)
+    draws = [one for one in measured.draws if one.device == name]
+    meters = sorted({one.meter for one in draws if one.meter})
+    parts = [f"{computed} rows of seconds"] if computed else []
+    if draws:
+        parts.append(f"{len(draws)} of watts" + (f" ({', '.join(meters)})" if meters else ""))
+    return f"measured, {' and '.join(parts)} in {measured.path.name}"
+
+
+def _link_twins(measured: Measurements, catalogue: Catalogue, base: str) -> list[Twin]:
+    """Each link that was measured."""
+    transfers = measured.transfers
+    if not transfers:
+        return []
+    profile, link = catalogue.profile("link", base), catalogue.link(base)
+    if not isinstance(link, FixedRateLink):
+        accepted = "a link of the model fixed_rate"
+        raise ScenarioError(str(measured.path), None, "--base-link", base, accepted)
+    names = list(dict.fromkeys(one.link for one in transfers))
+    ways = [
+        transfer_amounts(one.bytes, one.direction == "up", link.duty_cycle) for one in transfers
+    ]
+    rows = Rows(
+        np.array([one.line for one in transfers]),
+        np.array([names.index(one.link) for one in transfers]),
+        np.arange(len(transfers)),
+        np.array(ways),
+        np.array([one.seconds for one in transfers]),
+    )
+    prior = link_prior(len(names), link)
+    refuse_implausible(str(measured.path), "seconds", rows, prior, [base] * len(names))
+    fit = posterior(rows, prior, Streams(0).generator("calibration.links"))
+    return [
+        _link_twin(measured, name, place, fit, rows, profile) for place, name in enumerate(names)
+    ]
+
+
+def _link_twin(
+    measured: Measurements, name: str, place: int, fit: Posterior, rows: Rows, profile: Profile
+) -> Twin:
+    best, drawn, told = fit.figures(place), fit.drawn_figures(place), told_terms(rows, fit, place)
+    figures = [
+        Figure(
+            term.key,
+            term.unit,
+            float(best[column]),
+            drawn[:, column],
+            "" if told[column] else f"from {profile.name}",
+        )
+        for column, term in enumerate(LINK_TERMS)
+    ]
+    count = int((rows.thing == place).sum())
+    return Twin(name, profile, figures, f"measured, {count} transfers in {measured.path.name}")

@@ -1,0 +1,160 @@
+"""Seconds of training: rows to rates of each kind of work, per device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfl.calibration.held_out import Prediction, leave_one_out, predictions, told_terms
+from simfl.calibration.machines import BELIEFS, TERMS, Base, amounts, prior_of
+from simfl.calibration.measurements import Computation, Measurements
+from simfl.calibration.plausible import refuse_implausible, refuse_stray
+from simfl.calibration.posterior import Posterior, posterior
+from simfl.calibration.terms import Rows
+from simfl.calibration.twins import Figure
+from simfl.common.model_work import ModelWork
+from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.streams import Streams
+from simfl.system.device import Device
+from simfl.system.measured import MeasuredProcessor
+
+WORK_KEYS = (
+    "seconds_per_example",
+    "seconds_per_batch",
+    "batch_examples",
+    "cycles_per_example",
+    "cycles_per_bit",
+)
+"""Keys of a processor that exclude rates by kind."""
+
+
+@dataclass(frozen=True, eq=False)
+class ComputingFit:
+    """What rows of computations say of `devices`; `subjects` are their models, by number."""
+
+    devices: Sequence[str]
+    bases: Sequence[Base]
+    subjects: Sequence[str]
+    rows: Rows
+    fit: Posterior
+    held_out: Sequence[Prediction]
+
+    @property
+    def fitted(self) -> list[Prediction]:
+        """Every row as the fit to all rows has it."""
+        return predictions(self.rows, self.fit, self.rows)
+
+    def figures(self, device: int, slower: float) -> list[Figure]:
+        """A device's figures, at a clock at which it takes so many times as long as at its
+        highest."""
+        told = told_terms(self.rows, self.fit, device)
+        best, draws = self.fit.figures(device), self.fit.drawn_figures(device)
+        found = []
+        for place, term in enumerate(TERMS):
+            factor = slower if term.per_unit else 1.0 / slower
+            origin = "" if told[place] else self._origin(device, place)
+            value, its = float(best[place]) * factor, draws[:, place] * factor
+            found.append(Figure(term.key, term.unit, value, its, origin))
+        return found
+
+    def _origin(self, device: int, place: int) -> str:
+        """What a figure rests on that the device's own rows do not tell."""
+        base = self.bases[device]
+        expected = "the prior" if TERMS[place].per_unit else "the base's peak"
+        if TERMS[place].key in base.figures:
+            expected = "the base's figure"
+        siblings = [
+            name
+            for other, name in enumerate(self.devices)
+            if other != device
+            and self.bases[other].family == base.family
+            and told_terms(self.rows, self.fit, other)[place]
+        ]
+        return f"from {expected}" + (f" and rows of {', '.join(siblings)}" if siblings else "")
+
+
+def fit_computing(
+    measured: Measurements, works: Sequence[ModelWork], devices: dict[str, Device]
+) -> ComputingFit | None:
+    """The fit to all rows of computations; None without such rows.
+
+    `works` are those of the rows, `devices` the bases of devices by their names. Raises
+    ScenarioError with the line of a row that cannot be right.
+    """
+    if not measured.computations:
+        return None
+    names = list(dict.fromkeys(one.device for one in measured.computations))
+    bases = [base_of(devices[name], measured) for name in names]
+    subjects = list(dict.fromkeys(map(subject_of, measured.computations)))
+    rows = _rows(measured, works, devices, names, subjects)
+    prior, path = prior_of(bases), str(measured.path)
+    refuse_implausible(path, "seconds", rows, prior, [devices[name].name for name in names])
+    streams = Streams(0)
+    fit = posterior(rows, prior, streams.generator("calibration.computing"))
+    refuse_stray(path, "seconds", rows, fit)
+    held_out = leave_one_out(rows, prior, streams.generator("calibration.held_out"))
+    return ComputingFit(names, bases, subjects, rows, fit, held_out)
+
+
+def subject_of(one: Computation) -> str:
+    """What a row trained, whatever its shape and batch: what the sum misses of it is alike."""
+    return one.model or f"work of line {one.line}"
+
+
+def base_of(device: Device, measured: Measurements) -> Base:
+    """What a profile says of speed; raises ScenarioError where it says nothing."""
+    processor = device.processor
+    if not isinstance(processor, MeasuredProcessor):
+        raise _no_base(device, measured)
+    figures = {
+        f"processor.rates.{kind}": getattr(processor.rates, kind, None)
+        for kind in (term.name for term in TERMS[:5])
+    } | {term.key: getattr(processor, term.key.removeprefix("processor.")) for term in TERMS[5:]}
+    given = {key: float(figure) for key, figure in figures.items() if figure}
+    peak: float | None = getattr(processor, "flops_per_s", None)
+    shares = {one.term.key: one.expected for one in BELIEFS if not one.term.per_unit}
+    if peak is None:
+        peaks = [figure / shares[key] for key, figure in given.items() if key in shares]
+        peak = float(np.median(peaks)) if peaks else None
+    if peak is None:
+        raise _no_base(device, measured)
+    return Base(device.device_class, peak, given)
+
+
+def slower_at(device: Device, clock_hz: float | None) -> float:
+    """So many times as long a device takes at a clock as at its highest; None is the highest."""
+    if clock_hz is None:
+        return 1.0
+    waiting: float = getattr(device.processor, "memory_bound", 0.0)
+    return (1.0 - waiting) * device.processor.frequency_max_hz / clock_hz + waiting
+
+
+def _rows(
+    measured: Measurements,
+    works: Sequence[ModelWork],
+    devices: dict[str, Device],
+    names: Sequence[str],
+    subjects: Sequence[str],
+) -> Rows:
+    each = []
+    for one, work in zip(measured.computations, works, strict=True):
+        if not work.forward_flops > 0:
+            found = f"found {one.model!r}, which computes nothing that is counted"
+            raise measured.wrong(one.line, "model", one.model, "", found)
+        slower = slower_at(devices[one.device], one.clock_hz)
+        each.append([slower * amount for amount in amounts(work, one.examples, one.batches)])
+    computed = measured.computations
+    return Rows(
+        np.array([one.line for one in computed]),
+        np.array([names.index(one.device) for one in computed]),
+        np.array([subjects.index(subject_of(one)) for one in computed]),
+        np.array(each),
+        np.array([one.seconds for one in computed]),
+    )
+
+
+def _no_base(device: Device, measured: Measurements) -> ScenarioError:
+    accepted = "a base with flops_per_s or rates, of a processor cpu, thermal_cpu or accelerator"
+    return ScenarioError(str(measured.path), None, "--base", device.name, accepted)

@@ -1,0 +1,102 @@
+"""How well a fit predicts what it has not seen: each model left out in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfl.calibration.posterior import Posterior, posterior
+from simfl.calibration.terms import Prior, Rows
+from simfl.common.arrays import FloatArray
+
+LEAST_SHARE = 0.05
+"""A term that is a smaller share of every row's seconds is not told by rows."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A row's measured seconds, and what was predicted of it: best, and where 90 % lie.
+
+    `missing` are the terms of the row that no row behind the prediction told.
+    """
+
+    line: int
+    thing: int
+    subject: int
+    measured: float
+    predicted: float
+    low: float
+    high: float
+    missing: Sequence[str]
+
+    @property
+    def factor(self) -> float:
+        """How far off, at least 1."""
+        return max(self.predicted / self.measured, self.measured / self.predicted)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the interval holds what was measured."""
+        return self.low <= self.measured <= self.high
+
+
+def leave_one_out(rows: Rows, prior: Prior, rng: np.random.Generator) -> list[Prediction]:
+    """Every row, predicted from the rows of all other models; empty for a single model.
+
+    A model is left out on all devices at once: another device's row of it would tell much of it.
+    """
+    subjects = np.unique(rows.subject)
+    if len(subjects) < 2:
+        return []
+    found = []
+    for subject in subjects:
+        left_out = rows.subject == subject
+        found += predictions(
+            rows.only(left_out), posterior(rows.only(~left_out), prior, rng), rows.only(~left_out)
+        )
+    return sorted(found, key=lambda one: one.line)
+
+
+def predictions(rows: Rows, fit: Posterior, behind: Rows) -> list[Prediction]:
+    """Rows as a fit to the rows `behind` predicts them."""
+    found = []
+    for place, line in enumerate(rows.line):
+        thing, amounts = int(rows.thing[place]), rows.amounts[place]
+        told = told_terms(behind, fit, thing)
+        shares = _shares(fit, thing, amounts[None])[0]
+        low, high = fit.interval(thing, amounts)
+        found.append(
+            Prediction(
+                int(line),
+                thing,
+                int(rows.subject[place]),
+                float(rows.measured[place]),
+                fit.predicted(thing, amounts),
+                low,
+                high,
+                [
+                    term.name
+                    for term, share, its in zip(fit.prior.terms, shares, told, strict=True)
+                    if share >= LEAST_SHARE and not its
+                ],
+            )
+        )
+    return found
+
+
+def told_terms(rows: Rows, fit: Posterior, thing: int) -> list[bool]:
+    """Whether a thing's own rows tell each term: whether it takes a share of one of them."""
+    own = rows.amounts[rows.thing == thing]
+    if not len(own):
+        return [False] * len(fit.prior.terms)
+    told: list[bool] = (_shares(fit, thing, own).max(0) >= LEAST_SHARE).tolist()
+    return told
+
+
+def _shares(fit: Posterior, thing: int, amounts: FloatArray) -> FloatArray:
+    """Shares of the terms (rows, terms) in what a fit predicts for amounts."""
+    parts = amounts * np.exp(fit.logs[thing])
+    shares: FloatArray = parts / parts.sum(1, keepdims=True)
+    return shares

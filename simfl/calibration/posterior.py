@@ -1,0 +1,165 @@
+"""What rows leave believable of the prior: a best fit, and joint draws of all figures.
+
+What was measured in a row is the sum of its terms times an error, whose logarithm is Student's t
+with 4 degrees of freedom: a row that is far off (a browser was open) is given up rather than
+followed. The scale of the error is unknown too. It is mostly what the sum misses of a subject (a
+model on a device), the same in all rows of that subject; so n rows of one subject count as
+n / (1 + `ALIKE` (n - 1)).
+
+The draws are exact, up to Monte Carlo error, for any number of rows: random-walk Metropolis, all
+chains side by side, begun from draws of the normal law at the best fit and stepping along its
+covariance. Each chain gives one draw, so that draws are independent of one another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from simfl.calibration.terms import ENDS, Prior, Rows
+from simfl.common.arrays import FloatArray
+
+DEGREES = 4.0
+"""Of freedom of Student's t."""
+ALIKE = 0.8
+"""Correlation of the errors of two rows of one subject."""
+CHAINS = 400
+STEPS_PER_DIMENSION = 25
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The best fit `logs` (things, terms), and `draws` of it (draws, things, terms).
+
+    Both are logarithms of the terms' values. `errors` (draws, things) are draws of the logarithm
+    of the error that the sum makes for a subject that was not measured, `scatter` (draws) of its
+    scale.
+    """
+
+    prior: Prior
+    logs: FloatArray
+    draws: FloatArray
+    scatter: FloatArray
+    errors: FloatArray
+
+    def predicted(self, thing: int, amounts: FloatArray) -> float:
+        """What the best fit says would be measured for amounts (terms)."""
+        return float(amounts @ np.exp(self.logs[thing]))
+
+    def interval(self, thing: int, amounts: FloatArray) -> tuple[float, float]:
+        """Where that lies with 90 %, of a subject that was not measured."""
+        drawn = np.log(np.exp(self.draws[:, thing]) @ amounts) + self.errors[:, thing]
+        low, high = np.exp(np.quantile(drawn, ENDS))
+        return float(low), float(high)
+
+    def figures(self, thing: int) -> FloatArray:
+        """The best fit's figures (terms), as they stand in a profile."""
+        return self._figures(self.logs[thing])
+
+    def drawn_figures(self, thing: int) -> FloatArray:
+        """The draws' figures (draws, terms), as they stand in a profile."""
+        return self._figures(self.draws[:, thing])
+
+    def _figures(self, logs: FloatArray) -> FloatArray:
+        signs = [1.0 if term.per_unit else -1.0 for term in self.prior.terms]
+        found: FloatArray = np.exp(signs * logs)
+        return found
+
+
+def posterior(rows: Rows, prior: Prior, rng: np.random.Generator) -> Posterior:
+    """What `rows` leave believable of `prior`; without rows, the prior itself."""
+    target = _Target(rows, prior)
+    best = target.best()
+    drawn = target.draws(best, rng)
+    shape = prior.mean.shape
+    scatter = np.exp(drawn[:, -1])
+    errors = scatter[:, None] * rng.standard_t(DEGREES, (len(drawn), shape[0]))
+    logs, draws = best[:-1].reshape(shape), drawn[:, :-1].reshape(-1, *shape)
+    return Posterior(prior, logs, draws, scatter, errors)
+
+
+class _Target:
+    """The logarithm of the posterior density, of points (..., things * terms + 1).
+
+    The last coordinate is the logarithm of the error's scale.
+    """
+
+    def __init__(self, rows: Rows, prior: Prior) -> None:
+        things, terms = prior.mean.shape
+        spread_out = np.zeros((len(rows), things, terms))
+        spread_out[np.arange(len(rows)), rows.thing] = rows.amounts
+        self._amounts = spread_out.reshape(len(rows), things * terms)
+        self._measured = np.log(rows.measured)
+        alike = (rows.thing[:, None] == rows.thing) & (rows.subject[:, None] == rows.subject)
+        self._weights = 1.0 / (1.0 + ALIKE * (alike.sum(1) - 1))
+        self._mean = prior.mean.ravel()
+        self._precision = np.linalg.inv(prior.covariance)
+        self._log_scatter, self._spread = float(np.log(prior.scatter)), prior.scatter_spread
+
+    def __call__(self, points: FloatArray) -> FloatArray:
+        logs, log_scatter = points[..., :-1], points[..., -1]
+        predicted = np.log(np.exp(logs) @ self._amounts.T)
+        errors = (self._measured - predicted) / np.exp(log_scatter)[..., None]
+        tails = -(DEGREES + 1.0) / 2.0 * np.log1p(errors**2 / DEGREES) - log_scatter[..., None]
+        away = logs - self._mean
+        density: FloatArray = (
+            (self._weights * tails).sum(-1)
+            - 0.5 * ((away @ self._precision) * away).sum(-1)
+            - 0.5 * ((log_scatter - self._log_scatter) / self._spread) ** 2
+        )
+        return density
+
+    def best(self) -> FloatArray:
+        """The point of the highest density."""
+        start = np.append(self._mean, self._log_scatter)
+        found = minimize(
+            lambda point: -float(self(point)),
+            start,
+            jac=lambda point: -self._gradient(point),
+            method="BFGS",
+        )
+        point: FloatArray = found.x
+        return point
+
+    def draws(self, best: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Independent draws (`CHAINS`, coordinates)."""
+        size = len(best)
+        along = np.linalg.cholesky(np.linalg.inv(self._curvature(best)))
+        points = best + rng.standard_normal((CHAINS, size)) @ along.T
+        density = self(points)
+        # Steps of the length that suits a normal law (Roberts, Gelman, Gilks 1997: 2.38 / sqrt(d)).
+        along *= 2.38 / np.sqrt(size)
+        for _ in range(STEPS_PER_DIMENSION * size):
+            asked = points + rng.standard_normal(points.shape) @ along.T
+            its = self(asked)
+            taken = np.log(rng.random(CHAINS)) < its - density
+            points[taken], density[taken] = asked[taken], its[taken]
+        return points
+
+    def _gradient(self, point: FloatArray) -> FloatArray:
+        shares, errors, pull, scatter = self._at(point)
+        of_scatter = (pull * errors**2 - self._weights).sum()
+        of_scatter -= (point[-1] - self._log_scatter) / self._spread**2
+        of_terms = shares.T @ (pull * errors / scatter)
+        of_terms -= self._precision @ (point[:-1] - self._mean)
+        return np.append(of_terms, of_scatter)
+
+    def _curvature(self, point: FloatArray) -> FloatArray:
+        """Minus the second derivative at the best fit, without what makes it indefinite."""
+        shares, _, pull, scatter = self._at(point)
+        curvature = np.zeros((len(point), len(point)))
+        curvature[:-1, :-1] = self._precision + (shares.T * pull / scatter**2) @ shares
+        of_t = 2.0 * DEGREES / (DEGREES + 3.0)
+        curvature[-1, -1] = self._spread**-2 + of_t * self._weights.sum()
+        return curvature
+
+    def _at(self, point: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """Each term's share of each row, the errors, how much each counts, the scale."""
+        parts = self._amounts * np.exp(point[:-1])
+        total = parts.sum(1)
+        scatter = float(np.exp(point[-1]))
+        errors = (self._measured - np.log(total)) / scatter
+        pull = self._weights * (DEGREES + 1.0) / (DEGREES + errors**2)
+        return parts / total[:, None], errors, pull, scatter

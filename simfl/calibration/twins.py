@@ -1,0 +1,164 @@
+"""Profiles of calibrated devices and links, as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import yaml
+
+from simfl.calibration.terms import ENDS, LEVEL
+from simfl.common.arrays import FloatArray
+from simfl.system.catalogue import Profile
+from simfl.system.uncertainty import SECONDS, Calibrated
+
+DIGITS = 4
+"""Significant digits of a figure that was fitted."""
+DRAWS = 100
+"""Joint draws that a profile holds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """A calibrated figure: its path in the profile, the best value, and draws of it (draws).
+
+    `origin` is empty where rows of the thing itself told it, else what it rests on.
+    """
+
+    key: str
+    unit: str
+    value: float
+    draws: FloatArray
+    origin: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where it lies with 90 %."""
+        low, high = np.quantile(self.draws, ENDS)
+        return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A device or link as it was calibrated: what its profile takes from where.
+
+    `drops` are paths of the base that the figures replace, `sets` what else the profile gets.
+    `errors` (draws) are draws of the logarithm of the error of an unmeasured model's seconds.
+    """
+
+    name: str
+    base: Profile
+    figures: Sequence[Figure]
+    source: str
+    drops: Sequence[str] = ()
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    calibrated: Calibrated | None = None
+    errors: FloatArray | None = None
+
+    def text(self) -> str:
+        """The profile's file."""
+        content, about = self._content()
+        text = yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)
+        return "".join(f"# {line}\n" for line in about) + text
+
+    def _content(self) -> tuple[dict[str, Any], list[str]]:
+        values = deepcopy(dict(self.base.values))
+        sources, unverified = dict(self.base.sources), list(self.base.unverified)
+        fitted = [one.key for one in self.figures]
+        for key in (*self.drops, *fitted, *self.sets):
+            _without(values, key)
+            sources.pop(key, None)
+            unverified = [one for one in unverified if one != key]
+        for key, value in self.sets.items():
+            _put(values, key, value)
+        for one in self.figures:
+            _put(values, one.key, _rounded(one.value))
+            if one.origin:
+                unverified.append(one.key)
+            else:
+                sources[one.key] = self.source
+        sources |= dict.fromkeys(self.sets, self.source)
+        guessed = {one.key: one.origin for one in self.figures if one.origin}
+        about = [
+            f"{self.name}, calibrated from {self.base.name}: {self.source}.",
+            *(f"Not measured: {key}, {origin}." for key, origin in guessed.items()),
+        ]
+        content = {"kind": self.base.kind, **values, "sources": sources, "unverified": unverified}
+        if self.calibrated is not None:
+            content["calibrated"] = _plain(asdict(self.calibrated))
+        content["uncertainty"] = self._uncertainty()
+        return content, about
+
+    def _uncertainty(self) -> dict[str, Any]:
+        draws = {one.key: one.draws for one in self.figures}
+        if self.errors is not None:
+            draws[SECONDS] = np.exp(self.errors)
+        found: dict[str, Any] = {
+            key: dict(zip(("low", "high"), map(_rounded, np.quantile(its, ENDS)), strict=True))
+            | {"level": LEVEL}
+            for key, its in draws.items()
+        }
+        chosen = np.stack(list(draws.values()), axis=1)[:DRAWS]
+        rows = [[_rounded(value) for value in row] for row in chosen]
+        return {**found, "draws": {"columns": list(draws), "rows": rows}}
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML with numbers as people write them: 2.4e+10."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """A profile has none."""
+        return True
+
+
+def _number(dumper: yaml.SafeDumper, value: float) -> yaml.Node:
+    text = f"{value:.6g}"
+    if float(text) != value:
+        text = repr(value)
+    if "." not in text:
+        head, exponent, power = text.partition("e")
+        text = f"{head}.0{exponent}{power}"
+    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
+
+
+def _in_line(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.Node:
+    """Lists in one line each; a table in a line per row."""
+    is_flat = not any(isinstance(one, list) for one in value)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=is_flat)
+
+
+_Dumper.add_representer(float, _number)
+_Dumper.add_representer(list, _in_line)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists; what is None is left out."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items() if one is not None}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _without(values: dict[str, Any], key: str) -> None:
+    *sections, last = key.split(".")
+    for section in sections:
+        inner = values.get(section)
+        if not isinstance(inner, dict):
+            return
+        values = inner
+    values.pop(last, None)
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    *sections, last = key.split(".")
+    for section in sections:
+        if not isinstance(values.get(section), dict):
+            values[section] = {}
+        values = values[section]
+    values[last] = value
