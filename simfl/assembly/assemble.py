@@ -24,6 +24,7 @@ from simfl.assembly.checks import (
     check_model,
     check_needs,
     check_pair,
+    check_ray,
     check_selection,
     check_stop,
     check_trainer,
@@ -50,9 +51,12 @@ from simfl.learning.models.base import as_module
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.vision import augmentation, check_augmentation
+from simfl.learning.workers.on_ray import RayCluster, RayWorkers
+from simfl.learning.workers.remote import described
 from simfl.protocols.observations import association_view
 from simfl.provenance.journal import make_key
-from simfl.provenance.lineage import numeric_platform, root_key
+from simfl.provenance.lineage import numeric_platform, root_key, with_workers
+from simfl.scenario.plugins import load_file
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.yaml_source.source import KeyPath, Source, blame
 from simfl.streams import Streams
@@ -118,7 +122,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     """Build every part of a scenario; raises `ScenarioError` for what does not fit."""
     options = options or Options()
     check_trainer(options.trainer, TRAINERS)
-    device = torch_device(options.device)
+    device = _device(options)
     check_workers(options.workers, options.trainer, device)
     torch.set_num_threads(1)  # bits depend on the thread count; one thread is also the fastest
     outline = outlined(scenario.below(options.data_root))
@@ -156,7 +160,10 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     check_needs(scenario, algorithm, network)
     check_batches(scenario, algorithm, network, partitioned.num_examples)
     check_contributions(scenario, world.num_clients)
-    platform = {**numeric_platform(network), "trainer": options.trainer}
+    here = numeric_platform(network)
+    if options.ray is not None and algorithm.learns:
+        here = with_workers(here, _workers_platform(scenario, network, options.ray))
+    platform = {**here, "trainer": options.trainer}
     edge, association = _associate(scenario, parts, world, partitioned, streams)
     check_updates(scenario, algorithm, protocol, selection, edge)
     check_count(scenario, selection, protocol, edge)
@@ -187,6 +194,24 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     if not contributions_needed(scenario, algorithm, simulation.measures):
         return simulation
     return _with_contributions(simulation, data_digest)
+
+
+def _device(options: Options) -> str:
+    """What this process computes on: a CPU, where a cluster trains."""
+    if options.ray is None:
+        return torch_device(options.device)
+    check_ray(options.ray, options.trainer, options.device)
+    return "cpu"
+
+
+def _workers_platform(scenario: Scenario, network: Network, ray: RayWorkers) -> dict[str, Any]:
+    """What bits depend on at the first worker that the cluster gives."""
+    found: dict[str, Any] = RayCluster(ray).asked(
+        partial(described, numeric_platform, network, ray.device),
+        [partial(load_file, file) for file in scenario.plugin_files()],
+        ray.give_up_s,
+    )
+    return found
 
 
 def _with_contributions(simulation: Simulation, digest: str) -> Simulation:

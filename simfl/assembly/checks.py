@@ -16,6 +16,7 @@ from simfl.decisions.base import QueryingSelection, Selection
 from simfl.decisions.sampling import CountedSelection
 from simfl.learning.network import Network
 from simfl.learning.parameters import all_finite
+from simfl.learning.workers.on_ray import RayWorkers
 from simfl.measures.base import ModelMeasure
 from simfl.protocols.base import Protocol
 from simfl.protocols.wait_for import WaitFor
@@ -46,6 +47,30 @@ def check_workers(workers: int, trainer: str, device: str) -> None:
     else:
         return
     raise ScenarioError("--workers", None, "", str(workers), "0", message)
+
+
+def check_ray(ray: RayWorkers, trainer: str, device: str) -> None:
+    """Raises `ScenarioError` where what is asked of a cluster's workers cannot be."""
+    if trainer != "batched":
+        message = f"found {trainer!r}, but workers train with the batched one; accepted: batched"
+        raise ScenarioError("--trainer", None, "", trainer, "batched", message)
+    if device not in ("auto", ray.device):
+        need = "needs --gpus-per-worker" if device == "cuda" else "has no use for --gpus-per-worker"
+        message = f"found {device!r}, which {need} with --engine ray; accepted: auto, {ray.device}"
+        raise ScenarioError("--device", None, "", device, f"auto, {ray.device}", message)
+    for option, amount in (
+        ("--cpus-per-worker", ray.cpus_per_worker),
+        ("--gpus-per-worker", ray.gpus_per_worker),
+    ):
+        if not amount >= 0:
+            message = f"found {amount:g}, accepted: 0 or more"
+            raise ScenarioError(option, None, "", f"{amount:g}", "0 or more", message)
+    if not ray.cpus_per_worker + ray.gpus_per_worker > 0:
+        message = "found 0, and no GPUs: a worker occupies something, or there is no end of them"
+        raise ScenarioError("--cpus-per-worker", None, "", "0", "more than 0", message)
+    if not ray.give_up_s > 0:
+        message = f"found {ray.give_up_s:g}, accepted: more than 0 seconds"
+        raise ScenarioError("--give-up-s", None, "", f"{ray.give_up_s:g}", "more than 0", message)
 
 
 def torch_device(name: str) -> str:

@@ -32,7 +32,9 @@ from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
 from simfl.learning.sequential import SequentialTrainer
 from simfl.learning.trainer import Loss, Trainer
+from simfl.learning.workers.on_ray import RayCluster, RayWorkers
 from simfl.learning.workers.parallel import ParallelTrainer
+from simfl.learning.workers.remote import RemoteTrainer
 from simfl.measures.base import Measure, ModelMeasure
 from simfl.protocols.base import Protocol
 from simfl.protocols.clock import Clock
@@ -47,6 +49,7 @@ from simfl.protocols.stopping import StopRule
 from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.values import Values
 from simfl.provenance.journal import Journal, Snapshot, make_key
+from simfl.provenance.lineage import numeric_platform, workers_platform
 from simfl.provenance.results import ResultStore
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.classes import part_name
@@ -74,7 +77,8 @@ class Options:
     together; `workers` processes or threads train side by side (0: none); `facts` are an earlier
     run's journal; a snapshot to resume from is kept every `snapshot_seconds` of wall time;
     `any_platform` resumes a run that was begun elsewhere; `store` keeps results for other runs and
-    looks theirs up.
+    looks theirs up. With `ray` the workers are on a cluster (0: as many as it has room for), and
+    what `device` says is theirs.
     """
 
     data_root: Path | None = None
@@ -88,6 +92,7 @@ class Options:
     snapshot_seconds: float = 60.0
     any_platform: bool = False
     store: ResultStore | None = None
+    ray: RayWorkers | None = None
 
 
 _NO_KINDS = "rates=None, bandwidth_bytes_per_s=None, seconds_per_step=0.0, seconds_per_place=0.0, "
@@ -339,8 +344,19 @@ class Simulation:
         others = {"validation": partitioned.validation, "flipped": partitioned.data.flipped}
         sets.update({name: held for name, held in others.items() if held is not None})
         make_trainer: Callable[..., Trainer] = TRAINERS[options.trainer]
-        if options.workers:
-            prepare = [partial(load_file, file) for file in self.scenario.plugin_files()]
+        prepare = [partial(load_file, file) for file in self.scenario.plugin_files()]
+        if options.ray is not None:
+            make_trainer = partial(
+                RemoteTrainer,
+                cluster=RayCluster(options.ray),
+                workers=options.workers,
+                device=options.ray.device,
+                describe=numeric_platform,
+                platform=workers_platform(self.platform),
+                give_up_s=options.ray.give_up_s,
+                prepare=prepare,
+            )
+        elif options.workers:
             make_trainer = partial(ParallelTrainer, workers=options.workers, prepare=prepare)
         trainer = make_trainer(
             self.network,

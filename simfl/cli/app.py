@@ -12,7 +12,9 @@ import typer
 from simfl.cli.calibrating import calibrate, measure
 from simfl.cli.common import (
     DataRoot,
+    Engine,
     Traceback,
+    check_engine,
     complete_scenario,
     exit_codes,
     say,
@@ -20,6 +22,7 @@ from simfl.cli.common import (
 from simfl.cli.looking import compare, export, plot, report, trace
 from simfl.cli.making import new
 from simfl.cli.studies import study
+from simfl.common.ray_cluster import GIVE_UP_S
 from simfl.scenario.shipped import scenario_path
 
 if TYPE_CHECKING:
@@ -72,8 +75,33 @@ def run(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     trainer: Annotated[str, typer.Option(help="batched or sequential.")] = "batched",
     workers: Annotated[
-        int, typer.Option(help="Processes or threads that train side by side; 0: neither.")
+        int,
+        typer.Option(
+            help="Processes or threads that train side by side; 0: neither. With --engine ray:"
+            " workers of the cluster; 0: as many as it has room for."
+        ),
     ] = 0,
+    engine: Engine = "local",
+    cpus: Annotated[
+        float, typer.Option("--cpus-per-worker", min=0.0, help="With --engine ray: CPU cores.")
+    ] = 1.0,
+    gpus: Annotated[
+        float, typer.Option("--gpus-per-worker", min=0.0, help="With --engine ray: GPUs.")
+    ] = 0.0,
+    address: Annotated[
+        str,
+        typer.Option(
+            help="With --engine ray: a cluster's address; auto: the one that this machine belongs"
+            " to; local: one begun here."
+        ),
+    ] = "auto",
+    give_up_s: Annotated[
+        float,
+        typer.Option(
+            "--give-up-s",
+            help="With --engine ray: seconds after which a silent worker is lost.",
+        ),
+    ] = GIVE_UP_S,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard's curves, live.")
     ] = None,
@@ -81,9 +109,11 @@ def run(
     traceback: Traceback = False,
 ) -> None:
     """Run a scenario and leave a run folder."""
+    check_engine(engine)
     with exit_codes(traceback=traceback):
         from simfl import Options, Scenario
         from simfl.console.run import Watcher, print_summary
+        from simfl.learning.workers.on_ray import RayWorkers
         from simfl.provenance.results import FolderStore
         from simfl.runs.execution import run as run_scenario
 
@@ -107,6 +137,7 @@ def run(
                 watch=tell,
                 any_platform=any_platform,
                 store=FolderStore(reuse) if reuse is not None else None,
+                ray=None if engine == "local" else RayWorkers(address, cpus, gpus, give_up_s),
             )
             result = run_scenario(loaded, out, options, overwrite=overwrite, resume=resume)
         if not quiet:

@@ -26,6 +26,10 @@ Traceback = Annotated[
     bool, typer.Option("--traceback", help="Where an error came from, line by line.")
 ]
 
+Engine = Annotated[
+    str, typer.Option(help="local, or ray: a Ray cluster that this machine belongs to.")
+]
+
 # Errors whose text is for the user, with their exit codes.
 # By name: the modules that define them are heavy, and imported by then or never needed.
 NAMED = (
@@ -50,7 +54,15 @@ NAMED = (
     )
     | dict.fromkeys(("Diverged", "StandaloneDiverged"), DIVERGED)
     | dict.fromkeys(
-        ("PartMisbehaves", "RunFailed", "Stalled", "UnusableAvailability", "UtilityNotPositive"),
+        (
+            "NoWorkers",
+            "PartMisbehaves",
+            "RunFailed",
+            "Stalled",
+            "UnusableAvailability",
+            "UtilityNotPositive",
+            "WorkerDied",
+        ),
         FAILED,
     )
 )
@@ -78,6 +90,12 @@ def complete_scenario(incomplete: str) -> list[str]:
     from simfl.scenario.shipped import shipped_scenarios
 
     return [name for name in shipped_scenarios() if name.startswith(incomplete)]
+
+
+def check_engine(name: str) -> None:
+    """Raises typer.BadParameter for an engine that there is not."""
+    if name not in ("local", "ray"):
+        raise typer.BadParameter(f"found {name!r}, accepted: local or ray", param_hint="--engine")
 
 
 def say(text: str, *, err: bool = False) -> None:

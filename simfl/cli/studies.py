@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simfl.cli.common import FAILED, DataRoot, Traceback, exit_codes, say
+from simfl.cli.common import FAILED, DataRoot, Engine, Traceback, check_engine, exit_codes, say
 
 if TYPE_CHECKING:
     from simfl.study.loaded import LoadedStudy
@@ -35,9 +35,7 @@ def study(
     collect: Annotated[
         bool, typer.Option("--collect", help="Run nothing: gather the runs that are there.")
     ] = False,
-    engine: Annotated[
-        str, typer.Option(help="local, or ray: a Ray cluster that this machine belongs to.")
-    ] = "local",
+    engine: Engine = "local",
     cpus: Annotated[
         float, typer.Option("--cpus-per-point", min=0.0, help="With --engine ray: CPU cores.")
     ] = 1.0,
@@ -50,8 +48,7 @@ def study(
     traceback: Traceback = False,
 ) -> None:
     """Run every point of a study that has not been run yet, and answer its questions."""
-    if engine not in ("local", "ray"):
-        raise typer.BadParameter(f"found {engine!r}, accepted: local or ray", param_hint="--engine")
+    check_engine(engine)
     chosen = None if seeds is None else _seeds(seeds)
     loaded: LoadedStudy | None
     missing: int = 0

@@ -72,6 +72,14 @@ ADVICE = {
     "target_in_last_version": (
         "one evaluation may be luck: more versions say whether the target is held"
     ),
+    "lost_workers": (
+        "nothing is wrong with the results: what they did was done again; where they were given up"
+        " too soon, --give-up-s"
+    ),
+    "refused_workers": (
+        "results are those of the others; machines of one kind, or --workers no more than there are"
+        " of it"
+    ),
     "damaged_journal": "nothing is wrong with the results; look after the disk",
     "damaged_snapshot": "nothing is wrong with the results; look after the disk",
     "damaged_store": "nothing is wrong with the results; look after the disk",

@@ -96,6 +96,10 @@ class Network:
         """The same model computed in another precision."""
         return Network(self._factory, self.input_shape, self.objective, dtype, self.device)
 
+    def placed(self, device: torch.device | str) -> Network:
+        """The same model on another device."""
+        return Network(self._factory, self.input_shape, self.objective, self.dtype, device)
+
     @cached_property
     def template(self) -> Parameters:
         """Tensors of the names, shapes and types of a model's; their values mean nothing."""

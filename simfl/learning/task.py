@@ -43,6 +43,11 @@ class Task:
     received: Parameters | None = None
     uplink: ValueCodec | None = None
 
+    def starts(self) -> Parameters:
+        """What `start` is, of the other fields."""
+        start = self.brief.start if self.received is None else self.received
+        return {**start, **self.memory.private} if self.memory.private else start
+
     def cohort(self) -> Hashable:
         """Tasks with equal values here can be trained as one stack of tensors."""
         recipe, own, corrected = self.brief.recipe, self.brief.own, tuple(self.brief.correction)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from simfl.common.notices import Notice
 from simfl.learning.codecs.base import ValueCodec
 from simfl.learning.datasets.base import Examples
 from simfl.learning.job import Brief, Memory, Update
@@ -210,6 +211,10 @@ class Trainer(ABC):
         for tasks in cohorts:
             yield self.train(tasks)
 
+    def notices(self) -> list[Notice]:
+        """What the manifest warns of about the training itself."""
+        return []
+
     def largest_cohort(self) -> int | None:
         """How many jobs to train together at most, where `cohort_cap` leaves it open."""
         return None
@@ -310,19 +315,19 @@ class Trainer(ABC):
         brief = job.make_brief()
         memory = Memory() if job.previous is None else job.previous.memory()
         received = None if job.receive is None else job.receive(brief)
-        start = brief.start if received is None else received
-        return Task(
+        task = Task(
             client=job.client,
             seed=job.seed,
             version=job.version,
             brief=brief,
             memory=memory,
-            start={**start, **memory.private} if memory.private else start,
+            start={},
             examples=self.shards[job.client],
             common=None if job.make_common is None else job.make_common(),
             received=received,
             uplink=job.uplink,
         )
+        return replace(task, start=task.starts())
 
 
 def _what_it_waits_for(job: LocalJob) -> Callable[[Callable[[], None]], None] | None:

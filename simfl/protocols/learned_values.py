@@ -16,6 +16,7 @@ from typing import Any
 from simfl.algorithms.base import Standing, Work
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.model_work import ModelWork
+from simfl.common.notices import Notice
 from simfl.learning.job import Price, Prices
 from simfl.learning.trainer import Future
 from simfl.protocols.deliveries import Delivered
@@ -177,6 +178,10 @@ class LearnedValues(ABC):
     @abstractmethod
     def wall_s(self) -> Mapping[str, float]:
         """Wall seconds by what they were spent on."""
+
+    def notices(self) -> list[Notice]:
+        """What the training itself has to warn of."""
+        return []
 
     @abstractmethod
     def snapshot(self) -> Snapshot:

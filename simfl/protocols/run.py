@@ -151,7 +151,8 @@ class Run:
     def warnings(self) -> list[Notice]:
         """What has been noticed so far."""
         noticed = (self._scheduler, self._selecting, self._client_rounds)
-        return [notice for one in noticed for notice in one.warnings]
+        found = [notice for one in noticed for notice in one.warnings]
+        return [*found, *self.values.notices()]
 
     @property
     def laws(self) -> dict[str, bool]:

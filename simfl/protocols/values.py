@@ -19,6 +19,7 @@ from simfl.algorithms.asked import Asked
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.model_work import ModelWork
+from simfl.common.notices import Notice
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Price, Prices, Update
 from simfl.learning.parameters import all_finite
@@ -385,6 +386,10 @@ class Values(LearnedValues):
     def wall_s(self) -> dict[str, float]:
         """Wall seconds by what they were spent on."""
         return {"training": self.trainer.seconds, "evaluation": self.evaluator.seconds}
+
+    def notices(self) -> list[Notice]:
+        """What the trainer has to warn of."""
+        return self.trainer.notices()
 
     def snapshot(self) -> Snapshot:
         """All learned values that the rest of the run may still read, as far as they are known."""

@@ -41,6 +41,18 @@ def numeric_platform(network: Network) -> dict[str, Any]:
     }
 
 
+def with_workers(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any]:
+    """The numeric platform of a run that computes `here` and trains `there`, where that differs."""
+    other = {name: value for name, value in there.items() if here.get(name) != value}
+    return {**here, "workers": other} if other else dict(here)
+
+
+def workers_platform(platform: Mapping[str, Any]) -> dict[str, Any]:
+    """The numeric platform that workers have, of a run's."""
+    here = {name: value for name, value in platform.items() if name not in ("trainer", "workers")}
+    return {**here, **platform.get("workers", {})}
+
+
 def root_key(
     resolved: Scenario,
     algorithm: Algorithm,

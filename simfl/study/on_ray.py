@@ -14,19 +14,15 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
+from simfl.common.ray_cluster import connect
 from simfl.study.folder import StudyFolder
 from simfl.study.local import MOST_DEATHS
 from simfl.study.worker import Outcome, Task, work
 
 LOCK_SECONDS = 60.0
 """How long a lock may outlive the node that held it, on a file system with leases."""
-
-
-class MissingRay(RuntimeError):
-    """Ray is not installed, or no cluster answers."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ def run_on_ray(
 
     `address`: the cluster's, "auto" for the one that this machine belongs to. Raises `MissingRay`.
     """
-    ray = _connect(address)
+    ray = connect(address)
     if not tasks:
         return
     study = StudyFolder(tasks[0].study)
@@ -71,19 +67,6 @@ def run_on_ray(
         for left in waiting:
             ray.cancel(left, force=True)
         token.unlink(missing_ok=True)
-
-
-def _connect(address: str) -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise MissingRay("--engine ray needs Ray: pip install 'simfl[ray]'") from None
-    if not ray.is_initialized():
-        try:
-            ray.init(address=address, log_to_driver=False)
-        except ConnectionError as error:
-            raise MissingRay(f"no Ray cluster at {address!r}: {error}") from None
-    return ray
 
 
 def work_somewhere(task: Task, token: Path) -> tuple[Outcome, bytes | None]:

@@ -39,9 +39,11 @@ _BELOW_ASSEMBLY = (
 # or more, than what lies beside it. A folder's other modules are the room of the folder's name.
 ROOMS = {
     "common": _room("", "numpy"),
+    "common.ray_cluster": _room("", "ray"),
     "streams": _room("", "numpy"),
     "system": _room("", "simpy numpy"),
     "learning": _room("", "torch torchvision numpy sklearn threadpoolctl"),
+    "learning.workers.on_ray": _room("learning common.ray_cluster", "ray torch"),
     "decisions": _room("", "numpy scipy sklearn"),
     # What sparse messages weigh is a formula, the same one for codecs and for submodels.
     "algorithms": _room("learning decisions system.codecs.sparse", "torch numpy scipy"),
@@ -90,7 +92,8 @@ ROOMS = {
         "system algorithms protocols assembly.coding assembly.groups assembly.registry scenario"
     ),
     "assembly.simulation": _room(
-        f"{_BELOW_ASSEMBLY} assembly.coding assembly.data_partitioning assembly.groups",
+        f"{_BELOW_ASSEMBLY} assembly.coding assembly.data_partitioning assembly.groups"
+        " provenance.lineage",
         "torch numpy",
     ),
     "assembly.assemble": _room(
@@ -120,6 +123,7 @@ ROOMS = {
     "study.called": _room("study console"),
     "study": _room(
         "study.called runs.execution runs.files runs.runfolder assembly.assemble"
+        " common.ray_cluster"
         " assembly.simulation assembly.registry assembly.unread eventlog measures"
         " provenance.results protocols.publication scenario",
         "pandas scipy optuna ray numpy pydantic filelock",
@@ -136,7 +140,8 @@ ROOMS = {
     # The command line: commands, and what there is to name.
     "cli": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.simulation runs.execution"
-        " runs.battery_levels cli.listing console study exports calibration __init__",
+        " runs.battery_levels cli.listing common.ray_cluster console study exports calibration"
+        " __init__",
         "typer rich",
     ),
     "cli.listing": _room(

@@ -61,19 +61,44 @@ def pack(values: Sequence[Any]) -> tuple[bytes, Layout, list[Tensor], int]:
 
     Raises what pickle raises for objects that it cannot handle.
     """
-    file = io.BytesIO()
-    packer = _Packer(file)
+    header, tensors, counts = separated(values)
     layout: Layout = []
     end = packed = 0
+    for count in counts:
+        run, end = laid_out(tensors[packed : packed + count], end)
+        layout.append(run)
+        packed += count
+    return header, layout, tensors, end
+
+
+def separated(values: Sequence[Any]) -> tuple[bytes, list[Tensor], list[int]]:
+    """The values without their tensors, these, and how many of them each value is the first to use.
+
+    Raises what pickle raises for objects that it cannot handle.
+    """
+    file = io.BytesIO()
+    packer = _Packer(file)
+    counts = []
     for value in values:
+        before = len(packer.tensors)
         packer.dump(value)
-        places = []
-        for tensor in packer.tensors[packed:]:
-            places.append((tensor.dtype, tensor.shape, end))
-            end += -(-tensor.numel() * tensor.element_size() // ALIGNMENT) * ALIGNMENT
-        layout.append(places)
-        packed = len(packer.tensors)
-    return file.getvalue(), layout, packer.tensors, end
+        counts.append(len(packer.tensors) - before)
+    return file.getvalue(), packer.tensors, counts
+
+
+def joined(header: bytes, tensors: list[Tensor], values: int) -> list[Any]:
+    """So many values again of what `separated` made of them."""
+    unpacker = _Unpacker(io.BytesIO(header), tensors)
+    return [unpacker.load() for _ in range(values)]
+
+
+def laid_out(tensors: Sequence[Tensor], start: int = 0) -> tuple[Run, int]:
+    """Places of tensors side by side from byte `start` on, and where they end."""
+    run, end = [], start
+    for tensor in tensors:
+        run.append((tensor.dtype, tensor.shape, end))
+        end += -(-tensor.numel() * tensor.element_size() // ALIGNMENT) * ALIGNMENT
+    return run, end
 
 
 def write(flat: Tensor, layout: Layout, tensors: list[Tensor]) -> None:
@@ -85,13 +110,13 @@ def write(flat: Tensor, layout: Layout, tensors: list[Tensor]) -> None:
 
 def unpack(header: bytes, layout: Layout, flat: Tensor, *, share: bool = False) -> list[Any]:
     """The objects again; their tensors are copies, or with `share` views of `flat`."""
-    read = _views if share else _copies
+    read = _views if share else copies
     tensors = [tensor for run in layout for tensor in read(flat, run)]
-    unpacker = _Unpacker(io.BytesIO(header), tensors)
-    return [unpacker.load() for _ in layout]
+    return joined(header, tensors, len(layout))
 
 
-def _copies(flat: Tensor, run: Run) -> list[Tensor]:
+def copies(flat: Tensor, run: Run) -> list[Tensor]:
+    """The tensors of one run, copied in one piece."""
     if not run:
         return []
     (_, _, start), (dtype, shape, last) = run[0], run[-1]

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from simfl.learning.batched import BatchedTrainer
 from simfl.learning.datasets.base import Examples
 from simfl.learning.job import Update
 from simfl.learning.network import Network
 from simfl.learning.task import Task
-from simfl.learning.trainer import Augmentation, Loss, without_start
+from simfl.learning.trainer import Augmentation, Loss
 from simfl.learning.workers.pool import WorkerPool
+from simfl.learning.workers.spread import Setup, SpreadTrainer, answered, requests
 
 FEWEST_FLOPS = 4e8
 """Work of fewer floating-point operations, over all jobs, is done sooner than it is sent."""
@@ -35,11 +34,8 @@ FEWEST_FLOPS_PER_JOB = 2e7
 ROUNDING = 16
 """Values that packing a tensor may add to it."""
 
-NO_EXAMPLES: Any = None
-"""What stands for a client's data on the way to a worker, which has them."""
 
-
-class ParallelTrainer(BatchedTrainer):
+class ParallelTrainer(SpreadTrainer):
     """Trains cohorts in `workers` processes or threads, which start when they are first needed.
 
     Further arguments are the trainer's. Network, loss and augmentation must be picklable: raises
@@ -66,7 +62,7 @@ class ParallelTrainer(BatchedTrainer):
         self._threads = ThreadPoolExecutor(workers, "simfl", torch.set_num_threads, (1,))
         self.pool = WorkerPool(
             workers,
-            _Setup(network, loss, augmentation),
+            Setup(network, loss, augmentation),
             cast,
             prepare,
             tensor_bytes=jobs * values * network.dtype.itemsize,
@@ -74,13 +70,9 @@ class ParallelTrainer(BatchedTrainer):
 
     def pieces(self, tasks: Sequence[Task]) -> int:
         """As many cohorts as keep every worker busy, where the work is worth sending."""
-        count = super().pieces(tasks)
         if not self._worth_sending(tasks):
-            return count
-        stacked = self.network.stacked
-        smallest = 2 if stacked is not None and stacked.needs_company else 1
-        most = max(count, len(tasks) // smallest)
-        return min(most, -(-count // self.pool.count) * self.pool.count)
+            return super().pieces(tasks)
+        return self.spread(tasks, self.pool.count)
 
     def train_each(self, cohorts: Sequence[Sequence[Task]]) -> Iterator[list[Update]]:
         """Each cohort's updates, in the order of the cohorts."""
@@ -91,12 +83,7 @@ class ParallelTrainer(BatchedTrainer):
         if all(self._needs_no_interpreter(tasks) for tasks in cohorts):
             yield from self._threads.map(self.train, cohorts)
             return
-        requests = [[replace(task, examples=NO_EXAMPLES) for task in tasks] for tasks in cohorts]
-        for tasks, updates in zip(cohorts, self.pool.map(requests), strict=True):
-            yield [
-                replace(update, brief=task.brief)
-                for task, update in zip(tasks, updates, strict=True)
-            ]
+        yield from answered(cohorts, self.pool.map(requests(cohorts)))
 
     def _needs_no_interpreter(self, tasks: Sequence[Task]) -> bool:
         first = tasks[0]
@@ -104,32 +91,7 @@ class ParallelTrainer(BatchedTrainer):
         return self.by_hand(first) is not None and not draws and not first.brief.recipe.measure
 
     def _worth_sending(self, tasks: Sequence[Task]) -> bool:
-        flops = 0.0
-        for task in tasks:
-            rows, recipe = len(task.examples), task.brief.recipe
-            passes = 1.0 if recipe.kind == "gradient" else recipe.local.passes(rows)
-            flops += 3 * self.network.forward_flops * rows * passes  # a backward pass costs two
+        flops = sum(map(self.flops, tasks))
         threads = self._needs_no_interpreter(tasks)
         least = FEWEST_FLOPS_FOR_THREADS if threads else FEWEST_FLOPS
         return flops >= max(least, FEWEST_FLOPS_PER_JOB * len(tasks))
-
-
-@dataclass(frozen=True)
-class _Setup:
-    """What a worker makes its own trainer from, beside the data."""
-
-    network: Network
-    loss: Loss
-    augmentation: Augmentation | None
-
-    def __call__(self, shards: Sequence[Examples]) -> Callable[[Sequence[Task]], list[Update]]:
-        """What trains a cohort whose tasks come without their examples."""
-        trainer = BatchedTrainer(
-            self.network, shards, self.loss, augmentation=self.augmentation, share=True
-        )
-
-        def train(tasks: Sequence[Task]) -> list[Update]:
-            updates = trainer.train([replace(one, examples=shards[one.client]) for one in tasks])
-            return [without_start(update) for update in updates]
-
-        return train

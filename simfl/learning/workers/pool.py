@@ -223,14 +223,15 @@ def _serve(
         try:
             answer = [False, *handle(request)]
         except Exception as error:  # noqa: BLE001  # a user's loss may raise anything: passed on
-            answer = [True, _sendable(error)]
+            answer = [True, sendable(error)]
         try:
             channel.send(Parcel.of(answer))
         except OSError:
             return
 
 
-def _sendable(error: Exception) -> Exception:
+def sendable(error: Exception) -> Exception:
+    """The error, or one that says the same, if it cannot be copied to another process."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001  # an exception class may do anything when it is copied

@@ -1,0 +1,156 @@
+"""Requests for workers that share no memory with who asks: what several need is sent once.
+
+A tensor that is in several requests (a state's weights, what its jobs have in common), or comes up
+again later, is put where every worker can fetch it, and stands in a request as a place only.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simfl.learning.workers.packing import (
+    ALIGNMENT,
+    Run,
+    copies,
+    joined,
+    laid_out,
+    separated,
+    write,
+)
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Tensors in one flat run of bytes."""
+
+    run: Run
+    flat: Bytes
+
+    @staticmethod
+    def of(tensors: Sequence[Tensor]) -> Bundle:
+        """Tensors of any device, copied."""
+        run, end = laid_out(tensors)
+        flat = torch.empty(end, dtype=torch.uint8)
+        write(flat, [run], list(tensors))
+        return Bundle(run, flat.numpy())
+
+    def tensors(self, device: torch.device) -> list[Tensor]:
+        """Copies of them, on a device."""
+        return [one.to(device) for one in copies(readable(self.flat), self.run)]
+
+
+@dataclass(frozen=True)
+class Crate:
+    """Values and where their tensors lie: in `own` (0) or in one of the bundles of `fetched`.
+
+    `places` are bundle and place in it, of each tensor; `fetched` are handles of bundles.
+    """
+
+    header: bytes
+    values: int
+    places: Sequence[tuple[int, int]]
+    own: Bundle
+    fetched: Sequence[Any] = ()
+
+    @staticmethod
+    def of(values: Sequence[Any]) -> Crate:
+        """Values with all that they need; raises what pickle raises."""
+        header, tensors, counts = separated(values)
+        places = [(0, place) for place in range(len(tensors))]
+        return Crate(header, len(counts), places, Bundle.of(tensors))
+
+    def unpacked(self, device: torch.device, bundles: Sequence[Sequence[Tensor]] = ()) -> list[Any]:
+        """The values, with tensors on this device; `bundles` are the tensors of those fetched."""
+        all_tensors = [self.own.tensors(device), *bundles]
+        tensors = [all_tensors[bundle][place] for bundle, place in self.places]
+        return joined(self.header, tensors, self.values)
+
+
+def readable(flat: Bytes) -> Tensor:
+    """Bytes as a tensor that is only read, wherever they lie; on a cache line, where kernels give
+    the bits that they give elsewhere."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that they can only be read is meant
+        tensor = torch.from_numpy(flat)
+    return tensor if tensor.data_ptr() % ALIGNMENT == 0 else tensor.clone()
+
+
+@dataclass(frozen=True)
+class _Shared:
+    tensor: weakref.ref[Tensor]
+    handle: Any
+    place: int
+
+
+@dataclass(frozen=True)
+class _Separated:
+    header: bytes
+    tensors: list[Tensor]
+    values: int
+
+
+class Sender:
+    """Makes crates. `put` takes a bundle and returns a handle by which workers get it."""
+
+    def __init__(self, put: Callable[[Bundle], Any]) -> None:
+        self._put = put
+        self._sent: dict[int, weakref.ref[Tensor]] = {}
+        self._shared: dict[int, _Shared] = {}
+
+    def crates(self, requests: Sequence[Sequence[Any]]) -> Callable[[int], Crate]:
+        """What makes the crate of a request by its number, any number of times.
+
+        Raises what pickle raises for objects that it cannot handle.
+        """
+        parts = []
+        for request in requests:
+            header, tensors, counts = separated(request)
+            parts.append(_Separated(header, tensors, len(counts)))
+        self._share(parts)
+        return lambda number: self._crate(parts[number])
+
+    def _share(self, requests: Sequence[_Separated]) -> None:
+        """Put what is needed more than once, together with what the same requests need."""
+        self._sent = {key: ref for key, ref in self._sent.items() if ref() is not None}
+        self._shared = {key: one for key, one in self._shared.items() if one.tensor() is not None}
+        users: dict[int, list[int]] = {}
+        tensors: dict[int, Tensor] = {}
+        for number, request in enumerate(requests):
+            for tensor in request.tensors:
+                users.setdefault(id(tensor), []).append(number)
+                tensors[id(tensor)] = tensor
+        groups: dict[tuple[int, ...], list[Tensor]] = {}
+        for key, numbers in users.items():
+            if key not in self._shared and (len(numbers) > 1 or key in self._sent):
+                groups.setdefault(tuple(numbers), []).append(tensors[key])
+        for group in groups.values():
+            handle = self._put(Bundle.of(group))
+            for place, tensor in enumerate(group):
+                self._shared[id(tensor)] = _Shared(weakref.ref(tensor), handle, place)
+        self._sent |= {key: weakref.ref(one) for key, one in tensors.items()}
+
+    def _crate(self, request: _Separated) -> Crate:
+        fetched: list[Any] = []
+        own: list[Tensor] = []
+        places = []
+        for tensor in request.tensors:
+            shared = self._shared.get(id(tensor))
+            if shared is None:
+                places.append((0, len(own)))
+                own.append(tensor)
+                continue
+            if shared.handle not in fetched:
+                fetched.append(shared.handle)
+            places.append((1 + fetched.index(shared.handle), shared.place))
+        return Crate(request.header, request.values, places, Bundle.of(own), fetched)

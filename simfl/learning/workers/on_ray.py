@@ -1,0 +1,156 @@
+"""Workers of one run on a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from simfl.common.ray_cluster import GIVE_UP_S, connect
+from simfl.learning.workers.answering import Answering
+from simfl.learning.workers.crates import Crate
+from simfl.learning.workers.remote_pool import Line, NoWorkers, WorkerLost
+
+
+@dataclass(frozen=True)
+class RayWorkers:
+    """Where a run's workers are: on the Ray cluster at `address`.
+
+    "auto" is the cluster that this machine belongs to, "local" one that is begun here. Each worker
+    occupies so many CPU cores and GPUs (shares are fine); with GPUs it trains on one. A worker
+    that does not answer for `give_up_s` is given up, and what it did is asked of another one.
+    """
+
+    address: str = "auto"
+    cpus_per_worker: float = 1.0
+    gpus_per_worker: float = 0.0
+    give_up_s: float = GIVE_UP_S
+
+    @property
+    def device(self) -> str:
+        """What workers train on."""
+        return "cuda" if self.gpus_per_worker else "cpu"
+
+
+class RayCluster:
+    """The cluster, as `RemotePool` uses it. Raises `MissingRay`."""
+
+    def __init__(self, workers: RayWorkers) -> None:
+        self._ray = connect(workers.address)
+        self._needs = {"CPU": workers.cpus_per_worker, "GPU": workers.gpus_per_worker}
+        self._options = {
+            "num_cpus": workers.cpus_per_worker,
+            "num_gpus": workers.gpus_per_worker,
+        }
+        self._actor = self._ray.remote(**self._options)(_Actor)
+
+    def room(self) -> int:
+        """How many workers there is room for now."""
+        free = self._ray.available_resources()
+        return min((int(free.get(what, 0) // each) for what, each in self._needs.items() if each))
+
+    def line(self) -> Line:
+        """A new worker, which is started as soon as there is room for it."""
+        return RayLine(self._ray, self._actor.remote())
+
+    def put(self, value: Any) -> Any:
+        """Into the object store: each machine gets it once, and all its workers read it there."""
+        return self._ray.put(value)
+
+    def wait(self, handles: Sequence[Any], longest_s: float) -> list[Any]:
+        """Those that are done, after waiting for the first of them."""
+        done, rest = self._ray.wait(list(handles), timeout=longest_s)
+        more, _ = self._ray.wait(rest, num_returns=len(rest), timeout=0) if rest else ([], [])
+        return [*done, *more]
+
+    def get(self, handle: Any) -> Any:
+        """What a handle that is done stands for; raises WorkerLost, and what was raised there."""
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(handle)
+        except errors.RayTaskError as error:
+            raise error.cause from error
+        except errors.RayError as error:
+            said = str(error).strip().partition("\n")[0].rstrip(".")
+            raise WorkerLost(f"{type(error).__name__}: {said}") from error
+
+    def what_is_asked(self) -> str:
+        """What each worker needs, in words."""
+        each = " and ".join(f"{amount:g} {what}" for what, amount in self._needs.items() if amount)
+        free = self._ray.available_resources()
+        there = ", ".join(f"{free.get(what, 0):g} {what}" for what in self._needs)
+        return f"{each}; free in the cluster: {there}"
+
+    def asked(
+        self, what: Callable[[], Any], prepare: Sequence[Callable[[], object]], longest_s: float
+    ) -> Any:
+        """What a worker that is there for this question alone says; raises `NoWorkers`."""
+        remote = self._ray.remote(**self._options)(_said)
+        handle = remote.remote(tuple(prepare), pickle.dumps(what))
+        try:
+            if self.wait([handle], longest_s):
+                return self.get(handle)
+        except WorkerLost as loss:
+            raise NoWorkers(f"the first worker was lost: {loss}") from loss
+        self._ray.cancel(handle, force=True)
+        raise NoWorkers(
+            f"no worker has begun within {longest_s:g} s (--give-up-s); each needs"
+            f" {self.what_is_asked()}"
+        )
+
+
+def _said(prepare: Sequence[Callable[[], object]], what: bytes) -> Any:
+    torch.set_num_threads(1)
+    for one in prepare:
+        one()
+    return pickle.loads(what)()
+
+
+class _Actor(Answering):
+    """A worker, as Ray starts it."""
+
+    def __init__(self) -> None:
+        import ray
+
+        super().__init__(ray.get)
+
+    def where(self) -> str:
+        """Its machine's name, and its process."""
+        return f"{socket.gethostname()}, process {os.getpid()}"
+
+
+class RayLine:
+    """A worker, as who asks it sees it (`Line`)."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray = ray
+        self._actor = actor
+        self._where = actor.where.remote()
+
+    def begin(self, prepare: Sequence[Any], setup: Any, shared: Any) -> Any:
+        """Have it made ready: handle of its platform."""
+        return self._actor.begin.remote(prepare, setup, shared)
+
+    def ask(self, crate: Crate) -> Any:
+        """Hand it a request: handle of the answer."""
+        return self._actor.answer.remote(crate)
+
+    def where(self) -> str:
+        """The machine that it is on, and its process."""
+        try:
+            return f"{self._ray.get(self._where, timeout=0)}"
+        except self._ray.exceptions.RayError:
+            return "one that never began"
+
+    def end(self) -> None:
+        """End it."""
+        # At the end of the process Ray may be gone, and asking it would begin another cluster.
+        if self._ray.is_initialized():
+            with suppress(self._ray.exceptions.RayError):
+                self._ray.kill(self._actor)

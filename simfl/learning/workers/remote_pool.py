@@ -1,0 +1,305 @@
+"""Workers of a cluster, which may be lost, hang, or compute with other bits than the first one.
+
+A lost worker's requests are asked of another one; so are those of a worker that hangs, which is
+given up. One whose numeric platform is not the one that the run was begun on is refused.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+import weakref
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+
+from simfl.common.notices import Notice, notice
+from simfl.learning.workers.crates import Bytes, Crate, Sender
+from simfl.learning.workers.packing import pack, write
+from simfl.learning.workers.pool import AHEAD, MOST_DEATHS, Handler, WorkerDied
+
+LONGEST_WAIT_S = 5.0
+"""How long answers are waited for before anything else is looked at."""
+
+Platform = Mapping[str, Any]
+
+
+class WorkerLost(Exception):
+    """A worker, or the way to it, is gone; the message says how."""
+
+
+class NoWorkers(RuntimeError):
+    """The cluster gives no worker on which this run could go on."""
+
+
+class Line(Protocol):
+    """One worker, as who asks it sees it. Handles stand for what it will have answered."""
+
+    def begin(self, prepare: Sequence[Any], setup: Any, shared: Any) -> Any:
+        """Have it made ready: handle of its platform. `setup` and `shared` are handles."""
+
+    def ask(self, crate: Crate) -> Any:
+        """Hand it a request: handle of the answer, a crate."""
+
+    def where(self) -> str:
+        """The machine that it is on, in words."""
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+
+
+class Cluster(Protocol):
+    """Where workers are started."""
+
+    def room(self) -> int:
+        """How many workers there is room for now."""
+
+    def line(self) -> Line:
+        """A new worker, which is started as soon as there is room for it."""
+
+    def put(self, value: Any) -> Any:
+        """Put a value where every machine of the cluster gets it from once: its handle."""
+
+    def wait(self, handles: Sequence[Any], longest_s: float) -> list[Any]:
+        """Those that are done, after waiting for the first of them."""
+
+    def get(self, handle: Any) -> Any:
+        """What a handle that is done stands for; raises WorkerLost, and what was raised there."""
+
+    def what_is_asked(self) -> str:
+        """What each worker needs, in words."""
+
+
+@dataclass
+class _Worker:
+    """A worker; which requests it has, in their order, and since when it has had the first."""
+
+    line: Line
+    beginning: Any
+    since: float
+    asked: deque[tuple[int, Any]] = field(default_factory=deque)
+    ready: bool = False
+
+    @property
+    def busy(self) -> bool:
+        return not self.ready or bool(self.asked)
+
+    @property
+    def awaited(self) -> Any:
+        """The handle that it answers next."""
+        return self.asked[0][1] if self.ready else self.beginning
+
+
+class RemotePool:
+    """`count` workers of a cluster (0: as many as there is room for), with `WorkerPool`'s calls.
+
+    `describe` says in a worker on what platform it computes, `platform` what that has to be. A
+    request that is not answered `give_up_s` after its worker has come to it, is given up there.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        count: int,
+        make_handler: Callable[[list[Any]], Handler],
+        shared: Sequence[Any],
+        *,
+        describe: Callable[[], Platform],
+        platform: Platform,
+        device: str = "cpu",
+        prepare: Sequence[Callable[[], object]] = (),
+        give_up_s: float,
+    ) -> None:
+        self.cluster = cluster
+        self.count = count or max(1, cluster.room())
+        self.platform = dict(platform)
+        self.give_up_s = give_up_s
+        self.lost: list[str] = []
+        self.refused: list[str] = []
+        try:
+            header, layout, tensors, size = pack(shared)
+            setup = pickle.dumps((describe, make_handler, device, header, layout))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ValueError(f"cannot be sent to workers: {error}") from error
+        self._prepare, self._setup = tuple(prepare), setup
+        self._shared = layout, tensors, size
+        self._sender = Sender(cluster.put)
+        self._workers: list[_Worker] = []
+        self._stop = weakref.finalize(self, _stop, self._workers)
+
+    def close(self) -> None:
+        """End all workers; the next request starts new ones."""
+        _stop(self._workers)
+
+    def map(
+        self, requests: Sequence[Sequence[Any]], costs: Sequence[float] | None = None
+    ) -> Iterator[list[Any]]:
+        """The answers, in the order of the requests, each as soon as all before it are there.
+
+        `costs` say how much work each is: the largest are handed out first, each to the worker
+        that has least to do. Raises what a handler raised, WorkerDied and NoWorkers. Whatever ends
+        this early ends the workers.
+        """
+        done = False
+        try:
+            yield from self._answers(requests, costs or [1.0] * len(requests))
+            done = True
+        finally:
+            if not done:
+                self.close()
+
+    def notices(self) -> list[Notice]:
+        """What befell workers, for the manifest."""
+        found = []
+        for kind, what, each in (
+            ("lost_workers", "lost or given up", self.lost),
+            ("refused_workers", "refused", self.refused),
+        ):
+            if each:
+                message = f"workers {what}: {'; '.join(dict.fromkeys(each))}"
+                found.append(notice(kind, message, len(each)))
+        return found
+
+    def _answers(
+        self, requests: Sequence[Sequence[Any]], costs: Sequence[float]
+    ) -> Iterator[list[Any]]:
+        crate = self._sender.crates(requests)
+        waiting = deque(sorted(range(len(requests)), key=lambda place: -costs[place]))
+        deaths: Counter[int | None] = Counter()
+        answers: dict[int, list[Any]] = {}
+        following = 0
+        while following < len(requests):
+            self._recruit(len(requests), deaths)
+            for worker in self._heard(self._beginning(), 0.0):
+                self._begun(worker, waiting, deaths)
+            self._hand_out(waiting, crate, costs)
+            for worker in self._heard([one for one in self._workers if one.busy], LONGEST_WAIT_S):
+                if not worker.ready:
+                    self._begun(worker, waiting, deaths)
+                    continue
+                try:
+                    found = self.cluster.get(worker.awaited)
+                except WorkerLost as loss:
+                    self._dismiss(worker, str(loss), waiting, deaths)
+                    continue
+                worker.since = time.monotonic()
+                place, _ = worker.asked.popleft()
+                failed, *answers[place] = found.unpacked(torch.device("cpu"))
+                if failed:
+                    raise answers[place][0]
+            self._give_up(waiting, deaths)
+            while following in answers:
+                yield answers.pop(following)
+                following += 1
+
+    def _recruit(self, requests: int, deaths: Counter[int | None]) -> None:
+        """Start workers where there are too few.
+
+        Those that were refused are not replaced, nor are any while some are lost as they begin.
+        """
+        wanted = min(self.count - len(self.refused), requests)
+        if deaths[None] >= MOST_DEATHS:
+            return
+        if self.refused and wanted <= 0:
+            raise NoWorkers(f"every worker was refused: {'; '.join(self.refused)}")
+        while len(self._workers) < wanted:
+            line = self.cluster.line()
+            beginning = line.begin(self._prepare, *self._handles)
+            self._workers.append(_Worker(line, beginning, time.monotonic()))
+
+    @cached_property
+    def _handles(self) -> tuple[Any, Any]:
+        """What all workers begin with: put once, when the first one starts."""
+        layout, tensors, size = self._shared
+        flat = torch.empty(max(size, 1), dtype=torch.uint8)
+        write(flat, layout, tensors)
+        shared: Bytes = flat.numpy()
+        return self.cluster.put(self._setup), self.cluster.put(shared)
+
+    def _beginning(self) -> list[_Worker]:
+        return [worker for worker in self._workers if not worker.ready]
+
+    def _begun(self, worker: _Worker, waiting: deque[int], deaths: Counter[int | None]) -> None:
+        """Take a worker that has begun, or refuse it by its machine's name."""
+        try:
+            platform = self.cluster.get(worker.beginning)
+        except WorkerLost as loss:
+            self._dismiss(worker, str(loss), waiting, deaths)
+            return
+        differing = [
+            f"{name} {platform.get(name)} instead of {wanted}"
+            for name, wanted in self.platform.items()
+            if platform.get(name) != wanted
+        ]
+        if not differing:
+            worker.ready = True
+            return
+        self.refused.append(f"{worker.line.where()} ({', '.join(differing)})")
+        self._workers.remove(worker)
+        worker.line.end()
+
+    def _hand_out(
+        self, waiting: deque[int], crate: Callable[[int], Crate], costs: Sequence[float]
+    ) -> None:
+        """Give every worker its next request, and one ahead, unless others will soon be free."""
+        for ahead in range(AHEAD):
+            if ahead and len(waiting) <= len(self._beginning()):
+                return
+            free = [one for one in self._workers if one.ready and len(one.asked) == ahead]
+            free.sort(key=lambda one: sum(costs[place] for place, _ in one.asked))
+            for worker in free:
+                if not waiting:
+                    return
+                if not worker.asked:
+                    worker.since = time.monotonic()
+                place = waiting.popleft()
+                worker.asked.append((place, worker.line.ask(crate(place))))
+
+    def _heard(self, workers: Sequence[_Worker], longest_s: float) -> list[_Worker]:
+        """Who of them has answered, after waiting for somebody to."""
+        if not workers:
+            return []
+        now = time.monotonic()
+        left = [worker.since + self.give_up_s - now for worker in workers]
+        done = self.cluster.wait(
+            [worker.awaited for worker in workers], max(0.0, min(longest_s, *left))
+        )
+        return [worker for worker in workers if worker.awaited in done]
+
+    def _give_up(self, waiting: deque[int], deaths: Counter[int | None]) -> None:
+        """Give up workers that have answered nothing for too long."""
+        late = time.monotonic() - self.give_up_s
+        someone = any(worker.ready for worker in self._workers)
+        for worker in [one for one in self._workers if one.busy and one.since <= late]:
+            if worker.ready:
+                reason = f"no answer in {self.give_up_s:g} s (--give-up-s)"
+                self._dismiss(worker, reason, waiting, deaths)
+            elif not someone:  # else it may wait for room in the cluster as long as others work
+                raise NoWorkers(
+                    f"no worker has begun within {self.give_up_s:g} s (--give-up-s); each needs"
+                    f" {self.cluster.what_is_asked()}"
+                )
+
+    def _dismiss(
+        self, worker: _Worker, reason: str, waiting: deque[int], deaths: Counter[int | None]
+    ) -> None:
+        """Do without a worker; what it had is asked of others, unless it is to blame."""
+        place = worker.asked[0][0] if worker.asked else None
+        deaths[place] += 1
+        self.lost.append(f"{worker.line.where()} ({reason})")
+        self._workers.remove(worker)
+        worker.line.end()
+        goes_on = place is None and any(one.ready for one in self._workers)
+        if deaths[place] >= MOST_DEATHS and not goes_on:
+            what = "were lost over the same jobs" if worker.asked else "were lost as they began"
+            raise WorkerDied(f"{MOST_DEATHS} workers {what}: {'; '.join(self.lost[-MOST_DEATHS:])}")
+        waiting.extendleft(number for number, _ in reversed(worker.asked))
+
+
+def _stop(workers: list[_Worker]) -> None:
+    while workers:
+        workers.pop().line.end()

@@ -1,0 +1,108 @@
+"""A cluster within the process of a test, whose workers do what they are told to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simfl.learning.workers.answering import Answering
+from simfl.learning.workers.crates import Bundle, Crate
+from simfl.learning.workers.remote_pool import WorkerLost
+
+
+@dataclass(eq=False)
+class Handle:
+    """What will have been answered, worked out when it is waited for."""
+
+    work: Callable[[], Any]
+    hangs: bool = False
+    done: bool = False
+    value: Any = None
+
+
+class Cluster:
+    """`fates` say what befalls workers, in the order in which they are started.
+
+    "killed" and "hangs": with its first request; "absent": there is no room for it; a mapping: its
+    platform differs in that. Others work as they should.
+    """
+
+    def __init__(self, *fates: str | Mapping[str, Any], room: int = 1) -> None:
+        self.fates = fates
+        self.lines: list[Line] = []
+        self.put_bundles: list[Bundle] = []
+        self._room = room
+
+    def room(self) -> int:
+        """As was said."""
+        return self._room
+
+    def line(self) -> Line:
+        """A new worker."""
+        number = len(self.lines)
+        fate = self.fates[number] if number < len(self.fates) else ""
+        self.lines.append(Line(f"machine {number}", fate))
+        return self.lines[-1]
+
+    def put(self, value: Any) -> Handle:
+        """A handle that is done; bundles are remembered."""
+        if isinstance(value, Bundle):
+            self.put_bundles.append(value)
+        return Handle(lambda: value, done=True, value=value)
+
+    def wait(self, handles: Sequence[Handle], longest_s: float) -> list[Handle]:
+        """Works out those that do not hang."""
+        for handle in handles:
+            if not (handle.done or handle.hangs):
+                handle.value, handle.done = handle.work(), True
+        done = [handle for handle in handles if handle.done]
+        if not done:
+            time.sleep(longest_s)
+        return done
+
+    def get(self, handle: Handle) -> Any:
+        """The value; raises it if that is what it is."""
+        if isinstance(handle.value, Exception):
+            raise handle.value
+        return handle.value
+
+    def what_is_asked(self) -> str:
+        """Of every worker."""
+        return "1 CPU"
+
+
+class Line:
+    """A worker of it; `asked` are the crates that it was sent."""
+
+    def __init__(self, name: str, fate: str | Mapping[str, Any]) -> None:
+        self.name = name
+        self.fate = fate
+        self.asked: list[Crate] = []
+        self.ended = False
+        self._worker = Answering(lambda handle: handle.value)
+
+    def begin(self, prepare: Sequence[Any], setup: Handle, shared: Handle) -> Handle:
+        """Its platform, differing as its fate says."""
+        other = self.fate if isinstance(self.fate, Mapping) else {}
+
+        def platform() -> dict[str, Any]:
+            return {**self._worker.begin(prepare, setup.value, shared.value), **other}
+
+        return Handle(platform, hangs=self.fate == "absent")
+
+    def ask(self, crate: Crate) -> Handle:
+        """The answer, or what befalls the worker instead."""
+        self.asked.append(crate)
+        if self.fate == "killed":
+            return Handle(lambda: WorkerLost("it was killed"))
+        return Handle(lambda: self._worker.answer(crate), hangs=self.fate == "hangs")
+
+    def where(self) -> str:
+        """Its name."""
+        return self.name
+
+    def end(self) -> None:
+        """It is not asked any more."""
+        self.ended = True
