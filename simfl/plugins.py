@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing, Work
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.common.model_work import ModelWork
 from simfl.decisions.base import (
     Allocation,
     Association,
@@ -92,6 +93,7 @@ __all__ = [
     "Minibatch",
     "Model",
     "ModelMeasure",
+    "ModelWork",
     "Network",
     "Parameters",
     "Partition",
