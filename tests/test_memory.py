@@ -56,6 +56,10 @@ def test_a_run_beyond_a_devices_memory_is_refused_by_name(tmp_path: Path) -> Non
     assert not (tmp_path / "run").exists()
     with pytest.raises(ScenarioError, match="a smaller model"):
         simfl.run(starter(tmp_path, FIXED), tmp_path / "run")
+    with pytest.raises(ScenarioError, match="batches of at most 8"):  # nobody could train
+        simfl.run(
+            starter(tmp_path, FIXED + 8 * EXAMPLE, "population.memory=drop"), tmp_path / "run"
+        )
     fits = starter(tmp_path, FIXED + 8 * EXAMPLE, "algorithm.local.batch_size=8")
     assert simfl.run(fits, tmp_path / "fits").manifest["status"] == "completed"
 

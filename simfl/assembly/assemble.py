@@ -153,7 +153,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     training = network, algorithm.local, partitioned.num_examples
     if parts[("population",)].memory == "drop":
         world = replace(world, lacking_bytes=lacking_bytes(world, *training))
-    else:
+    if world.lacking_bytes is None or world.lacking_bytes.all():
         with blame(scenario.where("algorithm", "local", "batch_size")):
             check_memory(world, *training)
     check_answers(scenario, parts, world, network)

@@ -70,12 +70,14 @@ def check_memory(
     assert device.memory_bytes is not None, "an unknown memory lacks nothing"
     needed = float(memory.needed_bytes(rows, states))
     most = memory.most_rows(device.memory_bytes, states)
+    accepted = f"batches of at most {most}" if most else "a smaller model"
+    if lacking.size < num_examples.size:
+        accepted += ", or population.memory: drop"
     raise ValueError(
         f"training in batches of {rows} takes {_size(needed)} (weights, gradients and optimizer"
         f" {_size(memory.fixed_bytes(states))}, each example {_size(memory.example_bytes)}),"
-        f" {device.name} has {_size(device.memory_bytes)} ({lacking.size} clients lack memory);"
-        f" accepted: {f'batches of at most {most}' if most else 'a smaller model'}, or"
-        " population.memory: drop"
+        f" {device.name} has {_size(device.memory_bytes)}; {lacking.size} of {num_examples.size}"
+        f" clients lack memory; accepted: {accepted}"
     )
 
 
