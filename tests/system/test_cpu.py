@@ -161,7 +161,7 @@ def test_single_level() -> None:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"cycles_per_example": None}, "seconds_per_batch or flops_per_s"),
+        ({"cycles_per_example": None}, "seconds_per_batch, rates or flops_per_s"),
         ({"kappa": None}, "kappa, power_table or power_active_w"),
         ({"cycles_per_example": None, "flops_per_s": 1e9}, "efficiency"),
     ],
