@@ -26,7 +26,9 @@ DEGREES = 4.0
 ALIKE = 0.8
 """Correlation of the errors of two rows of one subject."""
 CHAINS = 400
-STEPS_PER_DIMENSION = 25
+WIDE = 1.5
+"""Chains begin so many times as far from the best fit as the normal law there has it."""
+STEPS_PER_DIMENSION = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +129,7 @@ class _Target:
         """Independent draws (`CHAINS`, coordinates)."""
         size = len(best)
         along = np.linalg.cholesky(np.linalg.inv(self._curvature(best)))
-        points = best + rng.standard_normal((CHAINS, size)) @ along.T
+        points = best + WIDE * rng.standard_normal((CHAINS, size)) @ along.T
         density = self(points)
         # Steps of the length that suits a normal law (Roberts, Gelman, Gilks 1997: 2.38 / sqrt(d)).
         along *= 2.38 / np.sqrt(size)

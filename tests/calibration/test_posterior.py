@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simfl.calibration.held_out import leave_one_out
-from simfl.calibration.machines import TERMS, Base, amounts, prior_of
+from simfl.calibration.machines import SCATTER, SCATTER_SPREAD, TERMS, Base, amounts, prior_of
 from simfl.calibration.posterior import Posterior, posterior
 from simfl.calibration.terms import ENDS, Rows
 from simfl.system.cpu import Cpu
@@ -91,14 +91,15 @@ def test_intervals_cover() -> None:
     for seed in range(60):
         rows = planted_rows(8, seed=seed)
         truth = rng.multivariate_normal(prior.mean[0], prior.covariance)
-        error = 0.08 * rng.standard_t(4.0, len(rows))
+        scatter = np.exp(np.log(SCATTER) + SCATTER_SPREAD * rng.standard_normal())
+        error = scatter * rng.standard_t(4.0, len(rows))
         seconds = np.exp(np.log(rows.amounts @ np.exp(truth)) + error)
         fit = posterior(replace(rows, measured=seconds), prior, rng)
         low, high = np.quantile(fit.draws[:, 0], ENDS, axis=0)
         inside.append((low < truth) & (truth < high))
 
     # 480 figures of 60 machines, those of a machine correlated.
-    assert 0.85 < np.mean(inside) < 0.95
+    assert 0.86 < np.mean(inside) < 0.94
 
 
 def test_an_amount_times_its_value_is_what_the_processor_says() -> None:
@@ -117,23 +118,31 @@ def test_an_amount_times_its_value_is_what_the_processor_says() -> None:
     )
 
 
-def test_raspberry_pis_are_predicted_with_each_model_left_out() -> None:
+@pytest.mark.parametrize(
+    "devices",
+    [
+        list(SECONDS),
+        pytest.param(["rpi_5"], marks=pytest.mark.slow),
+        pytest.param(["rpi_4b"], marks=pytest.mark.slow),
+    ],
+)
+def test_raspberry_pis_are_predicted_with_each_model_left_out(devices: list[str]) -> None:
     """Within 30 % where the other rows have its kinds; else the kind is named, the interval holds.
 
-    Of both Pis together, and of one by itself: four rows for four terms.
+    Of both Pis together, and of each by itself: four rows for four terms.
     """
     rows = pi_rows()
-    for devices in (list(SECONDS), ["rpi_4b"]):
-        chosen = rows.only(np.isin(rows.thing, [list(SECONDS).index(one) for one in devices]))
-        chosen = replace(chosen, thing=chosen.thing - chosen.thing.min())
-        prior = prior_of([Base("sbc", PEAKS[one]) for one in devices])
+    chosen = rows.only(np.isin(rows.thing, [list(SECONDS).index(one) for one in devices]))
+    chosen = replace(chosen, thing=chosen.thing - chosen.thing.min())
+    prior = prior_of([Base("sbc", PEAKS[one]) for one in devices])
 
-        found = leave_one_out(chosen, prior, np.random.default_rng(0))
+    found = leave_one_out(chosen, prior, np.random.default_rng(0))
 
-        missing = {"mobilenet_v2": ["depthwise"], "vit_b_16": ["dense"]}
-        for one in found:
-            model = list(PIS)[one.subject]
-            assert list(one.missing) == missing.get(model, [])
-            assert one.is_inside
-            if not one.missing:
-                assert one.factor < 1.3
+    assert len(found) == 4 * len(devices)
+    missing = {"mobilenet_v2": ["depthwise"], "vit_b_16": ["dense"]}
+    for one in found:
+        model = list(PIS)[one.subject]
+        assert list(one.missing) == missing.get(model, [])
+        assert one.is_inside
+        if not one.missing:
+            assert one.factor < 1.3
