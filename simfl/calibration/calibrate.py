@@ -63,6 +63,9 @@ def calibrate(
     DEVICE=NAME. `folders` hold profiles of one's own. Raises ScenarioError for rows that are wrong.
     """
     measured, catalogue = read_measurements(path), Catalogue(folders)
+    for one in measured.transfers:
+        if one.link in measured.devices:
+            raise measured.wrong(one.line, "link", one.link, "a name that no device has")
     profiles = _bases(measured, bases, catalogue)
     devices = {name: catalogue.device(one.name) for name, one in profiles.items()}
     _refuse_clocks(measured, devices)
@@ -71,10 +74,6 @@ def calibrate(
         *_device_twins(measured, profiles, devices, computing),
         *_link_twins(measured, catalogue, base_link),
     ]
-    names = [one.name for one in twins]
-    for one in measured.transfers:
-        if names.count(one.link) > 1:
-            raise measured.wrong(one.line, "link", one.link, "a name that no device has")
     return Calibration(path, twins, computing)
 
 

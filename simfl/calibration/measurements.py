@@ -129,6 +129,11 @@ class Measurements:
         """Those with rows of their own, by their first computation or watts."""
         return list(dict.fromkeys(one.device for one in self.on_devices))
 
+    @property
+    def profiles(self) -> list[str]:
+        """What is measured: devices, and links."""
+        return [*self.devices, *dict.fromkeys(one.link for one in self.transfers)]
+
     def wrong(
         self, line: int, key: str, found: object, accepted: str, message: str | None = None
     ) -> ScenarioError:

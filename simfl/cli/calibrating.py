@@ -35,15 +35,16 @@ def calibrate(
     """Make profiles of your own devices and links from what was measured on them."""
     with exit_codes(traceback=traceback):
         from simfl.calibration.calibrate import calibrate as calibrated
+        from simfl.calibration.measurements import read_measurements
         from simfl.common.files import replacing
         from simfl.console.calibration import print_calibration
         from simfl.pictures.calibration import save_predictions
 
+        for name in read_measurements(measurements).profiles:
+            if (out / f"{name}.yaml").exists() and not overwrite:
+                raise FileExistsError(f"{out / name}.yaml: there already, accepted: --overwrite")
         found = calibrated(measurements, base or (), base_link, profiles or ())
         files = {out / f"{twin.name}.yaml": twin.text() for twin in found.twins}
-        there = [file for file in files if file.exists()]
-        if there and not overwrite:
-            raise FileExistsError(f"{there[0]}: there already, accepted: --overwrite")
         out.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
             with replacing(file) as partial:

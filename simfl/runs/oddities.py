@@ -78,8 +78,10 @@ def _short_steps(simulation: Simulation) -> str:
     step_s = {}
     for index in np.unique(world.device_index):
         name, processor = world.devices[index].name, world.devices[index].processor
-        # Cycles that were given for an example were measured on a whole step.
-        measured = processor.counts_bits or getattr(processor, "cycles_per_example", None)
+        # Cycles that were given for an example, and fixed times, were measured on whole steps.
+        measured = processor.counts_bits or any(
+            getattr(processor, key, None) for key in ("cycles_per_example", "seconds_per_step")
+        )
         if work.forward_flops and rows and not measured and name.partition(".")[0] in profiles:
             cost = processor.compute(
                 processor.training_cycles(rows, work, 1), processor.frequency_max_hz

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,18 @@ def test_other_models_of_the_measured_families_are_predicted(
 
     assert len(chosen) == 3
     assert all(0.85 < factor < 1.15 for factor in chosen.values()), chosen
+
+
+def test_the_page_has_these_figures(factors: dict[str, tuple[float, bool]]) -> None:
+    """Every model with its ratio, and whether its interval held it."""
+    page = (ROWS.parents[2] / "docs" / "calibrate.md").read_text(encoding="utf-8")
+    for model, (factor, inside) in factors.items():
+        shown = model.replace(";", ",")
+        assert re.search(
+            rf"^\| `{re.escape(shown)}` \|.* {factor:.2f} \| {'yes' if inside else 'no'} \|$",
+            page,
+            re.MULTILINE,
+        ), f"| `{shown}` | ... | {factor:.2f} | {'yes' if inside else 'no'} |"
 
 
 def test_intervals_hold_the_others_too(factors: dict[str, tuple[float, bool]]) -> None:
