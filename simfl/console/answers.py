@@ -47,12 +47,12 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     metrics = [name for name in asked.metrics if name in runs]
     means = point_means(runs, factors, metrics)
     sure = "and 95 % intervals" if runs["seed"].nunique() > 1 else "of one seed, no intervals"
-    if loaded.search is not None:
+    sought = loaded.search.figures if loaded.search is not None else ()
+    if loaded.search is not None and set(sought) <= set(runs):
         print_search(console, loaded, loaded.search)
     else:
         console.print(_means(means, factors, metrics, f"{study.name}: means {sure}"), crop=False)
-    shown = metrics if loaded.search is None else loaded.search.figures
-    for sentence in caveat_sentences(runs, shown):
+    for sentence in caveat_sentences(runs, sought or metrics):
         console.print(sentence)
     for one in asked.compare:
         for table in _comparisons(runs, metrics, one.factor, one.baseline, factors):
@@ -84,7 +84,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     for sentence in not_computed(runs, metrics) if numeric or len(levelled) > 1 else ():
         console.print(sentence)
     best = [asked.best.figure, *asked.best.subject_to] if asked.best else []
-    absent = [name for name in (*asked.metrics, *asked.pareto, *best) if name not in runs]
+    absent = [name for name in (*asked.metrics, *asked.pareto, *best, *sought) if name not in runs]
     if absent:
         console.print(f"no run has the figure {', '.join(dict.fromkeys(absent))}")
     print_kinds(console, warning_kinds(runs))

@@ -64,7 +64,10 @@ class StudySession:
             pass
 
     def advance(self) -> bool:
-        """Plan a search's next batch once the runs before it have ended; whether there is one."""
+        """Plan a search's next batch once the runs before it have ended; whether there is one.
+
+        Raises ScenarioError where the runs lack a figure that the search goes by.
+        """
         search = self.study.search
         if search is None or self.unasked == 0 or self.todo():
             return False
@@ -74,6 +77,10 @@ class StudySession:
             return False
         self._rows += rows
         runs = pd.DataFrame(self._rows)
+        absent = [name for name in search.figures if self._rows and name not in runs]
+        if absent:
+            accepted = "figures that the runs have"
+            raise self.study.where("search").error(", ".join(absent), accepted)
         batch = ask(search, self.study.seeds[0], self._asked, runs)
         trials = [chosen(self.study, one) for one in batch]
         self.points += planned(self.study, trials, self._data_root, len(self._asked))

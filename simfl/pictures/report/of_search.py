@@ -21,7 +21,7 @@ from simfl.study.words import in_cell
 def add_search(page: Page, study: LoadedStudy) -> None:
     """The path, the best setting or the front, which key mattered, and all trials."""
     search = study.search
-    if search is None:
+    if search is None or not set(search.figures) <= set(study.table):
         return
     page.heading("Search")
     path = search_path(study.table, search)
