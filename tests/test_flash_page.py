@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from pathlib import Path
 
@@ -24,6 +25,37 @@ def test_the_population_is_that_of_the_scenario() -> None:
 
     for key, value in shown["population"].items():
         assert shipped["population"][key] == value, key
+
+
+def test_the_scenario_on_tables_of_a_few_rows(tmp_path: Path) -> None:
+    """It runs on what lies below a data root, whose figures its clients have."""
+    folder = tmp_path / "device_traces"
+    folder.mkdir()
+    speeds = "down_mean,down_std,up_mean,up_std\n1000,1,500,1\n300,1,2000,1\n"
+    (folder / "flash_network_speed.csv").write_text(speeds)
+    stays = "".join(f"{client},{72_000 + 10 * client},172800\n" for client in range(30))
+    with gzip.open(folder / "flash_availability_strict.csv.gz", "wt") as file:
+        file.write(f"client,start_s,end_s\n{stays}")
+    changes = {
+        "data.name": "digits",
+        "model": "linear",
+        "population.clients": 40,
+        "protocol.wait_for.clients": 20,
+        "stop.versions": 2,
+    }
+    scenario = simfl.Scenario.of("flash").with_overrides(changes)
+
+    run = simfl.run(scenario, tmp_path / "run", options=simfl.Options(data_root=tmp_path))
+
+    assert run.manifest["counts"]["versions"] == 2
+    rates = {
+        *zip(run.clients["uplink_bps"].round(), run.clients["downlink_bps"].round(), strict=True)
+    }
+    assert rates == {(500 * 8192, 1000 * 8192), (2000 * 8192, 300 * 8192)}
+    # All clients come within 290 s; the server waits until 20 of its 40 are there.
+    assert 0 < run.events.query("kind == 'select'")["time_s"].min() < 290
+    shares = run.clients["device"].value_counts(normalize=True)
+    assert abs(shares["flash_femnist_slow"] - 0.53) < 0.03
 
 
 def test_the_selection_and_the_study(tmp_path: Path) -> None:

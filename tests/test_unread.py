@@ -15,6 +15,7 @@ from simfl import Scenario
 from simfl.assembly.assemble import assemble, outlined
 from simfl.assembly.registry import KINDS, discover
 from simfl.assembly.unread import held
+from simfl.common.files import DataMissing
 from simfl.scenario.shipped import shipped_scenarios
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.decisions.views import client_view
@@ -299,7 +300,12 @@ def test_a_resolved_scenario_runs_again_without_a_warning(
 def test_shipped_scenarios_hold_no_unread_key(path: Path) -> None:
     """Nor does what they resolve to."""
     scenario = Scenario.from_yaml(path)
-    resolved = outlined(scenario).resolved
+    try:
+        resolved = outlined(scenario).resolved
+    except ScenarioError as error:
+        if not isinstance(error.__cause__, DataMissing):
+            raise
+        pytest.skip(str(error.__cause__))
 
     again = Scenario.from_mapping(yaml.safe_load(resolved.to_yaml()))
 
