@@ -293,7 +293,10 @@ def test_a_resolved_scenario_runs_again_without_a_warning(
 @pytest.mark.parametrize(
     "path",
     [
-        *(pytest.param(path, id=name) for name, path in shipped_scenarios().items()),
+        *(
+            pytest.param(path, id=name, marks=[pytest.mark.data] * (name == "flash"))
+            for name, path in shipped_scenarios().items()
+        ),
         *(pytest.param(path, id=path.stem) for path in sorted(EXAMPLES.glob("*.yaml"))),
     ],
 )
