@@ -86,12 +86,15 @@ class Allocating:
 
         `work` multiplies its cycles of plain training.
         """
-        frequency_hz = np.empty(clients.size)
-        too_slow = np.zeros(clients.size, dtype=bool)
-        for number, own in by_value(self._rule_of[clients]):
-            rule = self._rules[number]
-            decided = rule.frequency_hz(clients[own], work[own], round_number, server)
-            frequency_hz[own], too_slow[own] = decided
+        if len(self._rules) == 1:
+            (rule,) = self._rules
+            frequency_hz, too_slow = rule.frequency_hz(clients, work, round_number, server)
+        else:
+            frequency_hz, too_slow = np.empty(clients.size), np.empty(clients.size, dtype=bool)
+            for number, own in by_value(self._rule_of[clients]):
+                frequency_hz[own], too_slow[own] = self._rules[number].frequency_hz(
+                    clients[own], work[own], round_number, server
+                )
         if too_slow.any():
             self._too_slow[clients[too_slow]] = True
             if self._first_too_slow_s is None:
