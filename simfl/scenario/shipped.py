@@ -14,7 +14,7 @@ def shipped_scenarios() -> dict[str, Path]:
     return {
         str(path.relative_to(folder).with_suffix("")): path
         for path in sorted(folder.rglob("*.yaml"))
-        if path.parent.name != "studies"
+        if "studies" not in path.relative_to(folder).parts
     }
 
 
