@@ -211,6 +211,9 @@ class Trainer(ABC):
         for tasks in cohorts:
             yield self.train(tasks)
 
+    def close(self) -> None:  # noqa: B027  # most have none
+        """Let go of workers, if there are any; the next training has new ones."""
+
     def notices(self) -> list[Notice]:
         """What the manifest warns of about the training itself."""
         return []

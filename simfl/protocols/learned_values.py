@@ -179,6 +179,9 @@ class LearnedValues(ABC):
     def wall_s(self) -> Mapping[str, float]:
         """Wall seconds by what they were spent on."""
 
+    def close(self) -> None:  # noqa: B027  # where nothing is learned there is nobody
+        """Let go of whoever trains; they are there again when a value is asked for."""
+
     def notices(self) -> list[Notice]:
         """What the training itself has to warn of."""
         return []

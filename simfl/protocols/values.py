@@ -387,6 +387,10 @@ class Values(LearnedValues):
         """Wall seconds by what they were spent on."""
         return {"training": self.trainer.seconds, "evaluation": self.evaluator.seconds}
 
+    def close(self) -> None:
+        """Let go of the trainer's workers."""
+        self.trainer.close()
+
     def notices(self) -> list[Notice]:
         """What the trainer has to warn of."""
         return self.trainer.notices()

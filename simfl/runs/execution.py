@@ -141,7 +141,10 @@ def find_contributions(baseline: Simulation, folder: Path | None = None) -> Mapp
     try:
         if folder is None:
             one = baseline.make_run(None, Journal(shared=baseline.options.store))
-            simulate(baseline, one)
+            try:
+                simulate(baseline, one)
+            finally:
+                one.values.close()
             one.close()
             rows: list[Any] = one.publications.evaluations
             cost = figures(one)
@@ -312,6 +315,8 @@ def _execute(
         if isinstance(error, SystemExit):  # whose exit code would be the run's
             raise RunFailed(reason) from error
         raise
+    finally:
+        one.values.close()
     if broken:
         raise RunFailed(f"the run broke its own laws: {broken}")
 
@@ -376,7 +381,9 @@ def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> 
     there, here = earlier["numeric_platform"], dict(simulation.platform)
     if there != here and not simulation.options.any_platform:
         names = ", ".join(
-            f"{k} {there.get(k)} -> {here[k]}" for k in here if there.get(k) != here[k]
+            f"{k} {there.get(k)} -> {here.get(k)}"
+            for k in {**here, **there}
+            if there.get(k) != here.get(k)
         )
         raise FolderInUse(
             f"{folder}: was begun on another numeric platform ({names}), where results differ in"

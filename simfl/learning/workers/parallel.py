@@ -85,6 +85,10 @@ class ParallelTrainer(SpreadTrainer):
             return
         yield from answered(cohorts, self.pool.map(requests(cohorts)))
 
+    def close(self) -> None:
+        """End the worker processes."""
+        self.pool.close()
+
     def _needs_no_interpreter(self, tasks: Sequence[Task]) -> bool:
         first = tasks[0]
         draws = self.augmentation is not None

@@ -73,6 +73,10 @@ class RemoteTrainer(SpreadTrainer):
         costs = [sum(map(self.flops, tasks)) for tasks in cohorts]
         yield from answered(cohorts, self.pool.map(requests(cohorts), costs))
 
+    def close(self) -> None:
+        """End the workers: what they occupy of the cluster is free for others."""
+        self.pool.close()
+
     def notices(self) -> list[Notice]:
         """What befell workers."""
         return self.pool.notices()

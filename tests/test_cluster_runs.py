@@ -1,0 +1,84 @@
+"""Whole runs whose workers are on a cluster, which here lies within the process of the test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simfl
+from simfl.assembly import assemble, simulation
+from simfl.assembly.simulation import Options
+from simfl.learning.workers.on_ray import RayWorkers
+from simfl.runs.files import FolderInUse
+from tests.learning.clusters import Cluster
+from tests.small import small
+
+ON_CLUSTER = Options(workers=2, ray=RayWorkers())
+
+
+def clusters(monkeypatch: pytest.MonkeyPatch, *fates: str | Mapping[str, Any]) -> list[Cluster]:
+    """Have runs use clusters whose workers meet these fates; the first says what all compute on."""
+    made: list[Cluster] = []
+    other = fates[0] if fates and isinstance(fates[0], Mapping) else {}
+
+    class Here(Cluster):
+        def __init__(self, workers: RayWorkers) -> None:
+            super().__init__(*fates)
+            made.append(self)
+
+        def asked(self, what: Any, prepare: Any, longest_s: float) -> dict[str, Any]:
+            return {**what(), **other}
+
+    for module in (assemble, simulation):
+        monkeypatch.setattr(module, "RayCluster", Here)
+    return made
+
+
+def test_a_run_on_a_cluster_is_the_run_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One worker is killed: the manifest says so, nothing else differs, and all workers are ended.
+
+    Clients train alone first, so that two trainings have workers, one after the other.
+    """
+    made = clusters(monkeypatch, "", "killed")
+    scenario = small(
+        algorithm={"name": "cffl", "local": {"epochs": 1}},
+        data={"validation_share": 0.1},
+        dtype="float32",
+        stop={"versions": 2},
+    )
+
+    here = simfl.run(scenario, tmp_path / "here", Options(device="cpu"))
+    there = simfl.run(scenario, tmp_path / "there", ON_CLUSTER)
+
+    for name in ("fingerprint", "numeric_platform", "counts"):
+        assert there.manifest[name] == here.manifest[name]
+    assert (
+        there.file("model.safetensors").read_bytes() == here.file("model.safetensors").read_bytes()
+    )
+    (lost,) = [one for one in there.warnings if one.kind == "lost_workers"]
+    assert "machine 1 (it was killed)" in lost.message
+    assert there.warnings != here.warnings
+    lines = [line for cluster in made for line in cluster.lines]
+    assert lines and all(line.ended for line in lines)
+
+
+def test_where_workers_compute_otherwise_the_run_is_of_another_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest says in what; without the cluster it is not resumed."""
+    clusters(monkeypatch, *[{"cpu": "other"}] * 2)
+    scenario = small(stop={"versions": 1})
+
+    there = simfl.run(scenario, tmp_path / "there", ON_CLUSTER)
+
+    assert there.manifest["numeric_platform"]["workers"] == {"cpu": "other"}
+    with pytest.raises(FolderInUse, match=r"numeric platform .*workers"):
+        simfl.run(scenario, tmp_path / "there", Options(device="cpu"), resume=True)
+    assert (
+        simfl.run(scenario, tmp_path / "there", ON_CLUSTER, resume=True).manifest == there.manifest
+    )
