@@ -69,4 +69,4 @@ def _panel(axes: Axes, fit: ComputingFit, rows: Sequence[Prediction], title: str
                     fontsize=7,
                     textcoords="offset points",
                 )
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(loc="upper left", frameon=False, fontsize=8)
