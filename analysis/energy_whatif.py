@@ -19,7 +19,8 @@ import pandas as pd
 
 import simfl
 from simfl.assembly.simulation import Options
-from simfl.pictures.overview import STATE_COLOURS, legend_above
+from simfl.pictures.colours import STATE_COLOURS
+from simfl.pictures.overview import legend_above
 from simfl.provenance.results import FolderStore
 from simfl.scenario.shipped import shipped_scenarios
 

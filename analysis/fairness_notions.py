@@ -14,7 +14,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from simfl.pictures.overview import COLOURS
+from simfl.pictures.colours import COLOURS
 from simfl.pictures.study_overview import draw_setting_means
 from simfl.study.comparisons import paired_differences
 from simfl.study.loaded import load_study

@@ -60,7 +60,7 @@ from simfl.measures.edge_participation import edge_participation
 from simfl.measures.efficiency import efficiency_gap
 from simfl.measures.round_latency import coefficient_of_variation, round_latencies
 from simfl.measures.virtual_queues import growth, virtual_queues
-from simfl.pictures.overview import COLOURS
+from simfl.pictures.colours import COLOURS
 from simfl.runs.runfolder import LoadedRun
 
 ACCURACIES = {"xlabel": "version", "ylabel": "test accuracy"}

@@ -14,7 +14,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from simfl.pictures.overview import COLOURS
+from simfl.pictures.colours import COLOURS
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import main_effects
 from simfl.study.loaded import load_study

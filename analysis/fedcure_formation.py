@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from paper import Study, Trial, new_figure, save_figure
 from simfl.measures.coalition_stability import coalition_counts, descent, stability
-from simfl.pictures.overview import COLOURS
+from simfl.pictures.colours import COLOURS
 from simfl.runs.runfolder import LoadedRun
 
 

@@ -20,7 +20,7 @@ from simfl.assembly.simulation import Options
 from simfl.decisions.divergence import mean_js
 from simfl.measures.convergence_bound import Bound, Constants, LogisticTask, convergence_bound
 from simfl.measures.efficiency import efficiency_gap
-from simfl.pictures.overview import COLOURS
+from simfl.pictures.colours import COLOURS
 from simfl.provenance.journal import Journal
 from simfl.runs.execution import simulate
 from simfl.runs.runfolder import LoadedRun

@@ -10,7 +10,7 @@ import pandas as pd
 from fedsac_units import last_importance, lorenz_curve
 
 from paper import Trial, new_figure, save_figure
-from simfl.pictures.overview import COLOURS
+from simfl.pictures.colours import COLOURS
 
 MARKERS = "osD^v<>P*X"
 

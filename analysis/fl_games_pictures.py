@@ -12,7 +12,7 @@ from paper import END, Study, Trial, new_figure, plot_means, save_figure
 from simfl.assembly.assemble import assemble
 from simfl.learning.datasets.base import DataMissing, Examples
 from simfl.measures.lime_masks import LimeMasks, share_on
-from simfl.pictures.overview import COLOURS
+from simfl.pictures.colours import COLOURS
 from simfl.runs.execution import federation_of
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError

@@ -17,11 +17,17 @@ PUBLIC = ("simfl", "simfl.algorithms", "simfl.plugins")
 INTRODUCTION = """\
 # Public names
 
-Made by `docs/make_reference.py` from the code; do not edit. Version {version} of what is public: of
-these three modules, and of the names that they list, with their signatures. A name or an argument
-that is to go stays for one version more, with a `DeprecationWarning` that says what to use; the
-first number changes when it has gone. What lies elsewhere below `simfl` is not public and may
-change at any time. [plugins.md](plugins.md) shows how parts of your own use it.
+Version {version} of what is public: of these three modules, and of the names that they list, with
+their signatures. A name or an argument that is to go stays for one version more, with a
+`DeprecationWarning` that says what to use; the first number changes when it has gone. What lies
+elsewhere below `simfl` is not public and may change at any time. [plugins.md](plugins.md) shows how
+parts of your own use it.
+"""
+
+FOOTER = """\
+---
+
+Made by `docs/make_reference.py` from the code, which is where to change it.
 """
 
 
@@ -34,7 +40,7 @@ def api_page() -> str:
         lines += [f"## {name}", "", _text(module), ""]
         for one in sorted(module.__all__, key=str.lower):
             lines += [f"### {one}", "", *_described(module, one)]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, FOOTER])
 
 
 def _described(module: ModuleType, name: str) -> Iterator[str]:

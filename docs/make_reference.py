@@ -39,9 +39,6 @@ Schema = Mapping[str, Any]
 INTRODUCTION = """\
 # Keys of a scenario
 
-Made by `docs/make_reference.py` from the schema; do not edit. The same content for editors is the
-JSON Schema that `simfl schema` prints.
-
 A scenario is a YAML file. A *part* is named by `name`, beside its own keys, or by its bare name
 where its defaults will do: `model: linear` is `model: {name: linear}`. A name with a colon is an
 import path, `file.py:Class` (relative to the scenario file) or `package.module:Class`; see
@@ -60,6 +57,13 @@ that the file holds and nothing reads is warned about (`simfl validate FILE` pri
 the reason); the run is made as if it were not there, and its own `scenario.yaml` is without it.
 Where `--set` or a study names such a key, it is refused. Parts of your own are taken to read
 whatever they can, unless they [say what they read](plugins.md#what-a-part-reads).
+"""
+
+FOOTER = """\
+---
+
+Made by `docs/make_reference.py` from the code, which is where to change it; for editors, `{}`
+prints the same as a JSON Schema.
 """
 
 PARTS = {
@@ -94,14 +98,11 @@ def scenario_reference() -> str:
         lines += [f"## {key}", "", _text(model), "", *_table(rows), ""]
         if model is Evaluate:
             lines += _parts("measures", "evaluate.measures")
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, FOOTER.format("simfl schema")])
 
 
 PROFILES_INTRODUCTION = """\
 # Keys of a profile
-
-Made by `docs/make_reference.py` from the code. The same for editors is the JSON Schema that
-`simfl schema --profile` prints.
 
 A profile is a YAML file of one machine, link or region: `devices/` has the shipped ones, and a
 scenario's `population.profiles` names folders with your own (`simfl new --device my_pi` makes one).
@@ -133,7 +134,7 @@ def profiles_reference() -> str:
         *_parts("processors", "processor"),
     ]
     lines += ["## Models of links", "", *_parts("links", "link")]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, FOOTER.format("simfl schema --profile")])
 
 
 def plugins_page() -> str:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from paper.experiments import Trial
 from paper.study import Study
-from simfl.pictures.overview import COLOURS
+from simfl.pictures.colours import COLOURS
 
 Curve = Callable[[Trial], pd.Series]
 LINES = ("-", "--", ":")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from matplotlib.ticker import EngFormatter
 
 from simfl.common.files import RunFolderError, replacing
 from simfl.console.printable import printable
-from simfl.pictures.overview import COLOURS, STYLE
+from simfl.pictures.colours import COLOURS
+from simfl.pictures.overview import STYLE
 from simfl.runs.runfolder import LoadedRun
 from simfl.study.comparisons import CONFIDENCE
 from simfl.study.curves import NotDrawable, check_axes, curve_of, mean_curve
@@ -37,6 +39,16 @@ MOST_SETTINGS = 16
 
 Named = tuple[str, pd.DataFrame]
 """What a line is called, and its curve with the columns of `study.curves.mean_curve`."""
+
+
+class Shown(Figure):
+    """A figure that is a picture below a notebook's cell, where pyplot is not at work either."""
+
+    def _repr_png_(self) -> bytes:
+        picture = BytesIO()
+        with mpl.rc_context(PAPER_STYLE):
+            self.savefig(picture, format="png", dpi=120)
+        return picture.getvalue()
 
 
 def named_curves(source: LoadedRun | LoadedStudy, x: str, y: str) -> list[Named]:
@@ -67,7 +79,7 @@ def plot(source: LoadedRun | LoadedStudy, *, x: str = "time_s", y: str = "accura
     if not curves:
         raise RunFolderError(f"{source.path}: no curve of {y}: nothing was evaluated")
     with mpl.rc_context(PAPER_STYLE):
-        figure = Figure(figsize=(5.0, 3.4 + 0.1 * len(curves)), layout="constrained")
+        figure = Shown(figsize=(5.0, 3.4 + 0.1 * len(curves)), layout="constrained")
         axes = figure.subplots()
         draw_curves(axes, curves, x, y)
         if len(curves) > 1:

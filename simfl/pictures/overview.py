@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,8 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from simfl.common.files import replacing
 from simfl.console.printable import printable
+from simfl.pictures.colours import COLOURS, STATE_COLOURS
 from simfl.runs.runfolder import LoadedRun
-
-# Okabe and Ito's palette, safe for colour-blind readers.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-
-STATE_COLOURS = {
-    "idle": COLOURS[4],
-    "download": COLOURS[0],
-    "compute": COLOURS[1],
-    "upload": COLOURS[2],
-    "tail": COLOURS[6],
-}
 
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -45,18 +34,15 @@ def save_overview(run: LoadedRun, path: Path) -> Path:
 
 
 def draw_overview(run: LoadedRun) -> Figure:
-    """Four panels: accuracy against time and against energy, clients' energy, participation.
-
-    Energy is that of clients, and that of all machines beside it.
+    """Four panels: accuracy against time and clients' energy, where this goes, participation.
 
     Where nothing was evaluated, versions stand in for accuracy.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 7.5), layout="constrained")
         axes = figure.subplots(2, 2)
-        _accuracy(axes[0, 0], run, {"time_s": ""}, "simulated time (s)")
-        by_energy = {"client_energy_j": "of clients", "energy_j": "of all machines"}
-        _accuracy(axes[0, 1], run, by_energy, "energy (J)")
+        _accuracy(axes[0, 0], run, "time_s", "simulated time (s)")
+        _accuracy(axes[0, 1], run, "client_energy_j", "energy of clients (J)")
         _energy(axes[1, 0], run)
         _participation(axes[1, 1], run)
         figure.suptitle(printable(f"{run.manifest['name']}, seed {run.manifest['seed']}"))
@@ -80,16 +66,13 @@ def legend_above(axes: Axes, title: str) -> None:
     )
 
 
-def _accuracy(axes: Axes, run: LoadedRun, columns: Mapping[str, str], label: str) -> None:
-    """Against columns of the rounds table, one line each; `columns` says what to call them."""
+def _accuracy(axes: Axes, run: LoadedRun, column: str, label: str) -> None:
+    """Against a column of the rounds table."""
     figure = "accuracy" if run.rounds["accuracy"].notna().any() else "version"
     shown = run.rounds.dropna(subset=figure)
-    for (column, name), colour in zip(columns.items(), COLOURS, strict=False):
-        axes.plot(shown[column], shown[figure], marker=".", color=colour, label=name)
+    axes.plot(shown[column], shown[figure], marker=".", color=COLOURS[0])
     axes.set(xlabel=label, ylabel="test accuracy" if figure == "accuracy" else "global version")
-    if len(columns) > 1:
-        legend_above(axes, "energy")
-    if shown[[*columns]].to_numpy().max(initial=0.0) >= 10_000:
+    if shown[column].max() >= 10_000:
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
@@ -100,8 +83,12 @@ def _energy(axes: Axes, run: LoadedRun) -> None:
     totals = run.clients.groupby("device")[columns].mean()
     bottom = totals.iloc[:, 0] * 0.0
     for state, colour in STATE_COLOURS.items():
-        axes.barh(totals.index, totals[f"{state}_j"], left=bottom, label=state, color=colour)
-        bottom = bottom + totals[f"{state}_j"]
+        joules = totals[f"{state}_j"]
+        label = {"tail": "radio's tail"}.get(state, state)
+        axes.barh(
+            totals.index, joules, left=bottom, label=label if joules.any() else None, color=colour
+        )
+        bottom = bottom + joules
     axes.set(xlabel="mean energy per client (J)")
     legend_above(axes, "where the joules of clients go")
 

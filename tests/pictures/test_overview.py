@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import simfl
+from simfl.pictures.curves import plot
 from simfl.pictures.overview import draw_overview, save_overview
 from simfl.runs.runfolder import LoadedRun
 
@@ -27,7 +28,7 @@ def test_legends_lie_above_their_axes(trained: LoadedRun) -> None:
     figure.draw_without_rendering()
 
     legends = [axes for axes in figure.axes if axes.get_legend()]
-    assert len(legends) == 3
+    assert len(legends) == 2
     for axes in legends:
         legend = axes.get_legend()
         assert legend is not None
@@ -37,12 +38,28 @@ def test_legends_lie_above_their_axes(trained: LoadedRun) -> None:
         assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
 
 
+def test_what_no_client_spent_is_not_in_the_legend(trained: LoadedRun) -> None:
+    """Where waiting clients are not charged, there is no idle power; the tail says whose it is."""
+    legend = draw_overview(trained).axes[2].get_legend()
+
+    assert legend is not None
+    shown = [text.get_text() for text in legend.get_texts()]
+    assert shown == ["download", "compute", "upload", "radio's tail"]
+
+
 def test_clients_and_turns_are_whole_numbers(trained: LoadedRun) -> None:
     """No tick stands between two clients."""
     panel = draw_overview(trained).axes[3]
 
     assert panel.get_xlabel() == "client"
     assert all(float(tick).is_integer() for tick in [*panel.get_xticks(), *panel.get_yticks()])
+
+
+def test_a_plot_is_a_picture_in_a_notebook(trained: LoadedRun) -> None:
+    """Jupyter shows what `_repr_png_` returns."""
+    shown = getattr(plot(trained), "_repr_png_")()
+
+    assert shown.startswith(b"\x89PNG")
 
 
 def test_a_run_without_evaluation_shows_its_versions(tmp_path: Path) -> None:

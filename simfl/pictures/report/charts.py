@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.pictures.overview import COLOURS, STATE_COLOURS
+from simfl.pictures.colours import COLOURS, STATE_COLOURS
 from simfl.pictures.report.page import FONT
 
 Chart = dict[str, Any]

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from simfl.measures.staleness_distribution import staleness_distribution
-from simfl.pictures.overview import MOST_NAMED_EDGES, STATE_COLOURS
+from simfl.pictures.colours import STATE_COLOURS, radio_tails
+from simfl.pictures.overview import MOST_NAMED_EDGES
 from simfl.pictures.report import charts
 from simfl.pictures.report.fairness import fairness
 from simfl.pictures.report.page import Page, shown
@@ -142,9 +143,12 @@ def _outcome(page: Page, run: LoadedRun) -> None:
 def _participation(page: Page, run: LoadedRun) -> None:
     page.heading("Who participated")
     clients = run.clients
-    by = "edge" if 1 < clients["edge"].nunique() <= MOST_NAMED_EDGES else "device_class"
+    by = "edge" if 1 < clients["edge"].nunique() <= MOST_NAMED_EDGES else "device"
     finished = {
-        f"{by.replace('_', ' ')} {value}": (_list(own["client"]), _list(own["participations"]))
+        (f"edge {value}" if by == "edge" else str(value)): (
+            _list(own["client"]),
+            _list(own["participations"]),
+        )
         for value, own in clients.groupby(by)
     }
     sizes = clients.groupby("participations").size()
@@ -213,13 +217,13 @@ def _queues(page: Page, run: LoadedRun) -> None:
 def _energy(page: Page, run: LoadedRun) -> None:
     page.heading("Energy")
     clients, events = run.clients, run.events
-    means = clients.groupby("device_class")[[f"{state}_j" for state in STATE_COLOURS]].mean()
+    means = clients.groupby("device")[[f"{state}_j" for state in STATE_COLOURS]].mean()
     per_client = {
         state: (_list(means.index), _list(means[f"{state}_j"])) for state in STATE_COLOURS
     }
     drawn = [
         (
-            "a client, by device class and state",
+            "a client, by device and state",
             charts.bars(
                 per_client,
                 "mean energy per client (J)",
@@ -230,9 +234,9 @@ def _energy(page: Page, run: LoadedRun) -> None:
         )
     ]
     if len(events):
-        joined = events.merge(clients[["client", "device_class"]], on="client", how="left")
+        joined = events.merge(clients[["client", "device"]], on="client", how="left")
         tier = joined["actor"].str.replace(r"-\d+$", "", regex=True)
-        joined["machine"] = joined["device_class"].fillna(tier)
+        joined["machine"] = joined["device"].fillna(tier)
         joules = joined.pivot_table(
             index="machine", columns="kind", values="energy_j", aggfunc="sum", fill_value=0.0
         )
@@ -253,6 +257,8 @@ def _energy(page: Page, run: LoadedRun) -> None:
                 ),
             )
         )
+    if tails := radio_tails(run):
+        page.text(f"{tails} Its joules are drawn pale.", "note")
     page.charts(*drawn)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from simfl.common.files import replacing
-from simfl.pictures.overview import COLOURS
+from simfl.pictures.colours import COLOURS
 
 FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
@@ -27,7 +27,8 @@ h2 {{ font-size: 20px; margin: 36px 0 6px; border-bottom: 2px solid {COLOURS[0]}
 h3 {{ font-size: 15px; margin: 12px 0 0; }}
 p {{ margin: 6px 0; max-width: 95ch; }}
 .charts {{ display: grid; gap: 8px 24px;
-  grid-template-columns: repeat(auto-fit, minmax(540px, 1fr)); }}
+  grid-template-columns: repeat(auto-fit, minmax(min(540px, 100%), 1fr)); }}
+.charts figure {{ margin: 0; min-width: 0; }}
 .charts.wide {{ grid-template-columns: 1fr; }}
 .scroll {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; margin: 8px 0; font-variant-numeric: tabular-nums; }}
@@ -38,15 +39,39 @@ th {{ border-bottom: 2px solid #1b1f24; }}
 td.number, th.number {{ text-align: right; }}
 pre {{ background: #f4f5f7; padding: 12px; overflow-x: auto; }}
 .note {{ color: #4d5560; font-size: 14px; }}
+@media (max-width: 600px) {{
+  body {{ padding: 8px 12px 48px; }}
+  .words, .words tbody, .words tr, .words td {{ display: block; }}
+  .words thead {{ display: none; }}
+  .words tr {{ border-bottom: 1px solid #d9dde2; padding: 6px 0; }}
+  .words td {{ border: 0; padding: 1px 0; text-align: left; }}
+  .words td:empty {{ display: none; }}
+  .words td[data-head]::before {{ content: attr(data-head) ": "; color: #4d5560; }}
+}}
 """
 
+# On a phone a legend has more rows than in a column of the page: the chart grows by them.
 SCRIPT = """
 for (const holder of document.querySelectorAll("[data-chart]")) {
   const chart = JSON.parse(document.getElementById(holder.dataset.chart).textContent);
+  const width = holder.clientWidth;
+  if (width < 480 && chart.layout.showlegend) {
+    let entries = 0;
+    for (const one of chart.data)
+      if (one.showlegend !== false) entries += 50 + 7 * (one.name || "").length;
+    const more = 19 * Math.floor(entries / width);
+    chart.layout.margin.b += more;
+    chart.layout.height += more;
+    holder.style.height = chart.layout.height + "px";
+  }
   Plotly.newPlot(holder, chart.data, chart.layout,
     {responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"]});
 }
 """
+
+
+SENTENCE = 40
+"""Characters of a cell that is no name or figure."""
 
 
 class MissingPlotly(RuntimeError):
@@ -77,7 +102,10 @@ class Page:
         )
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """A table; columns of numbers are set to the right."""
+        """A table; columns of numbers are set to the right.
+
+        One with sentences in its cells is a list on a phone, where columns would be too narrow.
+        """
         rows = [list(row) for row in rows]
         numeric = [
             bool(rows) and all(isinstance(row[at], int | float) for row in rows)
@@ -88,18 +116,20 @@ class Page:
             f"<th{kind}>{html.escape(name)}</th>"
             for name, kind in zip(columns, classes, strict=True)
         )
+        heads = [f' data-head="{html.escape(name)}"' if name else "" for name in columns]
         body = "".join(
             "<tr>"
             + "".join(
-                f"<td{kind}>{html.escape(shown(value))}</td>"
-                for value, kind in zip(row, classes, strict=True)
+                f"<td{kind}{title}>{html.escape(shown(value))}</td>"
+                for value, kind, title in zip(row, classes, heads, strict=True)
             )
             + "</tr>"
             for row in rows
         )
-        many = ' class="many"' if len(columns) > 10 else ""
+        sentences = any(len(str(value)) > SENTENCE for row in rows for value in row)
+        looks = "many" if len(columns) > 10 else "words" if sentences and any(columns) else ""
         self._body.append(
-            f'<div class="scroll"><table{many}><thead><tr>{head}</tr></thead>'
+            f'<div class="scroll"><table class="{looks}"><thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
         )
 
@@ -110,7 +140,7 @@ class Page:
             name, self._charts = f"chart-{self._charts}", self._charts + 1
             height = chart["layout"]["height"]
             cells.append(
-                f"<figure style='margin:0'><h3>{html.escape(title)}</h3>"
+                f"<figure><h3>{html.escape(title)}</h3>"
                 f'<div data-chart="{name}" style="height:{height}px"></div></figure>'
                 + _data(name, chart)
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simfl.pictures.colours import radio_tails
 from simfl.pictures.report import charts
 from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import LoadedRun
@@ -35,6 +36,8 @@ def timeline(page: Page, run: LoadedRun) -> None:
             f" {len(order)} machines; simfl trace writes all of it for Perfetto.",
             "note",
         )
+    if "tail" in kinds:
+        page.text(f"{radio_tails(run)} Its bars are pale.", "note")
     page.charts(
         (
             "what each machine does (blank: it waits)",

@@ -95,12 +95,16 @@ def test_a_runs_report_stands_alone(run: LoadedRun, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_no_plotly")
 def test_a_runs_charts_show_the_run(run: LoadedRun, tmp_path: Path) -> None:
-    """Joules add up over device classes, turns over clients, slices over states."""
+    """Joules add up over devices, turns over clients, slices over states."""
     charts = Parsed(report_run(run, tmp_path / "report.html")).charts()
     by_axis = {chart["layout"]["xaxis"]["title"]["text"]: chart for chart in charts}
 
     joules = [sum(trace["x"]) for trace in by_axis["energy of all of them (J)"]["data"]]
     assert sum(joules) == pytest.approx(run.manifest["energy_j"], rel=1e-4)
+    devices = {
+        name for trace in by_axis["mean energy per client (J)"]["data"] for name in trace["y"]
+    }
+    assert devices == set(run.clients["device"])
     client_rounds = [sum(trace["y"]) for trace in by_axis["client (number)"]["data"]]
     assert sum(client_rounds) == run.clients["participations"].sum()
     timeline = {trace["name"]: trace for trace in charts[-1]["data"]}
