@@ -48,9 +48,13 @@ def cluster() -> Iterator[Any]:
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'simfl[ray]'")
     from ray.cluster_utils import Cluster
 
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 4})
-    nodes.add_node(num_cpus=4)
-    nodes.wait_for_nodes()
+    with pytest.MonkeyPatch.context() as patch:  # a busy machine takes its time
+        patch.setenv("RAY_raylet_start_wait_time_s", "180")
+        nodes = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False}
+        )
+        nodes.add_node(num_cpus=4)
+        nodes.wait_for_nodes()
     ray.init(address=nodes.address, log_to_driver=False)
     yield nodes
     ray.shutdown()
@@ -164,7 +168,8 @@ from simfl.learning.workers.on_ray import RayWorkers
 from simfl.runs.execution import run
 from simfl.scenario.scenario import Scenario
 
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
+head = {"num_cpus": 2, "include_dashboard": False}
+cluster = Cluster(initialize_head=True, head_node_args=head)
 ray.init(address=cluster.address, log_to_driver=False)
 
 def strike(progress):
@@ -191,7 +196,11 @@ def test_a_lost_head_leaves_a_run_that_goes_on_without_it(tmp_path: Path) -> Non
     done = subprocess.run(
         [sys.executable, "-c", LOSE_THE_HEAD, str(file), str(tmp_path / "there")],
         cwd=ROOT,
-        env={**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "5"},
+        env={
+            **os.environ,
+            "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
+            "RAY_raylet_start_wait_time_s": "180",
+        },
         capture_output=True,
         text=True,
         check=False,

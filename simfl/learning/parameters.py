@@ -6,7 +6,8 @@ leading job axis, one slice per client job that is trained together with the oth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -34,8 +35,87 @@ def squared_distance(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) ->
     ).sum(0)
 
 
+class Source(Protocol):
+    """Where tensors lie that somebody else has computed."""
+
+    def fetched(self, one: Elsewhere) -> Parameters:
+        """They themselves."""
+
+    def has(self, one: Elsewhere) -> bool:
+        """Whether they are still there."""
+
+    def partial_sums(
+        self, weights: Sequence[float], members: Mapping[int, Elsewhere]
+    ) -> Sequence[Any]:
+        """Parts of a sum with these weights (`sums.PartialSum`) that hold these members."""
+
+
+class Elsewhere(dict[str, Tensor]):
+    """Named tensors that lie elsewhere until somebody looks at one of them.
+
+    `at` says where in the `source`; `finite`, whether they hold neither NaN nor infinity.
+    """
+
+    def __init__(self, source: Source, at: Any, *, finite: bool) -> None:
+        super().__init__()
+        self.source = source
+        self.at = at
+        self.finite = finite
+        self.here = False
+
+    def _fill(self) -> Elsewhere:
+        if not self.here:
+            found = self.source.fetched(self)
+            self.here, self.at = True, None
+            super().update(found)
+        return self
+
+    def __getitem__(self, name: str) -> Tensor:
+        return dict.__getitem__(self._fill(), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return dict.__iter__(self._fill())
+
+    def __len__(self) -> int:
+        return dict.__len__(self._fill())
+
+    def __contains__(self, name: object) -> bool:
+        return dict.__contains__(self._fill(), name)
+
+    def __or__(self, other: Any) -> Any:
+        return dict(self._fill()) | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | dict(self._fill())
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self._fill()),)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of a dict."""
+        return dict.get(self._fill(), name, default)
+
+    def keys(self) -> Any:
+        """As of a dict."""
+        return dict.keys(self._fill())
+
+    def values(self) -> Any:
+        """As of a dict."""
+        return dict.values(self._fill())
+
+    def items(self) -> Any:
+        """As of a dict."""
+        return dict.items(self._fill())
+
+    def copy(self) -> Parameters:
+        """As of a dict."""
+        return dict(self._fill())
+
+
 def all_finite(values: Mapping[str, Tensor]) -> bool:
     """Whether no tensor holds a NaN or an infinity: only those times 0 are not 0, but NaN."""
+    if isinstance(values, Elsewhere):
+        return values.finite
     return not any(bool((0 * tensor).sum().isnan()) for tensor in values.values())
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simfl.learning.parameters import Parameters
+from simfl.learning.parameters import Elsewhere, Parameters
 
 SUMS = "tree of 4"
 """What the last bits of a sum depend on beside the platform, for the keys of results."""
@@ -43,7 +43,17 @@ Branch = tuple[int, int]
 def weighted_sum(members: Sequence[Parameters], weights: Iterable[float]) -> Parameters:
     """`sum_i weights_i * members_i`, tensor by tensor, members in canonical order."""
     whole = PartialSum(weights)
-    whole.add(dict(enumerate(members)))
+    here: dict[int, Parameters] = {}
+    elsewhere: dict[int, dict[int, Elsewhere]] = {}
+    for place, one in enumerate(members):
+        if isinstance(one, Elsewhere) and not one.here:
+            elsewhere.setdefault(id(one.source), {})[place] = one
+        else:
+            here[place] = one
+    for lying in elsewhere.values():  # only what they sum to comes here
+        for part in next(iter(lying.values())).source.partial_sums(whole.weights, lying):
+            whole.merge(part)
+    whole.add(here)
     return whole.total()
 
 
@@ -193,6 +203,16 @@ class _Node:
         self.rows = rows
         self.large = large
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent without the first member's values, where they are in the sums."""
+        if not self.rows and not self.large:
+            return _Node, (self.first, self.scale, self.rows, self.large)
+        kept = {
+            name: (one.shape, one.dtype) if one.is_floating_point() else one
+            for name, one in self.first.items()
+        }
+        return _sent, (kept, self.scale, self.rows, self.large)
+
     @staticmethod
     def of(members: Sequence[Parameters], weights: Sequence[float]) -> _Node:
         """The sum of the members of one branch."""
@@ -247,6 +267,20 @@ class _Node:
 
     def _large(self, name: str) -> Tensor:
         return self.large[name] if name in self.large else _plain(self.first[name])
+
+
+def _sent(
+    kept: Mapping[str, Any],
+    scale: float,
+    rows: Mapping[torch.dtype, Tensor],
+    large: Mapping[str, Tensor],
+) -> _Node:
+    """A node that was sent: of its first member's numbers, shapes and types are left."""
+    first = {
+        name: one if isinstance(one, Tensor) else torch.empty(one[0], dtype=one[1], device="meta")
+        for name, one in kept.items()
+    }
+    return _Node(first, scale, rows, large)
 
 
 def _names(first: Parameters) -> tuple[dict[torch.dtype, list[str]], list[str]]:

@@ -23,7 +23,7 @@ from simfl.learning.datasets.base import Examples
 from simfl.learning.job import Brief, Memory, Update
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
-from simfl.learning.parameters import Parameters, all_finite
+from simfl.learning.parameters import Elsewhere, Parameters, all_finite
 from simfl.learning.task import Task
 
 Loss = Callable[[Parameters, Minibatch], Tensor]
@@ -139,7 +139,7 @@ class Future:
         """Put the result, or the memory alone, where `recall` will look for it."""
         if self._memory is not None:
             memories[self.key] = self._memory
-        elif self._update is not None:
+        elif self._update is not None and not _out_of_reach(self._update):
             updates[self.key] = self._update
 
     @property
@@ -273,11 +273,10 @@ class Trainer(ABC):
         for future in self._company():
             if future is not wanted:
                 tasks[future] = self._task(future)
-        groups: dict[Hashable, list[Future]] = {}
-        for future, task in tasks.items():
-            groups.setdefault(task.cohort(), []).append(future)
-        cohorts = [cohort for group in groups.values() for cohort in self._cut(group, tasks)]
-        work = [[tasks[future] for future in cohort] for cohort in cohorts]
+        futures, every = list(tasks), list(tasks.values())
+        places = self.cut(every)
+        cohorts = [[futures[place] for place in cohort] for cohort in places]
+        work = [[every[place] for place in cohort] for cohort in places]
         began = time.perf_counter()
         for cohort, updates in zip(cohorts, self.train_each(work), strict=True):
             self.trained += len(cohort)
@@ -306,12 +305,21 @@ class Trainer(ABC):
             else:  # a store has let go of what was at hand
                 self._place(number, weakref.ref(future))
 
-    def _cut(self, group: list[Future], tasks: Mapping[Future, Task]) -> Iterator[list[Future]]:
-        """Cohorts of equal size, jobs of similar length together: less waiting for the longest."""
-        size = -(-len(group) // self.pieces([tasks[future] for future in group]))
-        ordered = sorted(group, key=lambda future: len(self.shards[future.client]), reverse=True)
-        for start in range(0, len(ordered), size):
-            yield ordered[start : start + size]
+    def cut(self, tasks: Sequence[Task]) -> list[list[int]]:
+        """The tasks of each cohort, by their places.
+
+        Cohorts of one kind are of equal size, jobs of similar length together: less waiting for
+        the longest.
+        """
+        groups: dict[Hashable, list[int]] = {}
+        for place, task in enumerate(tasks):
+            groups.setdefault(task.cohort(), []).append(place)
+        cohorts = []
+        for group in groups.values():
+            size = -(-len(group) // self.pieces([tasks[place] for place in group]))
+            ordered = sorted(group, key=lambda place: len(tasks[place].examples), reverse=True)
+            cohorts += [ordered[start : start + size] for start in range(0, len(ordered), size)]
+        return cohorts
 
     def _task(self, future: Future) -> Task:
         job = future.job
@@ -331,6 +339,12 @@ class Trainer(ABC):
             uplink=job.uplink,
         )
         return replace(task, start=task.starts())
+
+
+def _out_of_reach(update: Update) -> bool:
+    """Whether its payload was at a worker that is gone: it would have to be trained once more."""
+    payload = update.payload
+    return isinstance(payload, Elsewhere) and not (payload.here or payload.source.has(payload))
 
 
 def _what_it_waits_for(job: LocalJob) -> Callable[[Callable[[], None]], None] | None:

@@ -80,7 +80,8 @@ class Line:
         self.name = name
         self.fate = fate
         self.asked: list[Crate] = []
-        self.ended = False
+        self.sums: list[Handle] = []
+        self.ended = self.gone = False
         self._worker = Answering(lambda handle: handle.value)
 
     def begin(self, prepare: Sequence[Any], setup: Handle, shared: Handle) -> Handle:
@@ -92,12 +93,27 @@ class Line:
 
         return Handle(platform, hangs=self.fate == "absent")
 
-    def ask(self, crate: Crate) -> Handle:
+    def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int]) -> Handle:
         """The answer, or what befalls the worker instead."""
         self.asked.append(crate)
         if self.fate == "killed":
             return Handle(lambda: WorkerLost("it was killed"))
-        return Handle(lambda: self._worker.answer(crate), hangs=self.fate == "hangs")
+        return Handle(
+            lambda: self._worker.answer(crate, held, forgotten), hangs=self.fate == "hangs"
+        )
+
+    def fetch(self, held: int) -> Handle:
+        """What it holds."""
+        return self._still(lambda: self._worker.fetch(held))
+
+    def partial_sum(self, weights: Sequence[float], members: Mapping[int, Any]) -> Handle:
+        """A part of a sum; the crates of all are remembered."""
+        handle = self._still(lambda: self._worker.partial_sum(weights, members))
+        self.sums.append(handle)
+        return handle
+
+    def _still(self, work: Callable[[], Any]) -> Handle:
+        return Handle(lambda: WorkerLost("it is gone") if self.ended or self.gone else work())
 
     def where(self) -> str:
         """Its name."""

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor, nn
 
 from simfl.learning.batched import BatchedTrainer
-from simfl.learning.job import LocalTraining, Recipe
+from simfl.learning.job import LocalTraining, Recipe, Update
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.models.base import as_module
 from simfl.learning.models.cnn import Cnn
+from simfl.learning.models.mlp import Mlp
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
+from simfl.learning.parameters import Elsewhere, all_finite
+from simfl.learning.sums import weighted_mean
 from simfl.learning.trainer import Trainer
+from simfl.learning.workers.crates import Crate
 from simfl.learning.workers.remote import RemoteTrainer
 from simfl.provenance.lineage import numeric_platform
 from tests.learning.clusters import Cluster
@@ -81,3 +88,75 @@ def test_a_cluster_changes_no_bit(
     for expected, update in zip(*results, strict=True):
         assert_same_bits(update, expected)
         assert update.measures == expected.measures
+
+
+def spread_out(*fates: str) -> tuple[RemoteTrainer, list[Update], list[Update], Cluster]:
+    """Forty clients' updates from two workers, and from here."""
+    network = Network(partial(as_module, Mlp((70,)), IMAGE, 3), IMAGE, Objective("classification"))
+    cluster, clients = Cluster(*fates), shards([3 + place % 7 for place in range(40)])
+    remote = RemoteTrainer(
+        network,
+        clients,
+        plain_loss,
+        cluster=cluster,
+        workers=2,
+        device="cpu",
+        describe=numeric_platform,
+        platform=numeric_platform(network),
+        give_up_s=5.0,
+    )
+    recipe = Recipe(LocalTraining(epochs=1, batch_size=8))
+    found = []
+    for trainer in (remote, BatchedTrainer(network, clients, plain_loss)):
+        futures = [submit(trainer, client, recipe) for client in range(40)]
+        found.append([future.result() for future in futures])
+    return remote, *found, cluster
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["all are there", "one is lost meanwhile"])
+def test_updates_are_added_up_where_they_are(gone: bool) -> None:
+    """To the last bit the sum of what comes from here, with few models sent, and none of one
+    client."""
+    remote, there, here, cluster = spread_out()
+    cluster.lines[1].gone = gone
+    weights = [update.num_examples for update in there]
+
+    total = weighted_mean([update.payload for update in there], weights)
+
+    expected = weighted_mean([update.payload for update in here], weights)
+    assert total.keys() == expected.keys()
+    assert all(torch.equal(total[name], expected[name]) for name in expected)
+    assert not any(update.payload.here for update in there if isinstance(update.payload, Elsewhere))
+    model = sum(4 * one.numel() for one in expected.values())
+    sent = [
+        handle.value.own.flat.nbytes
+        for line in cluster.lines
+        for handle in line.sums
+        if isinstance(handle.value, Crate)
+    ]
+    assert len(sent) == 2 and sum(sent) < 7 * model
+    assert cluster.lines[1].ended == gone
+    assert [one.kind for one in remote.notices()] == ["lost_workers"] * gone
+
+
+def test_a_payload_that_is_looked_at_comes_here_and_the_next_ones_too() -> None:
+    """It is a dict like any other; what nobody needs any more is forgotten at its worker."""
+    remote, there, here, cluster = spread_out()
+    payload, expected = there[3].payload, here[3].payload
+    assert all_finite(payload) and isinstance(payload, Elsewhere) and not payload.here
+
+    for found in ({**payload}, dict(payload), payload.copy(), payload | {}, {} | payload):
+        assert_same_bits(replace(there[3], payload=found), here[3])
+    copied = pickle.loads(pickle.dumps(payload))
+    assert type(copied) is dict and list(copied) == list(payload.keys()) == list(expected)
+    assert len(payload) == len(expected) and payload.get("no such name") is None
+    assert torch.equal(payload["1.weight"], expected["1.weight"])
+    assert all(torch.equal(one, expected[name]) for name, one in payload.items())
+    worker = cluster.lines[0]._worker
+    assert len(worker._held) == 1
+
+    del there, payload, found
+    future = submit(remote, 0, Recipe(LocalTraining(epochs=1, batch_size=8)), number=1)
+
+    assert not isinstance(future.result().payload, Elsewhere)
+    assert not worker._held

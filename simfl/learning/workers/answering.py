@@ -9,9 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simfl.learning.parameters import Parameters
+from simfl.learning.sums import PartialSum
 from simfl.learning.workers.crates import Bytes, Crate, readable
 from simfl.learning.workers.packing import unpack
 from simfl.learning.workers.pool import Handler, sendable
+
+Split = Callable[[Sequence[Any]], tuple[Sequence[Any], Sequence[Parameters]]]
+"""Answers as they are sent, and what stays at the worker."""
 
 
 class Answering:
@@ -25,26 +30,35 @@ class Answering:
         self._handle: Handler = list
         self._device = torch.device("cpu")
         self._kept: dict[Any, list[Tensor]] = {}
+        self._split: Split = _nothing_held
+        self._held: dict[int, Sequence[Parameters]] = {}
 
     def begin(
         self, prepare: Sequence[Callable[[], object]], setup: bytes, shared: Bytes
     ) -> Mapping[str, Any]:
         """Make ready to answer; on what numeric platform that will be.
 
-        `setup` is a pickled tuple of what describes the platform, what makes the handler, the
-        device, and header and layout of what is `shared`, which is only read.
+        `setup` is a pickled tuple of what describes the platform, what makes the handler, what
+        splits its answers into those that are sent and what is held here, the device, and header
+        and layout of what is `shared`, which is only read.
         """
         torch.set_num_threads(1)
         for one in prepare:
             one()
-        describe, make_handler, device, header, layout = pickle.loads(setup)
+        describe, make_handler, self._split, device, header, layout = pickle.loads(setup)
         self._device = torch.device(device)
         self._handle = make_handler(unpack(header, layout, readable(shared), share=True))
         platform: Mapping[str, Any] = describe()
         return platform
 
-    def answer(self, request: Crate) -> Crate:
-        """The answers to a request, after False; or True and what was raised instead."""
+    def answer(self, request: Crate, held: int | None, forgotten: Sequence[int]) -> Crate:
+        """The answers to a request, after False; or True and what was raised instead.
+
+        With a number for what is `held`, that part of the answers stays here, until it is
+        `forgotten`.
+        """
+        for number in forgotten:
+            self._held.pop(number, None)
         self._kept = {
             handle: self._kept[handle]
             if handle in self._kept
@@ -53,7 +67,26 @@ class Answering:
         }
         values = request.unpacked(self._device, list(self._kept.values()))
         try:
-            answer = [False, *self._handle(values)]
+            answers = self._handle(values)
+            if held is not None:
+                answers, self._held[held] = self._split(answers)
+            answer = [False, *answers]
         except Exception as error:  # noqa: BLE001  # a user's loss may raise anything: passed on
             answer = [True, sendable(error)]
         return Crate.of(answer)
+
+    def fetch(self, held: int) -> Crate:
+        """What is held of one request, after False."""
+        return Crate.of([False, *self._held[held]])
+
+    def partial_sum(
+        self, weights: Sequence[float], members: Mapping[int, tuple[int, int]]
+    ) -> Crate:
+        """False and the part of a sum whose members are held here: by place, request and place."""
+        part = PartialSum(weights)
+        part.add({place: self._held[held][number] for place, (held, number) in members.items()})
+        return Crate.of([False, part])
+
+
+def _nothing_held(answers: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Parameters]]:
+    return answers, []

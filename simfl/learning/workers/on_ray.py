@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -137,9 +137,17 @@ class RayLine:
         """Have it made ready: handle of its platform."""
         return self._actor.begin.remote(prepare, setup, shared)
 
-    def ask(self, crate: Crate) -> Any:
+    def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int]) -> Any:
         """Hand it a request: handle of the answer."""
-        return self._actor.answer.remote(crate)
+        return self._actor.answer.remote(crate, held, forgotten)
+
+    def fetch(self, held: int) -> Any:
+        """Handle of what it holds of a request."""
+        return self._actor.fetch.remote(held)
+
+    def partial_sum(self, weights: Sequence[float], members: Mapping[int, tuple[int, int]]) -> Any:
+        """Handle of a part of a sum."""
+        return self._actor.partial_sum.remote(weights, members)
 
     def where(self) -> str:
         """The machine that it is on, and its process."""

@@ -5,14 +5,19 @@ How many workers there are, and which of them are lost on the way, changes no bi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 from simfl.common.notices import Notice
 from simfl.learning.datasets.base import Examples
 from simfl.learning.job import Update
 from simfl.learning.network import Network
+from simfl.learning.parameters import Elsewhere, Parameters, all_finite
+from simfl.learning.sums import FAN, PartialSum
 from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation, Loss
 from simfl.learning.workers.remote_pool import Cluster, RemotePool
@@ -46,7 +51,6 @@ class RemoteTrainer(SpreadTrainer):
         augmentation: Augmentation | None = None,
         **settings: Any,
     ) -> None:
-        self._device = device
         super().__init__(network, shards, loss, augmentation=augmentation, **settings)
         self.pool = RemotePool(
             cluster,
@@ -56,22 +60,37 @@ class RemoteTrainer(SpreadTrainer):
             describe=partial(described, describe, network, device),
             platform=platform,
             device=device,
+            split=split,
             prepare=prepare,
             give_up_s=give_up_s,
         )
+        self._payloads = Payloads(self.pool)
 
-    def largest_cohort(self) -> int | None:
-        """As many jobs as there are where workers have accelerators."""
-        return super().largest_cohort() if self._device == "cpu" else None
+    def cut(self, tasks: Sequence[Task]) -> list[list[int]]:
+        """Neighbours in canonical order, about as much work in each part; a part or two a worker.
 
-    def pieces(self, tasks: Sequence[Task]) -> int:
-        """As many cohorts as keep every worker busy."""
-        return self.spread(tasks, self.pool.count)
+        Their updates can be added up where they are; the worker cuts its part into cohorts.
+        """
+        order = sorted(range(len(tasks)), key=lambda place: tasks[place].client)
+        many = len(tasks) >= 2 * FAN * FAN * self.pool.count
+        parts = min(2 * self.pool.count if many else self.pool.count, len(tasks))
+        unit = FAN if len(tasks) >= FAN * FAN * parts else 1
+        flops = [self.flops(tasks[place]) for place in order]
+        ends = list(accumulate(flops))
+        cuts = {len(order)}
+        for part in range(1, parts):
+            after = bisect_left(ends, ends[-1] * part / parts) + 1
+            cuts.add(min(len(order), max(unit, round(after / unit) * unit)))
+        edges = [0, *sorted(cuts)]
+        return [order[start:end] for start, end in pairwise(edges)]
 
     def train_each(self, cohorts: Sequence[Sequence[Task]]) -> Iterator[list[Update]]:
         """Each cohort's updates, in the order of the cohorts."""
         costs = [sum(map(self.flops, tasks)) for tasks in cohorts]
-        yield from answered(cohorts, self.pool.map(requests(cohorts), costs))
+        # Who looks at single updates, once, will do so again: then they are sent at once.
+        hold = self.store is None and self._payloads.fetched_ones <= self._payloads.summed_ones
+        answers = self.pool.map(requests(cohorts), costs, hold=hold)
+        yield from answered(cohorts, map(self._payloads.seen, answers) if hold else answers)
 
     def close(self) -> None:
         """End the workers: what they occupy of the cluster is free for others."""
@@ -80,6 +99,50 @@ class RemoteTrainer(SpreadTrainer):
     def notices(self) -> list[Notice]:
         """What befell workers."""
         return self.pool.notices()
+
+
+class Payloads:
+    """Payloads that lie at workers; counts those that were sent all the same, and those summed."""
+
+    def __init__(self, pool: RemotePool) -> None:
+        self._pool = pool
+        self.fetched_ones = 0
+        self.summed_ones = 0
+
+    def seen(self, answer: Sequence[Any]) -> list[Update]:
+        """The updates of an answer, whose payloads are elsewhere."""
+        *updates, finite, held = answer
+        return [
+            replace(update, payload=Elsewhere(self, (held, place), finite=one))
+            for place, (update, one) in enumerate(zip(updates, finite, strict=True))
+        ]
+
+    def has(self, one: Elsewhere) -> bool:
+        """Whether its worker is there."""
+        return self._pool.has(one.at[0])
+
+    def fetched(self, one: Elsewhere) -> Parameters:
+        """A payload itself."""
+        held, place = one.at
+        self.fetched_ones += 1
+        if held.fetched is None:  # whoever looks at one looks at its neighbours too
+            held.fetched = self._pool.fetch(held)
+        payload: Parameters = held.fetched[place]
+        return payload
+
+    def partial_sums(
+        self, weights: Sequence[float], members: Mapping[int, Elsewhere]
+    ) -> Sequence[PartialSum]:
+        """Parts of a sum, one per worker."""
+        self.summed_ones += len(members)
+        return self._pool.partial_sums(weights, {place: one.at for place, one in members.items()})
+
+
+def split(updates: Sequence[Update]) -> tuple[list[Any], list[Parameters]]:
+    """Updates without their payloads and whether these are finite; and the payloads."""
+    payloads = [{name: one.cpu() for name, one in each.payload.items()} for each in updates]
+    shown = [replace(update, payload={}) for update in updates]
+    return [*shown, list(map(all_finite, payloads))], payloads
 
 
 def described(describe: Describe, network: Network, device: str) -> Mapping[str, Any]:

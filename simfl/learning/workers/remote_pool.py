@@ -13,11 +13,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from typing import Any, Protocol
 
 import torch
 
 from simfl.common.notices import Notice, notice
+from simfl.learning.sums import PartialSum
+from simfl.learning.workers.answering import Split
 from simfl.learning.workers.crates import Bytes, Crate, Sender
 from simfl.learning.workers.packing import pack, write
 from simfl.learning.workers.pool import AHEAD, MOST_DEATHS, Handler, WorkerDied
@@ -42,8 +45,14 @@ class Line(Protocol):
     def begin(self, prepare: Sequence[Any], setup: Any, shared: Any) -> Any:
         """Have it made ready: handle of its platform. `setup` and `shared` are handles."""
 
-    def ask(self, crate: Crate) -> Any:
-        """Hand it a request: handle of the answer, a crate."""
+    def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int]) -> Any:
+        """Hand it a request: handle of the answer, a crate. See `Answering.answer`."""
+
+    def fetch(self, held: int) -> Any:
+        """Handle of what it holds of a request, a crate."""
+
+    def partial_sum(self, weights: Sequence[float], members: Mapping[int, tuple[int, int]]) -> Any:
+        """Handle of a part of a sum, in a crate. See `Answering.partial_sum`."""
 
     def where(self) -> str:
         """The machine that it is on, in words."""
@@ -74,8 +83,8 @@ class Cluster(Protocol):
         """What each worker needs, in words."""
 
 
-@dataclass
-class _Worker:
+@dataclass(eq=False)
+class Worker:
     """A worker; which requests it has, in their order, and since when it has had the first."""
 
     line: Line
@@ -83,6 +92,7 @@ class _Worker:
     since: float
     asked: deque[tuple[int, Any]] = field(default_factory=deque)
     ready: bool = False
+    forgotten: list[int] = field(default_factory=list)
 
     @property
     def busy(self) -> bool:
@@ -94,8 +104,28 @@ class _Worker:
         return self.asked[0][1] if self.ready else self.beginning
 
 
+class Held:
+    """What a worker holds of its answer to one request, until this is let go of."""
+
+    def __init__(self, worker: Worker, number: int, request: Sequence[Any]) -> None:
+        self.request = request
+        self.fetched: list[Any] | None = None
+        self._take(worker, number)
+
+    def _take(self, worker: Worker, number: int) -> None:
+        self.worker, self.number = worker, number
+        self._forget = weakref.finalize(self, worker.forgotten.append, number)
+        self._forget.atexit = False
+
+    def moved(self, other: Held) -> None:
+        """The same, answered once more, is held by another."""
+        self._forget.detach()
+        other._forget.detach()
+        self._take(other.worker, other.number)
+
+
 class RemotePool:
-    """`count` workers of a cluster (0: as many as there is room for), with `WorkerPool`'s calls.
+    """`workers` workers of a cluster (0: as many as there is room for), with `WorkerPool`'s calls.
 
     `describe` says in a worker on what platform it computes, `platform` what that has to be. A
     request that is not answered `give_up_s` after its worker has come to it, is given up there.
@@ -104,31 +134,33 @@ class RemotePool:
     def __init__(
         self,
         cluster: Cluster,
-        count: int,
+        workers: int,
         make_handler: Callable[[list[Any]], Handler],
         shared: Sequence[Any],
         *,
         describe: Callable[[], Platform],
         platform: Platform,
         device: str = "cpu",
+        split: Split | None = None,
         prepare: Sequence[Callable[[], object]] = (),
         give_up_s: float,
     ) -> None:
         self.cluster = cluster
-        self.count = count or max(1, cluster.room())
+        self.count = workers or max(1, cluster.room())
         self.platform = dict(platform)
         self.give_up_s = give_up_s
         self.lost: list[str] = []
         self.refused: list[str] = []
         try:
             header, layout, tensors, size = pack(shared)
-            setup = pickle.dumps((describe, make_handler, device, header, layout))
+            setup = pickle.dumps((describe, make_handler, split, device, header, layout))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise ValueError(f"cannot be sent to workers: {error}") from error
         self._prepare, self._setup = tuple(prepare), setup
         self._shared = layout, tensors, size
         self._sender = Sender(cluster.put)
-        self._workers: list[_Worker] = []
+        self._numbers = count(1)
+        self._workers: list[Worker] = []
         self._stop = weakref.finalize(self, _stop, self._workers)
 
     def close(self) -> None:
@@ -136,17 +168,22 @@ class RemotePool:
         _stop(self._workers)
 
     def map(
-        self, requests: Sequence[Sequence[Any]], costs: Sequence[float] | None = None
+        self,
+        requests: Sequence[Sequence[Any]],
+        costs: Sequence[float] | None = None,
+        *,
+        hold: bool = False,
     ) -> Iterator[list[Any]]:
         """The answers, in the order of the requests, each as soon as all before it are there.
 
         `costs` say how much work each is: the largest are handed out first, each to the worker
-        that has least to do. Raises what a handler raised, WorkerDied and NoWorkers. Whatever ends
-        this early ends the workers.
+        that has least to do. With `hold` a part of each answer stays at its worker, and the last of
+        its values is what it is `Held` by. Raises what a handler raised, WorkerDied and NoWorkers.
+        Whatever ends this early ends the workers.
         """
         done = False
         try:
-            yield from self._answers(requests, costs or [1.0] * len(requests))
+            yield from self._answers(requests, costs or [1.0] * len(requests), hold)
             done = True
         finally:
             if not done:
@@ -164,19 +201,75 @@ class RemotePool:
                 found.append(notice(kind, message, len(each)))
         return found
 
+    def has(self, held: Held) -> bool:
+        """Whether the worker that holds it is there."""
+        return held.worker in self._workers
+
+    def fetch(self, held: Held) -> list[Any]:
+        """What is held, here; computed once more where its worker is lost."""
+        for _ in range(MOST_DEATHS):
+            try:
+                return self._waited(held.worker, held.worker.line.fetch(held.number))
+            except WorkerLost as loss:
+                self._again([held], held.worker, str(loss))
+        raise WorkerDied(f"{MOST_DEATHS} workers were lost with the same answers")
+
+    def partial_sums(
+        self, weights: Sequence[float], members: Mapping[int, tuple[Held, int]]
+    ) -> list[PartialSum]:
+        """Parts of a sum of what is held, one per worker; `members`: by place, place in what."""
+        parts, left = [], dict(members)
+        for _ in range(MOST_DEATHS):
+            asked = []
+            for worker in {id(held.worker): held.worker for held, _ in left.values()}.values():
+                own = {place: one for place, one in left.items() if one[0].worker is worker}
+                where = {place: (held.number, number) for place, (held, number) in own.items()}
+                asked.append((worker, own, worker.line.partial_sum(weights, where)))
+            for worker, own, handle in asked:
+                try:
+                    parts += self._waited(worker, handle)
+                except WorkerLost as loss:
+                    self._again([held for held, _ in own.values()], worker, str(loss))
+                else:
+                    left = {place: one for place, one in left.items() if place not in own}
+            if not left:
+                return parts
+        raise WorkerDied(f"{MOST_DEATHS} workers were lost with the same answers")
+
+    def _waited(self, worker: Worker, handle: Any) -> list[Any]:
+        """The values of a crate that a worker gives outside of `map`; raises WorkerLost."""
+        until = time.monotonic() + self.give_up_s
+        while not self.cluster.wait([handle], LONGEST_WAIT_S):
+            if time.monotonic() >= until:
+                raise WorkerLost(f"no answer in {self.give_up_s:g} s (--give-up-s)")
+        values: list[Any]
+        _, *values = self.cluster.get(handle).unpacked(torch.device("cpu"))
+        return values
+
+    def _again(self, lost: Sequence[Held], worker: Worker, reason: str) -> None:
+        """Have what a lost worker held computed by others, and held there."""
+        if worker in self._workers:
+            self.lost.append(f"{worker.line.where()} ({reason})")
+            self._workers.remove(worker)
+            worker.line.end()
+        for held in {id(one): one for one in lost}.values():
+            ((*_, other),) = self.map([held.request], hold=True)
+            held.moved(other)
+
     def _answers(
-        self, requests: Sequence[Sequence[Any]], costs: Sequence[float]
+        self, requests: Sequence[Sequence[Any]], costs: Sequence[float], hold: bool
     ) -> Iterator[list[Any]]:
         crate = self._sender.crates(requests)
         waiting = deque(sorted(range(len(requests)), key=lambda place: -costs[place]))
         deaths: Counter[int | None] = Counter()
+        numbers = [next(self._numbers) if hold else None for _ in requests]
         answers: dict[int, list[Any]] = {}
         following = 0
         while following < len(requests):
             self._recruit(len(requests), deaths)
             for worker in self._heard(self._beginning(), 0.0):
                 self._begun(worker, waiting, deaths)
-            self._hand_out(waiting, crate, costs)
+            self._hand_out(waiting, crate, costs, numbers)
             for worker in self._heard([one for one in self._workers if one.busy], LONGEST_WAIT_S):
                 if not worker.ready:
                     self._begun(worker, waiting, deaths)
@@ -191,6 +284,8 @@ class RemotePool:
                 failed, *answers[place] = found.unpacked(torch.device("cpu"))
                 if failed:
                     raise answers[place][0]
+                if (number := numbers[place]) is not None:
+                    answers[place].append(Held(worker, number, requests[place]))
             self._give_up(waiting, deaths)
             while following in answers:
                 yield answers.pop(following)
@@ -209,7 +304,7 @@ class RemotePool:
         while len(self._workers) < wanted:
             line = self.cluster.line()
             beginning = line.begin(self._prepare, *self._handles)
-            self._workers.append(_Worker(line, beginning, time.monotonic()))
+            self._workers.append(Worker(line, beginning, time.monotonic()))
 
     @cached_property
     def _handles(self) -> tuple[Any, Any]:
@@ -220,10 +315,10 @@ class RemotePool:
         shared: Bytes = flat.numpy()
         return self.cluster.put(self._setup), self.cluster.put(shared)
 
-    def _beginning(self) -> list[_Worker]:
+    def _beginning(self) -> list[Worker]:
         return [worker for worker in self._workers if not worker.ready]
 
-    def _begun(self, worker: _Worker, waiting: deque[int], deaths: Counter[int | None]) -> None:
+    def _begun(self, worker: Worker, waiting: deque[int], deaths: Counter[int | None]) -> None:
         """Take a worker that has begun, or refuse it by its machine's name."""
         try:
             platform = self.cluster.get(worker.beginning)
@@ -243,7 +338,11 @@ class RemotePool:
         worker.line.end()
 
     def _hand_out(
-        self, waiting: deque[int], crate: Callable[[int], Crate], costs: Sequence[float]
+        self,
+        waiting: deque[int],
+        crate: Callable[[int], Crate],
+        costs: Sequence[float],
+        numbers: Sequence[int | None],
     ) -> None:
         """Give every worker its next request, and one ahead, unless others will soon be free."""
         for ahead in range(AHEAD):
@@ -257,9 +356,11 @@ class RemotePool:
                 if not worker.asked:
                     worker.since = time.monotonic()
                 place = waiting.popleft()
-                worker.asked.append((place, worker.line.ask(crate(place))))
+                forgotten, worker.forgotten[:] = list(worker.forgotten), []
+                handle = worker.line.ask(crate(place), numbers[place], forgotten)
+                worker.asked.append((place, handle))
 
-    def _heard(self, workers: Sequence[_Worker], longest_s: float) -> list[_Worker]:
+    def _heard(self, workers: Sequence[Worker], longest_s: float) -> list[Worker]:
         """Who of them has answered, after waiting for somebody to."""
         if not workers:
             return []
@@ -285,7 +386,7 @@ class RemotePool:
                 )
 
     def _dismiss(
-        self, worker: _Worker, reason: str, waiting: deque[int], deaths: Counter[int | None]
+        self, worker: Worker, reason: str, waiting: deque[int], deaths: Counter[int | None]
     ) -> None:
         """Do without a worker; what it had is asked of others, unless it is to blame."""
         place = worker.asked[0][0] if worker.asked else None
@@ -300,6 +401,6 @@ class RemotePool:
         waiting.extendleft(number for number, _ in reversed(worker.asked))
 
 
-def _stop(workers: list[_Worker]) -> None:
+def _stop(workers: list[Worker]) -> None:
     while workers:
         workers.pop().line.end()
