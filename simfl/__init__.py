@@ -12,6 +12,7 @@ from simfl.common.lazy import lazy
 
 if TYPE_CHECKING:
     from simfl.assembly.simulation import Options as Options
+    from simfl.learning.workers.on_ray import RayWorkers as RayWorkers
     from simfl.measures.core.agents import Agents as Agents
     from simfl.measures.core.certificate import certificate as certificate
     from simfl.pictures.curves import plot as plot
@@ -43,6 +44,7 @@ __all__ = [
     "LoadedRun",
     "LoadedStudy",
     "Options",
+    "RayWorkers",
     "Scenario",
     "battery_levels",
     "best_settings",
@@ -70,6 +72,7 @@ _HOMES = {
     "LoadedRun": "simfl.runs.runfolder",
     "LoadedStudy": "simfl.study.loaded",
     "Options": "simfl.assembly.simulation",
+    "RayWorkers": "simfl.learning.workers.on_ray",
     "Scenario": "simfl.scenario.scenario",
     "certificate": "simfl.measures.core.certificate",
     "federation_of": "simfl.runs.execution",

@@ -55,7 +55,7 @@ def test_half_of_a_group_leaves_at_noon(computed: dict[str, pd.DataFrame]) -> No
     """A second after the run has begun, within one client; the others stay to its end."""
     last_s = computed["own"].groupby("client")["start_s"].max()
 
-    gone = last_s < 1.0
+    gone = last_s < 1.05  # whoever downloads at noon may still begin to compute
     assert 2 <= gone[:6].sum() <= 4 and not gone[6:].any()
     assert last_s[~gone].min() > 1.1
 

@@ -14,7 +14,7 @@ import simfl
 from simfl import Scenario
 from simfl.assembly.assemble import assemble, outlined
 from simfl.assembly.registry import KINDS, discover
-from simfl.assembly.unread import held
+from simfl.assembly.unread import held, told
 from simfl.common.files import DataMissing
 from simfl.scenario.shipped import shipped_scenarios
 from simfl.scenario.yaml_source.error import ScenarioError
@@ -265,9 +265,9 @@ def test_a_null_that_is_the_default_says_what_leaving_the_key_out_says(
 def test_a_null_that_means_something_is_told_where_nothing_reads_it() -> None:
     """A batch of the whole shard is not the default."""
     untrained = one_server(**SIZES).with_overrides(["algorithm.local.batch_size=null"])
+    unread = {("algorithm", "local", "batch_size"): "why"}
 
-    with pytest.raises(ScenarioError, match="nothing reads it"):
-        assemble(untrained)
+    assert told(untrained, outlined(untrained).parts, unread) == unread
 
 
 @pytest.mark.parametrize("behind", ["access_point", "backhaul"])

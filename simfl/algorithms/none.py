@@ -29,7 +29,4 @@ class NoLearning(Algorithm):
             "weight_decay",
             "keep_optimizer",
         ]
-        idle = {f"local.{key}": "nothing is trained" for key in keys}
-        if self.local.counts_steps():
-            return idle
-        return {**idle, "local.batch_size": "work is counted in passes over the data"}
+        return {f"local.{key}": "nothing is trained" for key in keys}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from simfl.exports import ExportFailed, MissingTool
@@ -57,6 +58,7 @@ def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str
     ]
     try:
         with _patience():
+            _require_database(uri)
             client = MlflowClient(tracking_uri=uri)
             known = client.get_experiment_by_name(experiment)
             number = known.experiment_id if known else client.create_experiment(experiment)
@@ -72,6 +74,14 @@ def export_to_mlflow(run: LoadedRun, uri: str, experiment: str = "simfl") -> str
     except Exception as error:  # MLflow passes on whatever its stores and their libraries raise
         raise ExportFailed(f"{uri}: MLflow cannot log there: {error}") from error
     return identifier
+
+
+def _require_database(uri: str) -> None:
+    """Raise at once where a file of SQLite cannot be opened: MLflow would try for minutes."""
+    path = uri.removeprefix("sqlite:///")
+    if path != uri:
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("PRAGMA schema_version")
 
 
 @contextmanager

@@ -151,7 +151,7 @@ ROOMS = {
     # The public names: each where it lies, and, of what parts are made of, all in one place.
     "__init__": _room(
         "scenario runs.called runs.execution runs.runfolder assembly.simulation provenance.results"
-        " runs.battery_levels study measures.core pictures.curves"
+        " runs.battery_levels study measures.core pictures.curves learning.workers.on_ray"
     ),
     "plugins": _room(f"{_BELOW_ASSEMBLY}"),
     "__main__": _room("cli"),

@@ -14,6 +14,7 @@ MAX_ARGUMENTS, MAX_FIELDS = 10, 12
 
 LARGE = {
     "Cpu": "its fields are the keys of a device's YAML",
+    "Group": "its fields are the keys of a group in `population:`",
     "Link": "its fields are the keys of a link's YAML",
     "Population": "its fields are the keys of `population:`",
     "Paper": "its fields are the keys of `population:`",

@@ -57,7 +57,7 @@ def test_clients_and_turns_are_whole_numbers(trained: LoadedRun) -> None:
 
 def test_a_plot_is_a_picture_in_a_notebook(trained: LoadedRun) -> None:
     """Jupyter shows what `_repr_png_` returns."""
-    shown = getattr(plot(trained), "_repr_png_")()
+    shown = plot(trained)._repr_png_()
 
     assert shown.startswith(b"\x89PNG")
 
