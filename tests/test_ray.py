@@ -50,6 +50,7 @@ def cluster() -> Iterator[Any]:
 
     with pytest.MonkeyPatch.context() as patch:  # a busy machine takes its time
         patch.setenv("RAY_raylet_start_wait_time_s", "180")
+        patch.setenv("RAY_agent_register_timeout_ms", "180000")
         nodes = Cluster(
             initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False}
         )
@@ -132,13 +133,13 @@ def test_a_worker_is_lost_in_the_middle(
     def strike(progress: Progress) -> None:
         versions.append(progress.version)
 
-    ray = RayWorkers(give_up_s=20.0)
+    ray = RayWorkers(give_up_s=60.0)
     there = simfl.run(one, tmp_path / "there", Options(workers=2, ray=ray, watch=strike))
 
     assert same(there, here)
     (lost,) = [one for one in there.warnings if one.kind == "lost_workers"]
     assert str(hit[0]) in lost.message
-    assert ("no answer in 20 s" in lost.message) == (blow is signal.SIGSTOP)
+    assert ("no answer in 60 s" in lost.message) == (blow is signal.SIGSTOP)
 
 
 @pytest.mark.slow
@@ -200,6 +201,7 @@ def test_a_lost_head_leaves_a_run_that_goes_on_without_it(tmp_path: Path) -> Non
             **os.environ,
             "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
             "RAY_raylet_start_wait_time_s": "180",
+            "RAY_agent_register_timeout_ms": "180000",
         },
         capture_output=True,
         text=True,
