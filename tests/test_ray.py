@@ -120,8 +120,8 @@ def test_a_worker_is_lost_in_the_middle(
     hit: list[int] = []
     give = on_ray.RayLine.ask
 
-    def ask(self: on_ray.RayLine, crate: Crate) -> Any:
-        handle = give(self, crate)
+    def ask(self: on_ray.RayLine, crate: Crate, *rest: Any) -> Any:
+        handle = give(self, crate, *rest)
         if versions and not hit:
             hit.append(int(re.findall(r"process (\d+)", self.where())[0]))
             os.kill(hit[0], blow)
