@@ -14,7 +14,8 @@ from simfl.calibration.computing import ComputingFit
 from simfl.calibration.held_out import Prediction
 from simfl.common.files import replacing
 from simfl.console.printable import printable
-from simfl.pictures.overview import COLOURS, STYLE
+from simfl.pictures.colours import COLOURS
+from simfl.pictures.overview import STYLE
 
 
 def save_predictions(fit: ComputingFit, path: Path) -> Path:
