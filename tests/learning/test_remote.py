@@ -29,6 +29,12 @@ from tests.learning.clusters import Cluster
 from tests.learning.training import IMAGE, SIZES, assert_same_bits, shards, submit
 
 
+@pytest.fixture(autouse=True)
+def _hold_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The updates of these tests are small, and would not be held."""
+    monkeypatch.setattr("simfl.learning.workers.remote.LEAST_HELD_BYTES", 0)
+
+
 class Noisy(nn.Module):
     """A perceptron that draws its own random numbers, so that it has no batched form."""
 
@@ -137,6 +143,15 @@ def test_updates_are_added_up_where_they_are(gone: bool) -> None:
     assert len(sent) == 2 and sum(sent) < 7 * model
     assert cluster.lines[1].ended == gone
     assert [one.kind for one in remote.notices()] == ["lost_workers"] * gone
+
+
+def test_small_updates_are_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all of them come to in bytes is what counts."""
+    model = 4 * sum(one.numel() for one in spread_out()[2][0].payload.values())
+    for least, small in ((40 * model, False), (40 * model + 1, True)):
+        monkeypatch.setattr("simfl.learning.workers.remote.LEAST_HELD_BYTES", least)
+        there = spread_out()[1]
+        assert all(isinstance(update.payload, Elsewhere) != small for update in there)
 
 
 def test_a_payload_that_is_looked_at_comes_here_and_the_next_ones_too() -> None:

@@ -26,6 +26,10 @@ from simfl.learning.workers.spread import Setup, SpreadTrainer, answered, reques
 Describe = Callable[[Network], Mapping[str, Any]]
 """Says on what numeric platform a network is computed where it is called."""
 
+LEAST_HELD_BYTES = 2**22
+"""Of all updates of a training, from which adding them up where they lie pays: that is one more
+question to every worker, which takes as long as some megabytes on their way."""
+
 
 class RemoteTrainer(SpreadTrainer):
     """Trains cohorts in `workers` workers of a cluster (0: as many as there is room for), on
@@ -87,8 +91,10 @@ class RemoteTrainer(SpreadTrainer):
     def train_each(self, cohorts: Sequence[Sequence[Task]]) -> Iterator[list[Update]]:
         """Each cohort's updates, in the order of the cohorts."""
         costs = [sum(map(self.flops, tasks)) for tasks in cohorts]
+        large = sum(map(len, cohorts)) * self.network.size_bytes >= LEAST_HELD_BYTES
         # Who looks at single updates, once, will do so again: then they are sent at once.
-        hold = self.store is None and self._payloads.fetched_ones <= self._payloads.summed_ones
+        summed = self._payloads.fetched_ones <= self._payloads.summed_ones
+        hold = self.store is None and large and summed
         answers = self.pool.map(requests(cohorts), costs, hold=hold)
         yield from answered(cohorts, map(self._payloads.seen, answers) if hold else answers)
 
