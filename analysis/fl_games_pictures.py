@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 
 from paper import END, Study, Trial, new_figure, plot_means, save_figure
 from simfl.assembly.assemble import assemble
-from simfl.learning.datasets.base import DataMissing, Examples
+from simfl.common.files import DataMissing
+from simfl.learning.datasets.base import Examples
 from simfl.measures.lime_masks import LimeMasks, share_on
 from simfl.pictures.colours import COLOURS
 from simfl.runs.execution import federation_of

@@ -18,7 +18,7 @@ import pandas as pd
 
 from paper.experiments import Experiment, Scale, Trial
 from simfl.assembly.simulation import Options
-from simfl.learning.datasets.base import DataMissing
+from simfl.common.files import DataMissing
 from simfl.protocols.publication import Diverged
 from simfl.runs.execution import run
 from simfl.runs.runfolder import MANIFEST, load_run
