@@ -29,8 +29,8 @@ NOT_RUN = {
 }
 """Commands that install, which a test must not."""
 
-HIDDEN = "[1000, 1000]"
-"""The first scenario's network, whose training takes seconds."""
+SMALLER = {"[1000, 1000]": "[64, 64]", "{stop.versions: 15}": "{stop.versions: 3}"}
+"""The first scenario's network and the study's runs, whose training takes seconds."""
 
 
 def levers() -> list[list[str]]:
@@ -45,16 +45,19 @@ def command_lines(block: str) -> list[str]:
     return [line.partition(" #")[0].strip() for line in block.splitlines() if line.strip()]
 
 
-def saved(block: str, hidden: str) -> Path | None:
+def saved(block: str, *, whole: bool) -> Path | None:
     """The file that a block is, where its first line is a comment with a file's name.
 
-    The first scenario's network has `hidden` units in place of its own.
+    As a `whole`, or with what is `SMALLER`.
     """
     name = re.match(r"# (\w+\.(?:yaml|py))\n", block)
     if name is None:
         return None
     path = Path(name.group(1))
-    path.write_text(block.replace(HIDDEN, hidden), encoding="utf-8")
+    for text, smaller in SMALLER.items():
+        assert text in TEXT
+        block = block if whole else block.replace(text, smaller)
+    path.write_text(block, encoding="utf-8")
     return path
 
 
@@ -64,9 +67,10 @@ def simfl(line: str) -> None:
     assert result.exit_code == 0, f"{line}: {result.output}"
 
 
-@pytest.mark.parametrize("hidden", ["[64, 64]", pytest.param(HIDDEN, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_blocks_work_from_top_to_bottom(
-    hidden: str,
+    *,
+    whole: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -74,13 +78,13 @@ def test_the_blocks_work_from_top_to_bottom(
     """Scenarios validate, commands succeed, Python runs; only what installs is left out.
 
     The study's points run in this process; those of tests/study/test_processes.py have their own.
-    With the whole network, what is printed is the table at the top.
+    As a whole, what is printed is the table at the top.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(session, "run_locally", lambda tasks, workers, watch: map(work, tasks))
     skipped = set()
     for language, block in BLOCKS:
-        path = saved(block, hidden)
+        path = saved(block, whole=whole)
         if language == "yaml":
             assert path is not None, f"a scenario without a file name: {block}"
             if "\nscenario:" not in block:  # a study, which its command checks
@@ -104,7 +108,7 @@ def test_the_blocks_work_from_top_to_bottom(
         time, joules, *parts = shown
         where = zip(("computing", "radio", "waiting"), parts, strict=True)
         lines = f"{run} to 90 %: {time}, {joules}\n" + ", ".join(map(" ".join, where))
-        assert (lines in printed) == (hidden == HIDDEN)
+        assert (lines in printed) == whole
 
 
 def test_the_table_of_what_is_implemented_is_complete() -> None:
