@@ -99,6 +99,7 @@ def test_trainers_agree_on_whole_runs(algorithm: str) -> None:
     assert largest_difference(final_weights(fast), final_weights(slow)) < 1e-9
 
 
+@pytest.mark.grid(2)
 @pytest.mark.parametrize("algorithm", ["fedsac", "cgsv", "fedave", "cffl"])
 def test_an_interrupted_run_goes_on_to_the_same_end(algorithm: str, tmp_path: Path) -> None:
     """Models of clients, reputations and importances come back from the snapshot."""

@@ -103,7 +103,6 @@ def test_with_all_in_flight_every_rule_is_the_same():
     assert slow[1999] == pytest.approx(104, abs=3)
 
 
-@pytest.mark.slow
 def test_a_larger_beta_means_longer_queues_that_stay_bounded():
     """Plateaus of about .64, .64, 1, 6 and 30 rounds; Lambda(t) / t goes to 0 (Theorem 2)."""
     plateaus = []

@@ -95,6 +95,7 @@ def test_all_in_flight_leaves_nothing_to_schedule(runs):
     assert growth(virtual_queues(runs("fedcure"))).of_owed < 0.01
 
 
+@pytest.mark.slow
 def test_a_larger_beta_lengthens_queues_that_do_not_grow(runs):
     """Two of the card's plateaus, .64 and 6 rounds."""
     levels = []
