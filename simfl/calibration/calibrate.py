@@ -36,16 +36,25 @@ LEAST_W = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What came of a file of measurements."""
+    """What came of a file of measurements.
+
+    `rated`: devices that computed, with the name of their base profile where that has rates.
+    """
 
     path: Path
     twins: Sequence[Twin]
     computing: ComputingFit | None
+    rated: Mapping[str, str]
 
     @property
     def warnings(self) -> list[str]:
-        """Figures that no row told, one line each."""
-        return [
+        """Bases that may know the rows already, and figures that no row told, one line each."""
+        known = [
+            f"{device}: its base {base} has rates by kind of work; where these come from the same"
+            " rows, what is left out is predicted from itself"
+            for device, base in self.rated.items()
+        ]
+        return known + [
             f"{twin.name}: no row tells {one.key}; {one.value:.3g} {one.unit}"
             f" ({one.interval[0]:.2g} to {one.interval[1]:.2g}) is {one.origin}"
             for twin in self.twins
@@ -74,7 +83,13 @@ def calibrate(
         *_device_twins(measured, profiles, devices, computing),
         *_link_twins(measured, catalogue, base_link),
     ]
-    return Calibration(path, twins, computing)
+    keys = {term.key for term in TERMS}
+    rated = {
+        name: profiles[name].name
+        for name in (computing.devices if computing is not None else ())
+        if keys & set(profiles[name].figures())
+    }
+    return Calibration(path, twins, computing, rated)
 
 
 def _bases(

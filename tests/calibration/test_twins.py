@@ -127,6 +127,7 @@ def test_what_was_made_is_told(made: tuple[Path, str]) -> None:
     folder, printed = made
     for words in (
         "Each model left out in turn",
+        "warning: my_pi: its base rpi_4b has rates by kind of work",
         "warning: my_pi: no row tells processor.rates.depthwise; ",
         "my_pi.yaml: made",
         "groups: [{device: my_pi, link: home, share: 1}]",
