@@ -12,7 +12,6 @@ from simfl.scenario.shipped import shipped_scenarios
 
 FAULT_FREE = [
     "population.availability=always",
-    "population.leaving=ignore",
     "population.message_loss=null",
     "population.faults={}",
     "population.batteries=null",
