@@ -61,6 +61,21 @@ def test_noise_is_needed_for_every_client_or_none() -> None:
         assemble(small(data={"noise_variance": [0.0, 1.0]}))
 
 
+def test_noise_may_grow_with_the_clients_number() -> None:
+    """Client i of N, counted from 1, has the variance largest i / N."""
+    four = {"clients": 4, "edges": 1}
+    plain = assemble(small(population=four, dtype="float32")).partitioned
+    noise = {"noise_variance": {"largest": 2.0}}
+    noisy = assemble(small(population=four, data=noise, dtype="float32")).partitioned
+
+    assert list(noisy.noise_variance) == [0.5, 1.0, 1.5, 2.0]
+    added = [
+        (after.inputs.double() - before.inputs.double()).var().item()
+        for before, after in zip(plain.clients, noisy.clients, strict=True)
+    ]
+    assert added == pytest.approx([0.5, 1.0, 1.5, 2.0], rel=0.03)
+
+
 def test_test_shares_have_the_clients_labels_and_noise() -> None:
     """Each label is shared as in training, whole rows apart; every test row lies with somebody."""
     scenario = small(data={"noise_variance": [0.0] * 7 + [4.0]})

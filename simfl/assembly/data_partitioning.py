@@ -19,6 +19,7 @@ from simfl.learning.datasets.sound import require_sound
 from simfl.learning.datasets.stratified import stratified_split
 from simfl.learning.partitions.base import Partition
 from simfl.scenario.scenario import Scenario
+from simfl.scenario.sections import GrowingNoise
 from simfl.scenario.yaml_source.source import blame
 from simfl.streams import Streams
 
@@ -151,6 +152,8 @@ def _rows(given: Any, examples: int, clients: int, partition: Partition) -> list
 def _variances(scenario: Scenario, clients: int) -> Sequence[float]:
     """The variance of the noise on each client's inputs."""
     given = scenario.data.noise_variance
+    if isinstance(given, GrowingNoise):
+        return [given.largest * number / clients for number in range(1, clients + 1)]
     if given and len(given) != clients:
         raise ValueError(f"found {len(given)} values for {clients} clients")
     return given or (0.0,) * clients

@@ -85,6 +85,15 @@ def _part(name: str) -> Callable[[], Part]:
     return lambda: Part(name=name)
 
 
+class GrowingNoise(Section):
+    """Noise that grows with the client's number: of client i of N, counted from 1, `largest` i/N.
+
+    Source: noise-based feature imbalance of NIID-Bench (Li et al., ICDE 2022, arXiv 2102.02079).
+    """
+
+    largest: NotNegative
+
+
 class DataSection(_Named):
     """The data set, whose own parameters stand beside these keys, and how it is divided."""
 
@@ -92,8 +101,10 @@ class DataSection(_Named):
     validation_share: Share = Field(
         default=0.0, description="share of the training data that the server keeps, stratified"
     )
-    noise_variance: tuple[NotNegative, ...] = Field(
-        default=(), description="of Gaussian noise on inputs, one per client; nothing is no noise"
+    noise_variance: tuple[NotNegative, ...] | GrowingNoise = Field(
+        default=(),
+        description="of Gaussian noise on inputs, one per client; {largest: v} is v i / N for"
+        " client i of N, as in NIID-Bench; nothing is no noise",
     )
     root: Annotated[str, Field(strict=True)] | None = Field(
         default=None, description="folder of the data; null is --data-root or SIMFL_DATA"
