@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ from simfl.assembly.standalone_baseline import (
 from simfl.assembly.trials import check_answers, check_costs, check_memory, lacking_bytes
 from simfl.assembly.unread import dotted, held, refuse_named, told, unread_keys
 from simfl.common.arrays import IntArray
+from simfl.common.files import content_of
 from simfl.common.plain import to_json
 from simfl.decisions.divergence import mean_js
 from simfl.learning.datasets.base import Data
@@ -58,6 +60,7 @@ from simfl.provenance.journal import make_key
 from simfl.provenance.lineage import numeric_platform, root_key, with_workers
 from simfl.scenario.plugins import load_file
 from simfl.scenario.scenario import Keys, Scenario
+from simfl.scenario.validation.keys import file_keys
 from simfl.scenario.yaml_source.source import KeyPath, Source, blame
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue
@@ -99,7 +102,7 @@ def outlined(scenario: Scenario) -> Outline:
         scenario = scenario.without(idle)
         parts, complete = _parts(scenario)
         world = _checked_world(scenario, parts, streams)
-    resolved = scenario.with_parts(complete, leave_out=unread)
+    resolved = scenario.with_parts(complete, unread, _contents(scenario, complete))
     with blame(scenario.where("algorithm"), parts[("algorithm",)]):
         parts[("algorithm",)] = parts[("algorithm",)].among(world.num_clients)
     return Outline(scenario, to_tell, resolved, parts, streams, world)
@@ -255,6 +258,22 @@ def _parts(scenario: Scenario) -> tuple[dict[Keys, Any], dict[Keys, dict[str, An
         parts[keys] = registry.build(kind, part, scenario.where(*keys))
         complete[keys] = registry.complete(kind, part, scenario.where(*keys))
     return parts, complete
+
+
+def _contents(scenario: Scenario, complete: Mapping[Keys, dict[str, Any]]) -> dict[Keys, str]:
+    """What lies in the files that keys of parts name, by those keys' paths."""
+    contents = {}
+    for keys, (kind, part) in scenario.parts().items():
+        where = scenario.where(*keys)
+        for key in file_keys(registry.resolve(kind, part.name, scenario.base_dir, where)):
+            named = complete[keys].get(key)
+            if named is not None:
+                places = (scenario.base_dir / named, (scenario.data_root or Path()) / named)
+                found = next((one for one in places if one.exists()), None)
+                with blame(where.child(key)):
+                    if found is not None:
+                        contents[(*keys, key)] = content_of(found)
+    return contents
 
 
 def _associate(

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NewType
 
@@ -58,6 +59,25 @@ def digest_of(path: Path) -> str:
     """SHA-256 of a file's bytes, as hexadecimal digits; raises `OSError`."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def content_of(path: Path) -> str:
+    """What lies in a file, as digits: equal for equal contents, wherever they lie.
+
+    Of a folder its files' names and sizes, for they may be many. Raises `OSError`.
+    """
+    if path.is_dir():
+        inside = sorted((one.relative_to(path).as_posix(), one) for one in path.rglob("*"))
+        listed = [[name, one.stat().st_size] for name, one in inside if one.is_file()]
+        return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+    found = path.stat()
+    return _content(str(path.absolute()), found.st_size, found.st_mtime_ns, found.st_ino)
+
+
+@lru_cache(maxsize=256)
+def _content(path: str, *_: int) -> str:
+    """`digest_of` a file, read again only when it was changed: a study asks once per run."""
+    return digest_of(Path(path))
 
 
 def sealed_line(key: str, fact: Any) -> str:

@@ -59,6 +59,7 @@ class Scenario(Section):
 
     _source: Source = PrivateAttr()
     _left_out: Collection[Keys] = PrivateAttr(default=())
+    _contents: dict[Keys, str] = PrivateAttr(default_factory=dict)
 
     @classmethod
     def from_yaml(
@@ -203,11 +204,16 @@ class Scenario(Section):
         return [file for file in files if file is not None]
 
     def with_parts(
-        self, parts: Mapping[Keys, Mapping[str, Any]], leave_out: Collection[Keys] = ()
+        self,
+        parts: Mapping[Keys, Mapping[str, Any]],
+        leave_out: Collection[Keys] = (),
+        contents: Mapping[Keys, str] | None = None,
     ) -> Scenario:
         """This scenario with the keys of its parts replaced: their defaults filled in, say.
 
         Nothing of what stands at the paths of `leave_out` is written, or counts for the digest.
+        `contents` has, by the path of a key that names a file, what lies in it: that counts for
+        the digest, and not the file's place.
         """
         content = self.as_mapping()
         for (*above, last), keys in parts.items():
@@ -218,6 +224,11 @@ class Scenario(Section):
         source = replace(self._source, content=content)
         resolved = self.from_source(source.without(leave_out))
         resolved._left_out = leave_out
+        resolved._contents = {
+            keys: found
+            for keys, found in (contents or {}).items()
+            if not any(keys[: len(path)] == path for path in leave_out)
+        }
         return resolved
 
     def as_mapping(self) -> dict[str, Any]:
@@ -233,9 +244,17 @@ class Scenario(Section):
         return dump(content)
 
     def portable(self) -> dict[str, Any]:
-        """The content, with parts in files of the user's by the files' content, not their place."""
+        """The content, with what lies in files by the files' content, not their place.
+
+        Those are parts in files of the user's and, once parts are resolved, the data they name.
+        """
         content = self.as_mapping()
         self._rename_files(content, _content_hash)
+        for (*above, last), found in self._contents.items():
+            section: Any = content
+            for step in above:
+                section = section[step]
+            section[last] = found
         return content
 
     @property

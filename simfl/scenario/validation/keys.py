@@ -72,6 +72,17 @@ def parameters(target: type) -> tuple[list[Parameter], bool]:
     return found, is_open
 
 
+@cache
+def file_keys(target: type) -> tuple[str, ...]:
+    """The keys of `target` that name a file or folder of data."""
+    return tuple(one.name for one in parameters(target)[0] if _names_a_file(one.annotation))
+
+
+def _names_a_file(annotation: Any) -> bool:
+    inner = typing.get_args(annotation)
+    return annotation in (DataPath, TracePath) or any(_names_a_file(one) for one in inner)
+
+
 def _field_parameter(owner: type, field: dataclasses.Field[Any]) -> Parameter:
     # An annotation is text in the module of the class that wrote it, which may be a base class.
     writer = next(
