@@ -1,4 +1,4 @@
-"""Fill the tables of docs/papers/ from analysis/results/ and analysis/published/.
+"""Fill the tables of docs/papers/ and docs/yardsticks.md from analysis/results/ and published/.
 
     python analysis/pages.py            write what has changed
     python analysis/pages.py --check    write nothing; exit status 1 where a page is out of date
@@ -35,7 +35,7 @@ from paper.results import RESULTS, read_results
 from paper.tables import across, beside, markdown
 
 ROOT = Path(__file__).parents[1]
-PAGES = ROOT / "docs" / "papers"
+PAGES = (*sorted((ROOT / "docs" / "papers").glob("*.md")), ROOT / "docs" / "yardsticks.md")
 PAPERS = ("fedcure", "corefed", "fedsac", "fl_games")
 SCALES = ("paper", "quick", "smoke")
 """From the largest to the smallest."""
@@ -185,11 +185,11 @@ def _seeds(values: pd.DataFrame) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the pages, or say which are out of date."""
-    parser = argparse.ArgumentParser(description="Fill the tables of docs/papers.")
+    parser = argparse.ArgumentParser(description="Fill the tables of docs.")
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args(arguments).check
     stale = 0
-    for page in sorted(PAGES.glob("*.md")):
+    for page in PAGES:
         text = filled(page)
         if text != page.read_text(encoding="utf-8"):
             stale += 1

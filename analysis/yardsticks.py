@@ -1,0 +1,246 @@
+"""The field's yardsticks: numbers that others have published, and ours beside them.
+
+    python analysis/yardsticks.py mcmahan_2nn --scale paper --data-root DIR
+    python analysis/yardsticks.py mcmahan_cnn|niid_bench|all
+
+docs/yardsticks.md says what is compared, and what came out. A learning rate that a source does not
+state is chosen on a grid, by rounds to the target on held-out training images, never on the test
+images and never by how close the published number is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from paper import (
+    END,
+    Exhibit,
+    Experiment,
+    Paper,
+    Scale,
+    Study,
+    final_accuracy,
+    gather,
+    main,
+    print_table,
+)
+from paper.study import OnlyPlanned
+from paper.tables import print_markdown
+from simfl.runs.runfolder import LoadedRun
+
+ROOT = Path(__file__).parents[1]
+SCENARIOS = ROOT / "scenarios" / "papers" / "yardsticks"
+HELD_OUT = "held_out.py:HeldOut"
+PUBLISHED = pd.read_csv(ROOT / "analysis" / "published" / "yardsticks.csv", dtype=str)
+
+FACTOR = 1.7
+"""Rounds to a target are inside while they are within this factor of the published ones."""
+
+RATES = tuple(float(f"{10 ** (power / 3):.3g}") for power in range(-5, 0))
+"""The grid: a third of a decade apart, as in McMahan et al."""
+
+BATCH_OF_ALL = 600
+"""No client has more examples in an IID or two-shard partition among 100."""
+
+SPLITS = {
+    "iid": "data.partition=iid",
+    "two_shards": "data.partition={name: shards, shards_per_client: 2}",
+}
+LABELS = "data.partition={{name: labels_per_client, labels: {}}}"
+PARTITIONS = {
+    "iid": "data.partition=iid",
+    "dirichlet 0.5": "data.partition={name: dirichlet, alpha: 0.5}",
+    "1 label": LABELS.format(1),
+    "2 labels": LABELS.format(2),
+    "3 labels": LABELS.format(3),
+}
+METHODS = {"fedavg": (), "fedprox": ("algorithm.name=fedprox", "algorithm.mu=0.01")}
+
+
+SMALL = {
+    "mcmahan_2nn": ("data.name=digits", "population.clients=10", "stop.accuracy=0.3"),
+    "mcmahan_cnn": ("data.name=digits", "population.clients=10", "model.channels=[2, 4]"),
+    "niid_bench": ("data.name=digits", "model=linear", "stop.versions=2"),
+}
+"""What the smallest scale has instead, in every cell of a table."""
+
+
+def mcmahan_2nn(study: Study) -> pd.DataFrame:
+    """Rounds to 97 % by the share C of clients in a round and the batch size B, E = 1."""
+    clients = 10 if study.scale.name == "smoke" else 100
+    return to_target(
+        study,
+        "mcmahan_2nn",
+        lambda of: (f"decisions.selection.count={max(1, round(clients * float(of['C'])))}",),
+    )
+
+
+def mcmahan_cnn(study: Study) -> pd.DataFrame:
+    """Rounds to 99 % by epochs E and batch size B, C = 0.1."""
+    cnn = "model={name: cnn, channels: [32, 64], kernel: 5, hidden: [512]}"
+    count = 1 if study.scale.name == "smoke" else 10
+    return to_target(
+        study,
+        "mcmahan_cnn",
+        lambda of: (
+            cnn,
+            "stop.accuracy=0.99",
+            f"algorithm.local.epochs={of['E']}",
+            f"decisions.selection.count={count}",
+        ),
+    )
+
+
+def to_target(
+    study: Study, table: str, sets: Callable[[Mapping[str, str]], tuple[str, ...]]
+) -> pd.DataFrame:
+    """Rounds until the target in every cell of a table, at the learning rate chosen for the cell.
+
+    `sets` gives a cell's overrides from its name ("C = 0.1, B = 10"). A run ends at the target, or
+    where it is outside in any case: then `rounds` is not there, and `rounds_bound` is how far it
+    went.
+    """
+    cells, unplanned = [], None
+    for (split, name), rounds in published(table, "rounds").items():
+        if split not in study.data:
+            continue
+        of = dict(one.split(" = ") for one in name.split(", "))
+        size = BATCH_OF_ALL if of["B"] == "all" else int(of["B"])
+        versions = 2 if study.scale.name == "smoke" else math.ceil(FACTOR * int(rounds)) + 1
+        cell = Experiment(
+            split,
+            name,
+            SCENARIOS / "mcmahan.yaml",
+            (
+                SPLITS[split],
+                f"algorithm.local.batch_size={size}",
+                f"stop.versions={versions}",
+                *sets(of),
+                *reduced(study, table),
+            ),
+        )
+        try:
+            rate = chosen_rate(study, cell)
+        except OnlyPlanned as one:
+            # The cell itself takes about as long at any rate.
+            rate, unplanned = RATES[len(RATES) // 2], one
+        if rate is not None:
+            cells.append(with_rate(cell, rate))
+    values = gather(study.run(cells), rounds_to_target)
+    if unplanned is not None:
+        raise unplanned
+    print_table(values, "rounds", published(table, "rounds"), digits=0)
+    return values
+
+
+def chosen_rate(study: Study, cell: Experiment) -> float | None:
+    """Of the grid, the rate that needs the fewest rounds to the target on held-out images.
+
+    With the first seed; among rates that do not get there, the most accurate one. The grid is
+    printed. None where it is not complete: then the cell has no value.
+    """
+    data = next(one for one in reversed(cell.overrides) if one.startswith("data.name="))
+    held = (f"data.name={HELD_OUT}", f"data.of={data.removeprefix('data.name=')}")
+    rates = RATES[::4] if study.scale.name == "smoke" else RATES
+    grid = [
+        replace(one, name=f"{one.name}, rate {rate}", overrides=(*one.overrides, *held))
+        for rate in rates
+        for one in [with_rate(cell, rate)]
+    ]
+    trials = replace(study, seeds=1).run(grid)
+    if len(trials) < len(grid):
+        print(
+            f"{cell.data}, {cell.name}: {len(trials)} of {len(grid)} runs of its grid are there\n"
+        )
+        return None
+    values = gather(trials, rounds_to_target)
+    tried = values.pivot_table(index="name", columns="figure", values="value", dropna=False)
+    tried = tried.reindex([one.name for one in grid]).reindex(columns=["rounds_bound", "accuracy"])
+    tried.index = pd.Index(rates)
+    best = tried.sort_values(["rounds_bound", "accuracy"], ascending=[True, False], kind="stable")
+    shown = pd.DataFrame(
+        [tried["rounds_bound"].map("{:.0f}".format), tried["accuracy"].map("{:.4f}".format)]
+    )
+    print_markdown(f"{cell.data}, {cell.name}: held out", shown)
+    return float(best.index[0])
+
+
+def with_rate(cell: Experiment, rate: float) -> Experiment:
+    """The cell at a learning rate."""
+    return replace(cell, overrides=(*cell.overrides, f"algorithm.local.learning_rate={rate}"))
+
+
+def rounds_to_target(run: LoadedRun) -> dict[str, float]:
+    """Rounds until the accuracy at which a run was to stop, those of the run, its accuracy."""
+    rounds = run.rounds[["version", "accuracy"]].dropna()
+    reached = rounds["version"][rounds["accuracy"] >= run.scenario["stop"]["accuracy"]]
+    versions = float(rounds["version"].max()) if len(rounds) else 0.0
+    return {
+        "rounds": float(reached.min()) if len(reached) else float("nan"),
+        f"rounds{END}": versions,
+        "rounds_bound": float(reached.min()) if len(reached) else versions,
+        "accuracy": final_accuracy(run),
+    }
+
+
+def niid_bench(study: Study) -> pd.DataFrame:
+    """Accuracy after 50 rounds of 10 epochs, by method and partition, all as the source sets it."""
+    cells = []
+    for data, name in published("niid_bench", "accuracy"):
+        if data in study.data:
+            method, partition = name.split(", ")
+            sets = (f"data.name={data}", PARTITIONS[partition], *METHODS[method])
+            scenario = SCENARIOS / "niid_bench.yaml"
+            cells.append(Experiment(data, name, scenario, (*sets, *reduced(study, "niid_bench"))))
+    values = gather(study.run(cells), lambda run: {"accuracy": final_accuracy(run)})
+    print_table(values, "accuracy", published("niid_bench", "accuracy"), scale=100, digits=1)
+    return values
+
+
+def reduced(study: Study, table: str) -> tuple[str, ...]:
+    """What the study's scale sets in every cell of a table, its data set among it."""
+    small = study.scale.name == "smoke"
+    return SMALL[table] if small else () if table == "niid_bench" else ("data.name=mnist",)
+
+
+def published(table: str, figure: str) -> dict[tuple[str, str], str]:
+    """The published cells of a figure by (data, name)."""
+    rows = PUBLISHED.query("table == @table and figure == @figure")
+    return dict(zip(zip(rows["data"], rows["name"], strict=True), rows["value"], strict=True))
+
+
+DATA = ("iid", "two_shards", "mnist", "fashion_mnist")
+PAPER = Paper(
+    "The field's yardsticks",
+    ROOT / "analysis" / "claims" / "yardsticks.yaml",
+    {
+        "paper": Scale("paper", 3, DATA, estimate=True),
+        "smoke": Scale("smoke", 1, DATA, "digits, ten clients, two rounds, two learning rates"),
+    },
+    {
+        "mcmahan_2nn": Exhibit(
+            "McMahan et al. 2017, Table 1: rounds to 97 % on MNIST, 2NN, E = 1",
+            mcmahan_2nn,
+            published=partial(published, "mcmahan_2nn"),
+        ),
+        "mcmahan_cnn": Exhibit(
+            "McMahan et al. 2017, Table 2: rounds to 99 % on MNIST, CNN, C = 0.1",
+            mcmahan_cnn,
+            published=partial(published, "mcmahan_cnn"),
+        ),
+        "niid_bench": Exhibit(
+            "NIID-Bench as in Flower's baseline: accuracy after 50 rounds, %",
+            niid_bench,
+            published=partial(published, "niid_bench"),
+        ),
+    },
+)
+
+if __name__ == "__main__":
+    main(PAPER)

@@ -1,0 +1,111 @@
+"""Published numbers of the field: their tolerances, the choice of a learning rate, the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yardsticks
+
+from paper import Experiment, Study, Trial
+from paper.claims import read_claims
+
+PAPER = yardsticks.PAPER
+POINTS = {"mnist": (0.3, 1.0), "fashion_mnist": (1.0, 3.0)}
+
+
+def test_every_published_number_has_its_tolerance() -> None:
+    """Around it: a factor of 1.7, or points of accuracy; less than half where nothing is learnt."""
+    claims = {(one["metric"], *one["data"]): one for one in read_claims(PAPER.claims)}
+    for _, row in yardsticks.PUBLISHED.iterrows():
+        value, few = float(row["value"]), "label" in row["name"]
+        if row["figure"] == "rounds":
+            claim = claims[f"rounds_bound/{row['name']}", row["data"]]
+            assert claim["at_least"] == pytest.approx(value / yardsticks.FACTOR, abs=0.05)
+            assert claim["at_most"] == pytest.approx(value * yardsticks.FACTOR, abs=0.05)
+        elif "1 label" in row["name"]:
+            claim = claims[f"accuracy/{row['name']}", row["data"]]
+            assert (claim.get("at_least"), claim["at_most"]) == (None, 0.5)
+        else:
+            claim = claims[f"accuracy/{row['name']}", row["data"]]
+            points = POINTS[row["data"]][few]
+            assert 100 * claim["at_least"] == pytest.approx(value - points)
+            assert 100 * claim["at_most"] == pytest.approx(value + points)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    """The smallest scale, of IID columns."""
+    return Study(PAPER.scales["smoke"], tmp_path, 1, ("iid", "mnist"))
+
+
+@pytest.mark.parametrize(
+    ("rounds", "accuracies", "chosen"),
+    [
+        ((30.0, 20.0, 25.0), (0.97, 0.97, 0.97), 0.2),
+        ((51.0, 51.0, 51.0), (0.5, 0.6, 0.7), 0.3),
+        ((20.0, 20.0, 30.0), (0.97, 0.98, 0.99), 0.2),
+        ((51.0, 51.0, 51.0), (0.5, np.nan, np.nan), 0.1),
+    ],
+)
+def test_the_rate_is_the_one_that_gets_there_first(
+    monkeypatch: pytest.MonkeyPatch,
+    study: Study,
+    rounds: tuple[float, ...],
+    accuracies: tuple[float, ...],
+    chosen: float,
+) -> None:
+    """On held-out images, with one seed; the most accurate one where none does."""
+    rates = (0.1, 0.2, 0.3)
+    asked: list[Experiment] = []
+
+    def run(self: Study, grid: list[Experiment]) -> list[Trial]:
+        assert self.seeds == 1
+        asked.extend(grid)
+        return [Trial(one.data, one.name, 0, Path()) for one in grid]
+
+    def gathered(trials: list[Trial], _: object) -> pd.DataFrame:
+        cells = [
+            (one.data, one.name, 0, figure, value)
+            for one, *values in zip(trials, rounds, accuracies, strict=True)
+            for figure, value in zip(("rounds_bound", "accuracy"), values, strict=True)
+        ]
+        return pd.DataFrame(cells, columns=["data", "name", "seed", "figure", "value"])
+
+    monkeypatch.setattr(Study, "run", run)
+    monkeypatch.setattr(yardsticks, "gather", gathered)
+    monkeypatch.setattr(yardsticks, "RATES", rates)
+    monkeypatch.setattr(study, "scale", PAPER.scales["paper"])
+    cell = Experiment("iid", "C = 0.1, B = 10", Path("mcmahan.yaml"), ("data.name=mnist",))
+
+    assert yardsticks.chosen_rate(study, cell) == chosen
+    for one, rate in zip(asked, rates, strict=True):
+        assert one.overrides[-1] == "data.of=mnist"
+        assert f"algorithm.local.learning_rate={rate}" in one.overrides
+        assert f"data.name={yardsticks.HELD_OUT}" in one.overrides
+
+
+def test_without_the_whole_grid_a_cell_has_no_rate(
+    monkeypatch: pytest.MonkeyPatch, study: Study
+) -> None:
+    """What was cut off does not choose."""
+    monkeypatch.setattr(Study, "run", lambda self, grid: [])
+    cell = Experiment("iid", "C = 0.1, B = 10", Path("mcmahan.yaml"), ("data.name=mnist",))
+
+    assert yardsticks.chosen_rate(study, cell) is None
+
+
+def test_the_tables_are_shown(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
+    """A cell of each: its run ends at the target, or has a bound only; the split is the cell's."""
+    few = yardsticks.PUBLISHED.query("name in ('C = 0.1, B = 10', 'fedavg, 2 labels')")
+    monkeypatch.setattr(yardsticks, "PUBLISHED", few)
+
+    rounds = yardsticks.mcmahan_2nn(study).set_index("figure")["value"]
+    accuracy = yardsticks.niid_bench(study)
+
+    assert rounds["rounds_bound"] == rounds["rounds_end"] == 2
+    assert np.isnan(rounds["rounds"]) and rounds["accuracy"] < 0.3
+    assert list(accuracy["name"]) == ["fedavg, 2 labels"]
+    assert 0.1 <= accuracy["value"].item() <= 0.8
