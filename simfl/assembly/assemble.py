@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,13 +25,14 @@ from simfl.assembly.checks import (
     check_model,
     check_needs,
     check_pair,
+    check_precision,
     check_ray,
     check_selection,
     check_stop,
     check_trainer,
     check_updates,
     check_workers,
-    torch_device,
+    compute_device,
 )
 from simfl.assembly.coding import coding_of
 from simfl.assembly.data_partitioning import PartitionedData, partition_data
@@ -49,9 +50,11 @@ from simfl.common.files import content_of
 from simfl.common.plain import to_json
 from simfl.decisions.divergence import mean_js
 from simfl.learning.datasets.base import Data
+from simfl.learning.devices import CPU, ComputeDevice
 from simfl.learning.models.base import as_module
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
+from simfl.learning.padded_cohorts import Shape, step_shape
 from simfl.learning.vision import augmentation, check_augmentation
 from simfl.learning.workers.on_ray import RayCluster, RayWorkers
 from simfl.learning.workers.remote import described
@@ -126,11 +129,12 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     options = options or Options()
     check_trainer(options.trainer, TRAINERS)
     device = _device(options)
-    check_workers(options.workers, options.trainer, device)
+    check_workers(options.workers, options.trainer, device.kind)
     torch.set_num_threads(1)  # bits depend on the thread count; one thread is also the fastest
     outline = outlined(scenario.below(options.data_root))
     refuse_named(scenario, outline.unread)
     unread, scenario = held(scenario, outline.unread), outline.scenario
+    check_precision(scenario)
     parts, streams, world = outline.parts, outline.streams, outline.world
     algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
     selection = parts[("decisions", "selection")]
@@ -163,9 +167,12 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     check_needs(scenario, algorithm, network)
     check_batches(scenario, algorithm, network, partitioned.num_examples)
     check_contributions(scenario, world.num_clients)
-    here = numeric_platform(network)
+    shapes = frozenset(
+        step_shape(int(rows), algorithm.local) for rows in np.unique(partitioned.num_examples)
+    )
+    here = numeric_platform(network, shapes if algorithm.learns else ())
     if options.ray is not None and algorithm.learns:
-        here = with_workers(here, _workers_platform(scenario, network, options.ray))
+        here = with_workers(here, _workers_platform(scenario, network, shapes, options.ray))
     platform = {**here, "trainer": options.trainer}
     edge, association = _associate(scenario, parts, world, partitioned, streams)
     check_updates(scenario, algorithm, protocol, selection, edge)
@@ -178,8 +185,12 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         parts=parts,
         streams=streams,
         world=world,
-        partitioned=partitioned.cast(network.dtype, network.device),
+        # An accelerator is brought what it has room for, by those who use it.
+        partitioned=partitioned.cast(
+            network.dtype, CPU.torch if device.accelerates else network.device
+        ),
         network=network,
+        shapes=shapes,
         augment=augment,
         edge=edge,
         association=association,
@@ -199,18 +210,22 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     return _with_contributions(simulation, data_digest)
 
 
-def _device(options: Options) -> str:
+def _device(options: Options) -> ComputeDevice:
     """What this process computes on: a CPU, where a cluster trains."""
     if options.ray is None:
-        return torch_device(options.device)
-    check_ray(options.ray, options.trainer, options.device)
-    return "cpu"
+        return compute_device(options.device)
+    asked = options.device
+    check_ray(options.ray, options.trainer, asked if isinstance(asked, str) else asked.kind)
+    return CPU
 
 
-def _workers_platform(scenario: Scenario, network: Network, ray: RayWorkers) -> dict[str, Any]:
+def _workers_platform(
+    scenario: Scenario, network: Network, shapes: Collection[Shape], ray: RayWorkers
+) -> dict[str, Any]:
     """What bits depend on at the first worker that the cluster gives."""
+    describe = partial(numeric_platform, shapes=shapes)
     found: dict[str, Any] = RayCluster(ray).asked(
-        partial(described, numeric_platform, network, ray.device),
+        partial(described, describe, network, ray.device),
         [partial(load_file, file) for file in scenario.plugin_files()],
         ray.give_up_s,
     )
@@ -342,7 +357,7 @@ def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> W
         )
 
 
-def _network(scenario: Scenario, model: Any, data: Data, device: str) -> Network:
+def _network(scenario: Scenario, model: Any, data: Data, device: ComputeDevice) -> Network:
     with blame(scenario.where("model"), model):
         network = Network(
             partial(as_module, model, data.input_shape, data.outputs),
@@ -350,6 +365,7 @@ def _network(scenario: Scenario, model: Any, data: Data, device: str) -> Network
             Objective(data.task),
             torch.float64 if scenario.dtype == "float64" else torch.float32,
             device,
+            scenario.precision,
         )
         check_model(network, data.outputs)
     return network

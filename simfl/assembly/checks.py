@@ -14,6 +14,7 @@ from simfl.common.contract import PartMisbehaves
 from simfl.common.suggestion import nearest
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.decisions.sampling import CountedSelection
+from simfl.learning.devices import PRECISIONS, ComputeDevice, found_device
 from simfl.learning.network import Network
 from simfl.learning.parameters import all_finite
 from simfl.learning.workers.on_ray import RayWorkers
@@ -25,7 +26,6 @@ from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.yaml_source.error import ScenarioError, show
 
 LEARNED_CRITERIA = ("accuracy", "loss", "plateau")
-DEVICES = ("auto", "cpu", "cuda")
 
 
 def check_trainer(name: str, known: Collection[str]) -> None:
@@ -56,6 +56,8 @@ def check_ray(ray: RayWorkers, trainer: str, device: str) -> None:
         raise ScenarioError("--trainer", None, "", trainer, "batched", message)
     if device not in ("auto", ray.device):
         need = "needs --gpus-per-worker" if device == "cuda" else "has no use for --gpus-per-worker"
+        if device.startswith("cuda:"):
+            need = "Ray decides"
         message = f"found {device!r}, which {need} with --engine ray; accepted: auto, {ray.device}"
         raise ScenarioError("--device", None, "", device, f"auto, {ray.device}", message)
     for option, amount in (
@@ -73,16 +75,35 @@ def check_ray(ray: RayWorkers, trainer: str, device: str) -> None:
         raise ScenarioError("--give-up-s", None, "", f"{ray.give_up_s:g}", "more than 0", message)
 
 
-def torch_device(name: str) -> str:
+def compute_device(asked: str | ComputeDevice) -> ComputeDevice:
     """The device that --device means; raises `ScenarioError` where it is unknown or absent."""
-    if name not in DEVICES:
-        raise _option_error("--device", name, DEVICES)
-    if name == "cuda" and not torch.cuda.is_available():
-        message = "found 'cuda', but torch sees no CUDA device here; accepted: auto, cpu"
-        raise ScenarioError("--device", None, "", "'cuda'", "auto, cpu", message)
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return name
+    if isinstance(asked, ComputeDevice):
+        return asked
+    try:
+        return found_device(asked)
+    except ValueError as error:
+        raise ScenarioError("--device", None, "", show(asked), "", str(error)) from error
+
+
+def check_precision(scenario: Scenario) -> None:
+    """Raises `ScenarioError` for a precision that such a run has not."""
+    if scenario.precision != "float32" and scenario.dtype == "float64":
+        message = (
+            f"found {show(scenario.precision)}, which is for products of float32, with dtype"
+            " float64; accepted with it: float32 (it changes nothing there)"
+        )
+        raise scenario.where("precision").error(scenario.precision, "float32", message)
+
+
+def check_precision_on(scenario: Scenario, device: ComputeDevice | type[ComputeDevice]) -> None:
+    """Raises `ScenarioError` for a precision that such a device does not compute in."""
+    if scenario.precision not in device.precisions:
+        accepted = ", ".join(device.precisions)
+        message = (
+            f"found {show(scenario.precision)}, which the device {device.kind} does not compute in;"
+            f" accepted there: {accepted} (--device cuda: {', '.join(PRECISIONS)})"
+        )
+        raise scenario.where("precision").error(scenario.precision, accepted, message)
 
 
 def _option_error(option: str, found: str, known: Collection[str]) -> ScenarioError:

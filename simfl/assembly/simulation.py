@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,11 +24,13 @@ from simfl.eventlog.kinds import KINDS, STATES, Actors
 from simfl.eventlog.log import EventLog
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.codecs.messages import Coding
+from simfl.learning.devices import ComputeDevice
 from simfl.learning.evaluate import Evaluator, client_set
 from simfl.learning.federation import Federation
 from simfl.learning.forms import trained_by
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.network import Network
+from simfl.learning.padded_cohorts import Shape
 from simfl.learning.parameters import Parameters
 from simfl.learning.sequential import SequentialTrainer
 from simfl.learning.trainer import Loss, Trainer
@@ -82,7 +84,7 @@ class Options:
     """
 
     data_root: Path | None = None
-    device: str = "auto"
+    device: str | ComputeDevice = "auto"
     trainer: str = "batched"
     cohort_cap: int | None = None
     workers: int = 0
@@ -115,7 +117,8 @@ def digest(resolved: Scenario, world: World) -> str:
 class Simulation:
     """A scenario made ready to run: parts built, data partitioned, nothing trained yet.
 
-    `resolved` is the scenario with every default filled in that something reads; `edge` each
+    `resolved` is the scenario with every default filled in that something reads; `shapes` are those
+    of the steps that clients train in; `edge` each
     client's edge server, `association` how it was chosen, for the log; `root` the key under every
     learned value. `unread_keys` are those keys of the scenario that nothing reads, dotted, each
     with the reason: the run is made without them. `standalone_baseline` is the run
@@ -130,6 +133,7 @@ class Simulation:
     world: World
     partitioned: PartitionedData
     network: Network
+    shapes: Collection[Shape]
     augment: Callable[[Tensor], Tensor] | None
     edge: IntArray
     association: Mapping[str, Any]
@@ -176,9 +180,8 @@ class Simulation:
         labelled = partitioned.data.task == "classification"
         tests = shares_of_test_set(partitioned, self.streams) if labelled else []
         placed = {name: tensor.to(self.network.device) for name, tensor in weights.items()}
-        return Federation(
-            self.network, placed, partitioned.clients, [one.cast(*casts) for one in tests]
-        )
+        agents = [one.placed(*casts) for one in partitioned.clients]
+        return Federation(self.network, placed, agents, [one.cast(*casts) for one in tests])
 
     def measured(self, run: LoadedRun, weights: Parameters | None) -> dict[str, dict[str, float]]:
         """The figures of every measure, by its name; `weights` are those of the final model.
@@ -339,10 +342,6 @@ class Simulation:
         algorithm, partitioned, options = self.algorithm, self.partitioned, self.options
         if not algorithm.learns:
             return TimingOnly(self.network, algorithm.local)
-        sets = {client_set(client): own for client, own in enumerate(partitioned.clients)}
-        sets["test"] = partitioned.data.test
-        others = {"validation": partitioned.validation, "flipped": partitioned.data.flipped}
-        sets.update({name: held for name, held in others.items() if held is not None})
         make_trainer: Callable[..., Trainer] = TRAINERS[options.trainer]
         prepare = [partial(load_file, file) for file in self.scenario.plugin_files()]
         if options.ray is not None:
@@ -351,7 +350,7 @@ class Simulation:
                 cluster=RayCluster(options.ray),
                 workers=options.workers,
                 device=options.ray.device,
-                describe=numeric_platform,
+                describe=partial(numeric_platform, shapes=self.shapes),
                 platform=workers_platform(self.platform),
                 give_up_s=options.ray.give_up_s,
                 prepare=prepare,
@@ -367,6 +366,10 @@ class Simulation:
             store=options.store,
             forget_non_finite=self.scenario.algorithm.non_finite == "reset",
         )
+        sets = {client_set(client): own for client, own in enumerate(trainer.shards)}
+        sets["test"] = partitioned.data.test
+        others = {"validation": partitioned.validation, "flipped": partitioned.data.flipped}
+        sets.update({name: held for name, held in others.items() if held is not None})
         clients = {
             client: ClientFacts(int(size), tuple(counts))
             for client, (size, counts) in enumerate(

@@ -329,6 +329,7 @@ def _learning(one: Composition) -> Found:
 
 _OF_LEARNING: Sequence[Keys] = (
     ("dtype",),
+    ("precision",),
     ("data", "noise_variance"),
     ("data", "augmentation"),
     ("algorithm", "non_finite"),

@@ -72,7 +72,7 @@ def run(
         Path | None, typer.Option(help="Folder of results to share between runs.")
     ] = None,
     data_root: DataRoot = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     trainer: Annotated[str, typer.Option(help="batched or sequential.")] = "batched",
     workers: Annotated[
         int,

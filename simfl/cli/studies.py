@@ -43,7 +43,7 @@ def study(
         float, typer.Option("--gpus-per-point", min=0.0, help="With --engine ray: GPUs.")
     ] = 0.0,
     data_root: DataRoot = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     quiet: Annotated[bool, typer.Option(help="No progress, no tables.")] = False,
     traceback: Traceback = False,
 ) -> None:

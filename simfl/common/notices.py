@@ -80,6 +80,14 @@ ADVICE = {
         "results are those of the others; machines of one kind, or --workers no more than there are"
         " of it"
     ),
+    "halved_cohorts": (
+        "somebody else uses the device, or the count misses what the model holds: nothing is wrong"
+        " with the results, unless company_may_show says so"
+    ),
+    "company_may_show": (
+        "results may differ in their last bits from those of the same scenario on the same device:"
+        " a device that nobody else uses, where it is for want of memory; else --device cpu"
+    ),
     "damaged_journal": "nothing is wrong with the results; look after the disk",
     "damaged_snapshot": "nothing is wrong with the results; look after the disk",
     "damaged_store": "nothing is wrong with the results; look after the disk",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from simfl.common.notices import Notice
 from simfl.learning.allocation import keep_freed_memory
 from simfl.learning.cohort import AutogradCohort, Cohort, DenseCohort
 from simfl.learning.job import Update
@@ -18,6 +19,7 @@ from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_batches import StackedBatches
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.network import Network
+from simfl.learning.padded_cohorts import PaddedCohorts, shape_of
 from simfl.learning.sequential import train_one
 from simfl.learning.task import Task
 from simfl.learning.trainer import Trainer
@@ -38,15 +40,24 @@ class BatchedTrainer(Trainer):
     ) -> None:
         super().__init__(network, *arguments, **settings)
         self._share = share
+        self._padded = PaddedCohorts(network, self._together) if network.on.accelerates else None
         if network.device.type == "cpu":
             keep_freed_memory()
 
-    def largest_cohort(self) -> int | None:
-        """Jobs per stack: what fits a CPU's cache; as many as there are on an accelerator."""
-        if self.network.device.type != "cpu":
-            return None
+    def largest_cohort(self, task: Task) -> int | None:
+        """Jobs per stack: what fits a CPU's cache, or half of an accelerator's memory."""
+        if self._padded is not None:
+            return self._padded.size(shape_of(task)) if self.network.stackable else None
+        return self.on_a_processor()
+
+    def on_a_processor(self) -> int:
+        """Jobs per stack that fit a CPU's cache."""
         values = max(1, self.network.size_bytes // 4)
         return min(LARGEST_COHORT, max(2, VALUES_PER_COHORT // values))
+
+    def notices(self) -> list[Notice]:
+        """Of cohorts that memory had no room for, or whose company may show."""
+        return [] if self._padded is None else self._padded.notices()
 
     def train(self, tasks: Sequence[Task]) -> list[Update]:
         """The updates of `tasks`, in their order."""
@@ -54,22 +65,27 @@ class BatchedTrainer(Trainer):
         if stacked is None:
             return [train_one(self.network, self.loss, self.augmentation, one) for one in tasks]
         if stacked.one_by_one:
-            return [update for one in tasks for update in self._together(stacked, [one])]
-        return self._together(stacked, tasks)
+            return [update for one in tasks for update in self._together([one])]
+        return self._together(tasks) if self._padded is None else self._padded.train(tasks)
 
-    def _together(self, stacked: StackedForward, tasks: Sequence[Task]) -> list[Update]:
-        """The updates of tasks that are computed as one stack."""
+    def _together(self, tasks: Sequence[Task], padded: int | None = None) -> list[Update]:
+        """The updates of tasks that are computed as one stack, of so many jobs."""
+        stacked = self.network.stacked
+        assert stacked is not None
         plans = [task.order(self.network) for task in tasks]
         counts = [len(sizes) for _, sizes in plans]
         order = sorted(range(len(tasks)), key=lambda place: -counts[place])
         # The longest job must have company to its end, if only its own double.
-        double = int(stacked.needs_company and counts.count(counts[order[0]]) == 1)
-        company = order[:double] + order
+        doubles = int(stacked.needs_company and counts.count(counts[order[0]]) == 1)
+        if padded is not None:
+            doubles = padded - len(tasks)
+        company = order[:1] * doubles + order
         data = StackedBatches(
             self.network,
             [tasks[place] for place in company],
             [plans[place] for place in company],
             self.augmentation,
+            whole=padded is not None,
         )
         updates = self._cohort(stacked, data).updates(share=self._share)
         placed = dict(zip(company, updates, strict=True))

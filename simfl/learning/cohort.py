@@ -27,6 +27,33 @@ from simfl.learning.sequential import brings_buffers, one_loss_per_job
 from simfl.learning.trainer import Loss
 
 
+class Finished:
+    """What jobs came to, of a stack that is computed as a whole until the last one is done.
+
+    `training` counts the jobs that still train, by step.
+    """
+
+    def __init__(self, training: Sequence[int], live: Sequence[int]) -> None:
+        self._training = training
+        self._whole = list(training) != list(live)
+        self._kept: list[tuple[slice, list[Parameters]]] = []
+
+    def before(self, step: int, *held: Parameters) -> None:
+        """Put aside what belongs to jobs that took their last step before this one."""
+        were, now = self._training[max(step - 1, 0)], self._training[step]
+        if self._whole and now < were:
+            done = slice(now, were)
+            kept = [{name: one[done].clone() for name, one in each.items()} for each in held]
+            self._kept.append((done, kept))
+
+    def put_back(self, *held: Parameters) -> None:
+        """Give the same tensors, in the same order, those jobs' values again."""
+        for done, kept in self._kept:
+            for each, own in zip(held, kept, strict=True):
+                for name, tensor in own.items():
+                    each[name][done] = tensor
+
+
 class Cohort(ABC):
     """The stacked tensors of jobs while they are computed. A subclass knows their gradients."""
 
@@ -41,6 +68,7 @@ class Cohort(ABC):
         self.correction = stack([task.brief.correction for task in tasks])
         self.parameters = stack(starts, tasks[0].parameter_names(network))
         self.buffers = stack(starts, network.buffer_names)
+        self.finished = Finished(data.training, data.live)
 
     @abstractmethod
     def gradients(self, step: int) -> Parameters:
@@ -67,9 +95,12 @@ class Cohort(ABC):
     def train(self) -> Parameters:
         """Take all steps; returns what the optimizer holds afterwards."""
         optimizer = StackedOptimizer(self.tasks, self.parameters, self.trainable)
+        stacks = self.parameters, self.buffers, optimizer.buffers
         for step, live in enumerate(self.data.live):
+            self.finished.before(step, *stacks)
             gradients = self._corrected(self.gradients(step), live)
             optimizer.step(step, live, self._masked(gradients), self.masks)
+        self.finished.put_back(*stacks)
         return optimizer.buffers
 
     def _mean_gradient(self) -> Parameters:
@@ -78,9 +109,11 @@ class Cohort(ABC):
         shares = {name: torch.empty_like(one) for name, one in total.items()}
         rows = self.data.valid.sum(2)
         for step, live in enumerate(self.data.live):
+            self.finished.before(step, total)
             for name, gradient in self._masked(self.gradients(step)).items():
                 count = per_job_view(rows[step, :live], gradient)
                 total[name][:live] += torch.mul(gradient, count, out=shares[name][:live])
+        self.finished.put_back(total)
         taken = rows.sum(0)
         return {name: gradient / per_job_view(taken, gradient) for name, gradient in total.items()}
 
@@ -217,11 +250,13 @@ class DenseCohort(Cohort):
         self._slopes = self._weighted(self.weights * self.weights.new_tensor(rates).view(1, -1, 1))
         live = 0
         for step, now in enumerate(self.data.live):
+            self.finished.before(step, self.parameters)
             if now != live:
                 live, parameters = now, _first(self.parameters, now)
                 take = descend(parameters)
             values, slope = self._slope(step, parameters)
             self.chain.backward(parameters, values, slope, take)
+        self.finished.put_back(self.parameters)
         return {}
 
     def _slope(self, step: int, parameters: Parameters) -> tuple[list[Tensor], Tensor]:

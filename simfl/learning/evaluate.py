@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -13,13 +13,16 @@ import torch
 from torch import Tensor
 
 from simfl.learning.ablation import ablation_losses
+from simfl.learning.cohort_size import evaluation_rows
 from simfl.learning.datasets.base import Examples
 from simfl.learning.kernels.stacked_product import by_numpy
 from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters, stack
+from simfl.learning.placing import placed_sets
 
 ROWS_PER_PASS = 1024
-"""Examples in one forward pass of an evaluation: bounds memory, and fixes the bits."""
+"""Examples in one forward pass of an evaluation: bounds memory, and fixes the bits. On an
+accelerator: `evaluation_rows`."""
 
 MODELS_PER_PASS = 8
 """Models, or groups of models, that are evaluated together: bounds memory."""
@@ -48,7 +51,7 @@ def outputs_of(network: Network, parameters: Mapping[str, Tensor], inputs: Tenso
     """
     stacked = network.stacked
     with torch.no_grad():
-        chunks = (chunk.to(network.dtype) for chunk in torch.split(inputs, ROWS_PER_PASS))
+        chunks = _passes(network, inputs)
         if stacked is not None and not stacked.convolves and by_numpy(network.device):
             alone = stack([dict(parameters)], share=True)
             return torch.cat([stacked.evaluated(alone, rows.unsqueeze(0))[0] for rows in chunks])
@@ -60,19 +63,17 @@ def outputs_of_each(
 ) -> Sequence[Tensor]:
     """Each model's outputs (rows, outputs) of the same inputs, in evaluation mode.
 
-    In one batched pass where that is faster: on an accelerator, and for convolutions of small
-    images. What a model's outputs are does not depend on its company.
+    In one batched pass where that is faster: for convolutions of small images on a CPU. What a
+    model's outputs are does not depend on its company: on an accelerator each model is alone, with
+    many more rows in a pass.
     """
     stacked = network.stacked
-    gains = stacked is not None and (network.device.type != "cpu" or stacked.convolves)
+    gains = stacked is not None and stacked.convolves and not network.on.accelerates
     if stacked is None or stacked.one_by_one or not gains:
         if by_numpy(network.device) or not network.shared_links(models):
             return [outputs_of(network, model, inputs) for model in models]
         with torch.no_grad():
-            by_chunk = [
-                network.call_each(models, rows.to(network.dtype))
-                for rows in torch.split(inputs, ROWS_PER_PASS)
-            ]
+            by_chunk = [network.call_each(models, rows) for rows in _passes(network, inputs)]
         return [torch.cat(of_one) for of_one in zip(*by_chunk, strict=True)]
     # A lone model has its double for company, where it would go to other kernels.
     company = [*models, *models[: int(stacked.needs_company and len(models) == 1)]]
@@ -83,6 +84,12 @@ def outputs_of_each(
             for chunk in torch.split(inputs, ROWS_PER_PASS)
         ]
     return torch.cat(chunks, dim=1)[: len(models)].unbind(0)
+
+
+def _passes(network: Network, inputs: Tensor) -> Iterator[Tensor]:
+    """The rows of one forward pass after the other, where the network computes."""
+    rows = evaluation_rows(network) if network.on.accelerates else ROWS_PER_PASS
+    return (network.on.moved(one).to(network.dtype) for one in torch.split(inputs, rows))
 
 
 def mean_loss(network: Network, parameters: Mapping[str, Tensor], examples: Examples) -> float:
@@ -108,9 +115,7 @@ class Evaluator:
         self.seconds = 0.0
         self._samples: dict[tuple[str, int], Examples] = {}
         self._known: dict[tuple[str, int | None], _Known] = {}
-        self._sets = {
-            name: examples.placed(network.dtype, network.device) for name, examples in sets.items()
-        }
+        self._sets = placed_sets(sets, network)
 
     def metrics(
         self, members: Sequence[Parameters], on: str = "test", at_most: int | None = None
@@ -187,8 +192,10 @@ class Evaluator:
     def ablation_losses(self, weights: Parameters, on: str = "validation") -> Tensor:
         """Mean loss of a model without each of its hidden units: (units,), float64."""
         began = time.perf_counter()
-        network, examples = self._network, self._set(on)
-        losses = ablation_losses(network.hidden_units, network.objective, weights, examples)
+        network, held = self._network, self._set(on)
+        examples = Examples(network.on.moved(held.inputs), held.targets)
+        with network.computing():
+            losses = ablation_losses(network.hidden_units, network.objective, weights, examples)
         self.seconds += time.perf_counter() - began
         return losses
 

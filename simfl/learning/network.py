@@ -6,8 +6,9 @@ in it, they are passed in and handed back, so that one network serves every clie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, Literal
 
@@ -19,7 +20,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from simfl.common.contract import PartMisbehaves, at_work, named
 from simfl.common.model_work import ModelWork
 from simfl.common.training_memory import TrainingMemory
+from simfl.learning.devices import ComputeDevice, device_of
 from simfl.learning.kept import kept_bytes
+from simfl.learning.kernels.precision import Precision
 from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_graph import NotStackable
 from simfl.learning.objective import Objective
@@ -38,6 +41,13 @@ def seed_generator(seed: int, device: torch.device) -> None:
         torch.manual_seed(seed)
     else:  # `torch.manual_seed` spends its time on preparing devices that may come
         torch.default_generator.manual_seed(seed)
+
+
+def generator_state(device: torch.device) -> Tensor:
+    """Where torch's generator of this device is."""
+    if device.type == "cuda":
+        return torch.cuda.get_rng_state(device)
+    return torch.default_generator.get_state()
 
 
 @contextmanager
@@ -61,7 +71,8 @@ class Network:
 
     `factory` builds the module; its random initialisation is taken from torch's global generator,
     which `initial` seeds and puts back. `input_shape` is one example's, without a batch axis.
-    `dtype` and `device` are those of weights and activations.
+    `dtype` and `device` are those of weights and activations; `on` says more about the device.
+    `precision` is that of products and convolutions in float32.
     """
 
     def __init__(
@@ -70,12 +81,15 @@ class Network:
         input_shape: tuple[int, ...],
         objective: Objective,
         dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
+        device: ComputeDevice | torch.device | str = "cpu",
+        precision: Precision = "float32",
     ) -> None:
         self.input_shape = tuple(input_shape)
         self.objective = objective
         self.dtype = dtype
-        self.device = torch.device(device)
+        self.on = device_of(device)
+        self.device = self.on.torch
+        self.precision: Precision = precision
         self._factory = factory
         with seeded(0, self.device):
             self._module = factory().to(device=self.device, dtype=dtype)
@@ -89,16 +103,29 @@ class Network:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy is made anew from the factory, which must be picklable for that."""
-        settings = (self._factory, self.input_shape, self.objective, self.dtype, str(self.device))
-        return Network, settings
+        return Network, (*self._made_of, self.dtype, self.on, self.precision)
+
+    @property
+    def _made_of(self) -> tuple[Callable[[], nn.Module], tuple[int, ...], Objective]:
+        return self._factory, self.input_shape, self.objective
 
     def cast(self, dtype: torch.dtype) -> Network:
         """The same model computed in another precision."""
-        return Network(self._factory, self.input_shape, self.objective, dtype, self.device)
+        return Network(*self._made_of, dtype, self.on, self.precision)
 
-    def placed(self, device: torch.device | str) -> Network:
+    def placed(self, device: ComputeDevice | torch.device | str) -> Network:
         """The same model on another device."""
-        return Network(self._factory, self.input_shape, self.objective, self.dtype, device)
+        return Network(*self._made_of, self.dtype, device, self.precision)
+
+    def computing(self) -> AbstractContextManager[None]:
+        """Within, products are as exact as `precision` says, and the same each time."""
+        return self.on.computing(self.precision)
+
+    def casting(self) -> AbstractContextManager[Any]:
+        """Within, a module's own products round to bfloat16, if that is the `precision`."""
+        if self.precision != "bfloat16" or self.dtype is not torch.float32:
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
 
     @cached_property
     def template(self) -> Parameters:
@@ -117,6 +144,11 @@ class Network:
     def tensor_names(self) -> tuple[str, ...]:
         """Names of all tensors of a model: parameters, then buffers."""
         return self.parameter_names + self.buffer_names
+
+    @property
+    def example_values(self) -> int:
+        """Values of one example."""
+        return math.prod(self.input_shape)
 
     @cached_property
     def layers(self) -> tuple[tuple[str, ...], ...]:
@@ -249,7 +281,7 @@ class Network:
         # What has a batched form draws nothing, and seeding would be a tenth of a tiny pass.
         fixed = not training and not self.stackable
         draws = seeded(0, self.device) if fixed else nullcontext()
-        with draws, at_work(self._module, "forward"):
+        with draws, self.computing(), self.casting(), at_work(self._module, "forward"):
             outputs: Any = functional_call(self._module, {**parameters, **buffers}, (inputs,))
         return self.one_tensor(outputs), buffers
 
@@ -264,8 +296,10 @@ class Network:
             return [self.call(one, inputs, training=False)[0] for one in models]
         if self._module.training:
             self._module.eval()
-        common = self._through(self.chain[:shared], models[0], inputs)
-        return [self._through(self.chain[shared:], one, common) for one in models]
+        with self.computing(), self.casting():
+            common = self._through(self.chain[:shared], models[0], inputs)
+            outputs = [self._through(self.chain[shared:], one, common) for one in models]
+        return [self._cast_back(one) for one in outputs]
 
     def shared_links(self, models: Sequence[Mapping[str, Tensor]]) -> int:
         """How many modules of the chain, from the inputs on, several models have in common."""
@@ -299,7 +333,11 @@ class Network:
                 f"{named(self._module, 'forward')} gave a {type(outputs).__name__}, accepted: one"
                 " tensor (a loss gets at other activations by `Minibatch.features`)"
             )
-        return outputs
+        return self._cast_back(outputs)
+
+    def _cast_back(self, outputs: Tensor) -> Tensor:
+        """Outputs in the network's own type, where `casting` had made another of it."""
+        return outputs.to(self.dtype) if self.precision == "bfloat16" else outputs
 
     @cached_property
     def stacked(self) -> StackedForward | None:

@@ -125,12 +125,15 @@ class _LocalRun:
 
     def _rows(self, batches: Sequence[Tensor]) -> Iterator[Examples]:
         """The examples of each step: gathered all at once where they are few."""
-        examples = self.task.examples
+        examples, moved = self.task.examples, self.network.on.moved
         values = examples.inputs[0].numel() * sum(len(rows) for rows in batches)
         if values > FEW_VALUES:
-            yield from map(examples.take, batches)
+            for rows in batches:
+                some = examples.take(rows)
+                yield Examples(moved(some.inputs), some.targets)
             return
         taken, sizes = examples.take(torch.cat(list(batches))), [len(rows) for rows in batches]
+        taken = Examples(moved(taken.inputs), taken.targets)
         for inputs, targets in zip(
             torch.split(taken.inputs, sizes), torch.split(taken.targets, sizes), strict=True
         ):
@@ -197,7 +200,7 @@ class _LocalRun:
 
     def _outputs(self, inputs: Tensor) -> Tensor:
         """The job's own model's outputs (rows, outputs) of inputs (rows, ...)."""
-        with at_work(self.module, "forward"):
+        with self.network.casting(), at_work(self.module, "forward"):
             outputs = self.module(inputs)
         return self.network.one_tensor(outputs)
 

@@ -24,6 +24,7 @@ from simfl.learning.job import Brief, Memory, Update
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.parameters import Elsewhere, Parameters, all_finite
+from simfl.learning.placing import placed_shards
 from simfl.learning.task import Task
 
 Loss = Callable[[Parameters, Minibatch], Tensor]
@@ -187,7 +188,7 @@ class Trainer(ABC):
         forget_non_finite: bool = False,
     ) -> None:
         self.network = network
-        self.shards = [shard.placed(network.dtype, network.device) for shard in shards]
+        self.shards = placed_shards(shards, network)
         self.loss = loss
         self.augmentation = augmentation
         self.store = store
@@ -218,13 +219,13 @@ class Trainer(ABC):
         """What the manifest warns of about the training itself."""
         return []
 
-    def largest_cohort(self) -> int | None:
-        """How many jobs to train together at most, where `cohort_cap` leaves it open."""
+    def largest_cohort(self, task: Task) -> int | None:
+        """How many jobs like this one to train together at most, without a `cohort_cap`."""
         return None
 
     def pieces(self, tasks: Sequence[Task]) -> int:
         """Into how many cohorts to cut tasks that could be trained together."""
-        return -(-len(tasks) // (self.cohort_cap or self.largest_cohort() or len(tasks)))
+        return -(-len(tasks) // (self.cohort_cap or self.largest_cohort(tasks[0]) or len(tasks)))
 
     def submit(self, job: LocalJob) -> Future:
         """Accept a job. It is done when its future is read, or with another; or never."""
@@ -278,15 +279,19 @@ class Trainer(ABC):
         cohorts = [[futures[place] for place in cohort] for cohort in places]
         work = [[every[place] for place in cohort] for cohort in places]
         began = time.perf_counter()
-        for cohort, updates in zip(cohorts, self.train_each(work), strict=True):
-            self.trained += len(cohort)
-            self.cohorts.append(len(cohort))
-            for future, trained in zip(cohort, updates, strict=True):
-                update = self._sound(trained)
-                future.fulfil(update)
-                if self.store is not None:
-                    self.store.put(future.key, without_start(update))
+        with self.network.computing():
+            for cohort, updates in zip(cohorts, self.train_each(work), strict=True):
+                self._take(cohort, updates)
         self.seconds += time.perf_counter() - began
+
+    def _take(self, cohort: Sequence[Future], updates: Sequence[Update]) -> None:
+        self.trained += len(cohort)
+        self.cohorts.append(len(cohort))
+        for future, trained in zip(cohort, updates, strict=True):
+            update = self._sound(trained)
+            future.fulfil(update)
+            if self.store is not None:
+                self.store.put(future.key, without_start(update))
 
     def _sound(self, update: Update) -> Update:
         """The update, without the memory that a client would carry a NaN on in."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -15,8 +15,10 @@ import torch
 
 from simfl.algorithms.base import Algorithm
 from simfl.learning.codecs.messages import Coding
+from simfl.learning.cohort_size import cohort_jobs, evaluation_rows
 from simfl.learning.kernels.numpy_product import openblas
 from simfl.learning.network import Network
+from simfl.learning.padded_cohorts import Shape
 from simfl.learning.sums import SUMS
 from simfl.provenance.journal import make_key
 from simfl.scenario.scenario import Scenario
@@ -25,20 +27,34 @@ _INSTALLED = {Path(sysconfig.get_path(one)) for one in ("stdlib", "purelib", "pl
 _VERSIONED = ("simfl", "torch", "torchvision", "builtins", "abc", "typing", "collections")
 
 
-def numeric_platform(network: Network) -> dict[str, Any]:
-    """What bits depend on beside the scenario: results are identical where all of this is."""
-    on_cpu = network.device.type == "cpu"
-    return {
+def numeric_platform(network: Network, shapes: Collection[Shape] = ()) -> dict[str, Any]:
+    """What bits depend on beside the scenario: results are identical where all of this is.
+
+    `shapes` are those of the steps that are trained: on an accelerator the sizes of cohorts follow
+    from them.
+    """
+    on, on_cpu = network.on, network.on.kind == "cpu"
+    platform = {
         "torch": torch.__version__,
         "torchvision": version("torchvision"),
         "dtype": str(network.dtype).removeprefix("torch."),
-        "device": network.device.type,
+        "device": on.kind,
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "kernel_family": network.kernel_family,
         "sums": SUMS,
         "products": (on_cpu and openblas()) or "torch",
         "threads": torch.get_num_threads(),
     }
+    if on.accelerates or network.precision != "float32":
+        platform["precision"] = network.precision
+    if on.accelerates:
+        platform |= on.platform()
+        platform["evaluation_rows"] = evaluation_rows(network)
+    if on.accelerates and network.kernel_family == "stacked":
+        # By rows of a step: two devices of about the same memory are one platform.
+        sizes = {str(shape[0]): cohort_jobs(network, *shape) for shape in sorted(shapes)}
+        platform["cohort_jobs"] = ", ".join(f"{rows}: {jobs}" for rows, jobs in sizes.items())
+    return platform
 
 
 def with_workers(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from simfl.assembly.assemble import assemble
+from simfl.assembly.checks import check_precision_on
 from simfl.assembly.simulation import Options, Simulation
 from simfl.common.contract import misbehaves
 from simfl.common.files import RunFolderError, replacing
@@ -27,6 +28,7 @@ from simfl.eventlog.accounts import Energy
 from simfl.eventlog.kinds import FORMAT_VERSION
 from simfl.eventlog.parquet_parts import PARTS, remove_parts
 from simfl.learning.allocation import return_freed_memory
+from simfl.learning.devices import CPU, CudaDevice
 from simfl.learning.federation import Federation
 from simfl.protocols.clock import Stalled
 from simfl.protocols.publication import Diverged
@@ -103,6 +105,9 @@ def run(
     folder = Path(out) if out is not None else default_folder(scenario)
     check_folder(folder, overwrite=overwrite, resume=resume)
     simulation = assemble(scenario, options)
+    ray, here = options.ray, simulation.network.on
+    trains_on = here if ray is None else CudaDevice if ray.device == "cuda" else CPU
+    check_precision_on(simulation.scenario, trains_on)
     with claimed(folder):
         check_folder(folder, overwrite=overwrite, resume=resume)  # somebody may have been faster
         if resume and (folder / MANIFEST).exists():
@@ -217,6 +222,7 @@ def _new_manifest(simulation: Simulation) -> Manifest:
         "not_stacked_because": simulation.network.not_stacked_because,
         "test_examples": len(simulation.partitioned.data.test),
         "trained_by": simulation.trained_by,
+        "device": simulation.network.on.described(),
         "sized_only": [f"{way} {codec}" for way, codec in simulation.sized_only.items()],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         **NOTHING_YET,

@@ -111,8 +111,8 @@ ROOMS = {
     "runs.oddities": _room("system eventlog protocols measures assembly.simulation", "numpy"),
     "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
     "runs.execution": _room(
-        f"{_BELOW_ASSEMBLY} assembly.assemble assembly.simulation runs.oddities runs.outcome"
-        " runs.files provenance.replay provenance.snapshots",
+        f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.simulation runs.oddities"
+        " runs.outcome runs.files provenance.replay provenance.snapshots",
         "torch numpy pandas pyarrow safetensors",
     ),
     # What Python's users call: it shows how things go.

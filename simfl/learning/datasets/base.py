@@ -37,8 +37,10 @@ class Examples:
 
     def take(self, rows: np.ndarray | Tensor) -> Examples:
         """The examples of `rows` (integer indices), in that order, as a copy."""
-        index = torch.as_tensor(rows, dtype=torch.int64, device=self.targets.device)
-        return Examples(self.inputs[index], self.targets[index])
+        index = torch.as_tensor(rows, dtype=torch.int64)
+        return Examples(
+            self.inputs[index.to(self.inputs.device)], self.targets[index.to(self.targets.device)]
+        )
 
     def placed(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Examples:
         """As `cast`, but bytes stay bytes: whoever takes a batch of them makes it real numbers."""

@@ -120,7 +120,20 @@ class OutputSlopes:
             less = None if less is None else less[:live]
         if less is None:
             return (outputs - right).mul_(2).mul_(weights)
-        return torch.softmax(outputs, 1).scatter_add_(1, right, less).mul_(weights)
+        shares = torch.softmax(outputs, 1)
+        if outputs.device.type == "cpu":
+            return shares.scatter_add_(1, right, less).mul_(weights)
+        return less_the_right(shares, right).mul_(weights)
+
+
+def less_the_right(shares: Tensor, right: Tensor) -> Tensor:
+    """Shares (jobs, classes, rows), less 1 at the right classes (jobs, 1, rows), in place.
+
+    To the last bit what adding to single places gives, which CUDA does by sorting them, where it is
+    to do it the same way each time.
+    """
+    classes = torch.arange(shares.shape[1], device=shares.device).view(1, -1, 1)
+    return shares.sub_((classes == right).to(shares.dtype))
 
 
 def descend(parameters: Parameters) -> Take:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simfl.learning.batches import padded_rows, step_seed
+from simfl.learning.datasets.base import Examples
 from simfl.learning.kernels.streams import Streams
-from simfl.learning.network import Network, seeded
+from simfl.learning.network import Network, generator_state, seeded
 from simfl.learning.sequential import augmented
 from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation
@@ -26,7 +27,8 @@ class StackedBatches:
     """What jobs see at each step; `plans` are theirs (`Task.order`).
 
     `steps` counts each job's batches and must not increase from job to job, so that the jobs that
-    still train are always the first ones: `live` says how many, by step. `targets` (steps, jobs,
+    still train are always the first ones: `training` says how many, by step, and `live` how many
+    are computed, which is all of them where stacks are computed `whole`. `targets` (steps, jobs,
     rows, ...) and `valid` (steps, jobs, rows), 1 for an example and 0 for padding.
     """
 
@@ -36,36 +38,43 @@ class StackedBatches:
         tasks: Sequence[Task],
         plans: Sequence[tuple[Tensor, list[int]]],
         augmentation: Augmentation | None,
+        *,
+        whole: bool = False,
     ) -> None:
         self._network = network
         self.tasks = tasks
         self._augmentation = augmentation
         self.steps = [len(sizes) for _, sizes in plans]
         longest = max(self.steps)
-        self.live = [sum(count > step for count in self.steps) for step in range(longest)]
+        self.training = [sum(count > step for count in self.steps) for step in range(longest)]
+        self.live = [len(tasks)] * longest if whole else self.training
         orders, examples = [order for order, _ in plans], [task.examples for task in tasks]
-        lengths = np.array([own.inputs.shape[0] for own in examples])
-        if sum(order.shape[0] for order in orders) < lengths.sum():
-            examples = [own.take(order) for own, order in zip(examples, orders, strict=True)]
-            lengths = np.array([order.shape[0] for order in orders])
-            orders = [torch.arange(order.shape[0]) for order in orders]
+        inputs, targets, firsts = _parts_of_one(examples) if whole else (None, None, None)
+        if inputs is None or targets is None or firsts is None:
+            lengths = np.array([own.inputs.shape[0] for own in examples])
+            if sum(order.shape[0] for order in orders) < lengths.sum():
+                examples = [own.take(order) for own, order in zip(examples, orders, strict=True)]
+                lengths = np.array([order.shape[0] for order in orders])
+                orders = [torch.arange(order.shape[0]) for order in orders]
+            firsts = lengths.cumsum() - lengths
+            inputs = torch.cat([own.inputs for own in examples])
+            targets = torch.cat([own.targets for own in examples])
         rows = padded_rows(
             tasks[0].examples.inputs.shape[0], tasks[0].brief.recipe.local.batch_size
         )
         sizes = np.array([one + [0] * (longest - len(one)) for _, one in plans])
         present = np.arange(rows) < sizes[:, :, None]
-        # Places in the concatenated data, of which only what the steps take is held where that is
-        # less; padding points at the job's own first row.
+        # Places in all jobs' data, of which only what the steps take is held where that is less;
+        # padding points at the job's own first row.
         places = np.zeros(present.shape, np.int64)
         places[present] = torch.cat(orders).numpy()
-        places += (lengths.cumsum() - lengths)[:, None, None]
-        self._places = _by_step(places).to(network.device)
-        self._inputs = torch.cat([own.inputs for own in examples])
+        places += firsts[:, None, None]
+        by_step = _by_step(places)
+        self._inputs, self._places = inputs, by_step.to(inputs.device)
         self._ahead: deque[Tensor] = deque()
         self._generators = [torch.Generator(network.device) for _ in tasks] if network.draws else []
-        targets = torch.cat([own.targets for own in examples])
-        self.targets = targets.index_select(0, self._places.flatten()).view(
-            *self._places.shape, *targets.shape[1:]
+        self.targets = targets.index_select(0, by_step.to(targets.device).flatten()).view(
+            *by_step.shape, *targets.shape[1:]
         )
         self.valid = _by_step(present).to(network.device, network.dtype)
 
@@ -97,19 +106,40 @@ class StackedBatches:
         if not self._ahead:
             steps = max(1, VALUES_AHEAD // (self._places[0].numel() * self._inputs[0].numel()))
             places = self._places[step : step + steps, :live]
-            rows = self._inputs.index_select(0, places.flatten()).to(self._network.dtype)
+            taken = self._inputs.index_select(0, places.flatten())
+            rows = self._network.on.moved(taken).to(self._network.dtype)
             self._ahead.extend(rows.view(*places.shape, *rows.shape[1:]).unbind(0))
         inputs = self._ahead.popleft()
         return inputs if live == inputs.shape[0] else inputs[:live]
 
     def _augmented(self, step: int, job: int, rows: Tensor) -> Tensor:
         """One job's rows after augmentation, drawn as the sequential trainer draws it."""
+        if not len(rows):  # a job that is done, in a stack that is computed as a whole
+            return self._taken_shape(rows)
         with seeded(step_seed(self.tasks[job].seed, step), self._network.device):
             changed = augmented(rows, self._augmentation)
             if self._generators:
-                self._generators[job].set_state(torch.default_generator.get_state())
+                self._generators[job].set_state(generator_state(self._network.device))
         missing = self._places.shape[2] - len(rows)
         return torch.cat([changed, changed.new_zeros(missing, *changed.shape[1:])])
+
+    def _taken_shape(self, rows: Tensor) -> Tensor:
+        """Zeros, of a step's rows."""
+        return rows.new_zeros(self._places.shape[2], *rows.shape[1:])
+
+
+def _parts_of_one(
+    examples: Sequence[Examples],
+) -> tuple[Tensor, Tensor, NDArray[Any]] | tuple[None, None, None]:
+    """Inputs and targets of which all examples are parts, and where each begins, if there are."""
+    bases = [(own.inputs._base, own.targets._base) for own in examples]
+    inputs, targets = bases[0]
+    if inputs is None or targets is None:
+        return None, None, None
+    if any(one is not inputs or other is not targets for one, other in bases):
+        return None, None, None
+    row = inputs[0].numel()
+    return inputs, targets, np.array([own.inputs.storage_offset() // row for own in examples])
 
 
 def _by_step(by_job: NDArray[Any]) -> Tensor:

@@ -21,6 +21,7 @@ from simfl.learning.kernels.convolution_matrix import (
     output_size,
     padding_of,
 )
+from simfl.learning.kernels.precision import convolved
 from simfl.learning.kernels.stacked_layers import Pass
 from simfl.learning.kernels.stacked_product import stacked_linear
 
@@ -106,13 +107,8 @@ class Convolution:
     def _alone(self, activation: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         module = self._module
         one_by_one = [
-            F.conv2d(
-                _channels_last(images),
-                weight[job],
-                None if bias is None else bias[job],
-                module.stride,
-                module.padding,
-                module.dilation,
+            convolved(
+                _channels_last(images), weight[job], None if bias is None else bias[job], module
             )
             for job, images in enumerate(activation.chunk(len(weight)))
         ]
@@ -130,13 +126,11 @@ class Convolution:
     def _groups(self, activation: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         module, jobs = self._module, len(weight)
         images = activation.reshape(jobs, -1, *activation.shape[1:]).transpose(0, 1).flatten(1, 2)
-        outputs = F.conv2d(
+        outputs = convolved(
             images,
             weight.flatten(0, 1),
             None if bias is None else bias.flatten(),
-            module.stride,
-            module.padding,
-            module.dilation,
+            module,
             groups=jobs,
         )
         return (

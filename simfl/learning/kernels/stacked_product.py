@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from simfl.learning.kernels.numpy_product import numpy_product, openblas
+from simfl.learning.kernels.precision import rounds
 
 CACHE_LINE = 16
 """Elements: 64 bytes of float32 (two lines of float64)."""
@@ -87,6 +88,8 @@ def by_numpy(device: torch.device) -> bool:
 def product(left: Tensor, right: Tensor) -> Tensor:
     """Each job's matrix product of aligned operands: (jobs, n, m) and (jobs, m, k)."""
     jobs, rows, _ = left.shape
+    if rounds(left):
+        return torch.bmm(left.bfloat16(), right.bfloat16()).to(left.dtype)
     out = _aligned_empty(left, jobs, rows, right.shape[2])
     if by_numpy(left.device):
         return numpy_product(left, right, out)
@@ -95,7 +98,7 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 
 def subtract_product(stacked: Tensor, left: Tensor, right: Tensor) -> None:
     """Each job's matrix (jobs, n, k) less `product(left, right)`, in place."""
-    if by_numpy(left.device):
+    if rounds(left) or by_numpy(left.device):
         stacked.sub_(product(left, right))
     else:
         stacked.baddbmm_(left, right, alpha=-1)

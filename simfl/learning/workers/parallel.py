@@ -57,7 +57,7 @@ class ParallelTrainer(SpreadTrainer):
             raise ValueError("worker processes share a CPU's cores; on an accelerator use none")
         super().__init__(network, shards, loss, augmentation=augmentation, **settings)
         cast = [shard.placed(network.dtype, network.device) for shard in shards]
-        jobs = self.cohort_cap or self.largest_cohort() or 1
+        jobs = self.cohort_cap or self.on_a_processor()
         values = network.size_bytes // 4 + ROUNDING * len(network.tensor_names)
         self._threads = ThreadPoolExecutor(workers, "simfl", torch.set_num_threads, (1,))
         self.pool = WorkerPool(

@@ -1,0 +1,258 @@
+"""Where models are computed: the processor itself, or an accelerator with memory of its own.
+
+On an accelerator the kernel of a batched product or convolution may go by the number of jobs, so
+cohorts there are padded to sizes that follow from model, shape and the device's whole memory
+(`cohort_size.py`): never from what of it is free, or results would depend on who else is there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from simfl.learning.kernels.precision import Precision, rounding
+
+PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
+
+CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+"""Without it cuBLAS may choose another order of additions from one call to the next."""
+
+_SECONDS_TO_ASK = 20.0
+
+_NO_DETERMINISTIC = ".*does not have a deterministic implementation.*"
+
+
+class ComputeDevice:
+    """The processor, and what accelerators change.
+
+    `total_bytes` is an accelerator's memory, all of it, whoever else uses some; None where cohorts
+    are not limited by memory. `precisions` are those that it computes float32 runs in.
+    """
+
+    kind = "cpu"
+    total_bytes: int | None = None
+    precisions: tuple[Precision, ...] = ("float32",)
+
+    def __init__(self, torch_device: torch.device | str = "cpu") -> None:
+        self.torch = torch.device(torch_device)
+
+    @property
+    def accelerates(self) -> bool:
+        """Whether cohorts are padded, and data have to be brought there."""
+        return self.total_bytes is not None
+
+    def platform(self) -> dict[str, Any]:
+        """What bits depend on beside the kind of device."""
+        return {}
+
+    def described(self) -> dict[str, Any]:
+        """What a manifest says of it, for people."""
+        return {}
+
+    def claim(self, needed_bytes: float) -> None:
+        """Told before a cohort of so many bytes, by the count, is computed.
+
+        May raise `torch.OutOfMemoryError`; so may the computation itself.
+        """
+
+    def recover(self) -> None:
+        """After `torch.OutOfMemoryError`: give back what is not used."""
+
+    def synchronize(self) -> None:
+        """Wait until everything that was asked is computed."""
+
+    def kept_here(self, tensor: Tensor) -> Tensor:
+        """A tensor that stays in this machine's memory, such that moving parts of it is quick."""
+        return tensor
+
+    def moved(self, tensor: Tensor) -> Tensor:
+        """A tensor of this machine's memory, there."""
+        return tensor.to(self.torch)
+
+    def computing(self, precision: Precision) -> AbstractContextManager[None]:
+        """Within, float32 runs are computed in this precision, and the same way each time."""
+        return rounding() if precision == "bfloat16" else nullcontext()
+
+
+CPU = ComputeDevice()
+
+
+class CudaDevice(ComputeDevice):
+    """One of NVIDIA's, by torch."""
+
+    kind = "cuda"
+    precisions = PRECISIONS
+    # The process's, as the switches are that it stands for.
+    _within: ClassVar[Precision | None] = None
+
+    def __init__(self, torch_device: torch.device | str) -> None:
+        # Read at cuBLAS's first call, which is still to come in a process that begins here.
+        os.environ.setdefault(CUBLAS_WORKSPACE, ":4096:8")
+        super().__init__(torch_device)
+        if str(self.torch) == self.kind:
+            self.torch = torch.device(self.kind, torch.cuda.current_device())
+        self._properties = torch.cuda.get_device_properties(self.torch)
+        self.total_bytes = int(self._properties.total_memory)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CudaDevice, (str(self.torch),)
+
+    def platform(self) -> dict[str, Any]:
+        """The make of the GPU and the libraries that compute on it."""
+        return {
+            "gpu": f"{self._properties.name} {self._properties.major}.{self._properties.minor}",
+            "cuda": torch.version.cuda,
+            "cudnn": _cudnn_version(),
+            "cublas_workspace": os.environ.get(CUBLAS_WORKSPACE),
+        }
+
+    def described(self) -> dict[str, Any]:
+        """GPU, its memory, driver and CUDA."""
+        return {
+            "gpu": self._properties.name,
+            "memory_bytes": self.total_bytes,
+            "compute_capability": f"{self._properties.major}.{self._properties.minor}",
+            "driver": driver_version(),
+            "cuda": torch.version.cuda,
+            "cudnn": _cudnn_version(),
+        }
+
+    def recover(self) -> None:
+        """Give cached memory back to the driver."""
+        torch.cuda.empty_cache()
+
+    def synchronize(self) -> None:
+        """Wait for all of its streams."""
+        torch.cuda.synchronize(self.torch)
+
+    def kept_here(self, tensor: Tensor) -> Tensor:
+        """In pinned memory, which the device reads by itself."""
+        return tensor.pin_memory()
+
+    def moved(self, tensor: Tensor) -> Tensor:
+        """Through pinned memory, while the processor goes on.
+
+        torch keeps a pinned block until the copies out of it are done.
+        """
+        if tensor.device == self.torch:
+            return tensor
+        return tensor.pin_memory().to(self.torch, non_blocking=True)
+
+    @contextmanager
+    def computing(self, precision: Precision) -> Iterator[None]:
+        """TF32 where it is asked for and nowhere else; the same algorithms each time.
+
+        What has no such algorithm is computed all the same: whether bits depend on company is
+        found out (`padded_cohorts.py`).
+        """
+        if self._within == precision:
+            yield
+            return
+        filling: Any = torch.utils.deterministic
+        before = (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+            torch.backends.cudnn.benchmark,
+            filling.fill_uninitialized_memory,
+        )
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.backends.cudnn.benchmark = False
+        # Nothing here reads what was never written.
+        filling.fill_uninitialized_memory = False
+        tensor_cores = set_tf32(precision == "tf32")
+        outside, CudaDevice._within = CudaDevice._within, precision
+        try:
+            with warnings.catch_warnings(), super().computing(precision):
+                warnings.filterwarnings("ignore", _NO_DETERMINISTIC)
+                yield
+        finally:
+            CudaDevice._within = outside
+            set_tf32(tensor_cores)
+            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+            torch.backends.cudnn.benchmark = before[2]
+            filling.fill_uninitialized_memory = before[3]
+
+
+def _tf32_switches() -> Sequence[tuple[Any, str]]:
+    """What may go by TF32, and its attribute: torch has had one for each, and warns of the older
+    ones, since 2.9."""
+    cudnn: Any = torch.backends.cudnn
+    if hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+        each = (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn)
+        return [(one, "fp32_precision") for one in each]
+    return [(one, "allow_tf32") for one in (torch.backends.cuda.matmul, cudnn)]
+
+
+def set_tf32(wanted: bool | Sequence[Any]) -> list[Any]:
+    """Turn TF32 on or off, or (what an earlier call gave) back."""
+    switches = _tf32_switches()
+    before = [getattr(switch, name) for switch, name in switches]
+    if isinstance(wanted, bool):
+        words = {"fp32_precision": ("ieee", "tf32"), "allow_tf32": (False, True)}
+        wanted = [words[name][wanted] for _, name in switches]
+    for (switch, name), value in zip(switches, wanted, strict=True):
+        setattr(switch, name, value)
+    return before
+
+
+def _cudnn_version() -> int | None:
+    found: int | None = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+    return found
+
+
+@cache
+def driver_version() -> str:
+    """NVIDIA's driver; "unknown" where nobody says."""
+    if (program := shutil.which("nvidia-smi")) is None:
+        return "unknown"
+    asked = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(
+            asked, capture_output=True, text=True, timeout=_SECONDS_TO_ASK, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return next(iter(said.stdout.split()), "unknown")
+
+
+def found_device(name: str) -> ComputeDevice:
+    """The device of a name: auto, cpu, cuda or cuda:N; raises ValueError with what is accepted."""
+    if name == "cpu":
+        return CPU
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if name == "auto":
+        return CudaDevice("cuda") if count else CPU
+    if count and name == "cuda":
+        return CudaDevice("cuda")
+    numbered = [f"cuda:{number}" for number in range(count)]
+    if name in numbered:
+        return CudaDevice(name)
+    kind, _, number = name.partition(":")
+    accepted = ", ".join(["auto", "cpu", *(["cuda", *numbered] if count else [])])
+    if kind == "cuda" and (not number or number.isdecimal()):
+        made = [f"{one} ({torch.cuda.get_device_name(one)})" for one in numbered]
+        seen = f"only {', '.join(made)}" if made else "no CUDA device"
+        raise ValueError(f"found '{name}', but torch sees {seen} here; accepted: {accepted}")
+    raise ValueError(f"found '{name}', accepted: auto, cpu, cuda, cuda:N (here: {accepted})")
+
+
+def device_of(given: ComputeDevice | torch.device | str) -> ComputeDevice:
+    """A device as it is, or that of torch's name for it."""
+    if isinstance(given, ComputeDevice):
+        return given
+    where = torch.device(given)
+    return CudaDevice(where) if where.type == "cuda" else _plain(where)
+
+
+@cache
+def _plain(where: torch.device) -> ComputeDevice:
+    return CPU if where == CPU.torch else ComputeDevice(where)

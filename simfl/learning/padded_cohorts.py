@@ -1,0 +1,175 @@
+"""Cohorts on an accelerator: always of the same size, smaller ones only where memory runs out.
+
+A kernel there may be chosen by the number of jobs, so every cohort is padded to the size that
+`cohort_size.py` gives. Whether bits then depend on company is found out, once for every shape of
+steps: the first jobs take two steps in several arrangements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from simfl.common.notices import Notice, notice
+from simfl.learning.batches import padded_rows
+from simfl.learning.cohort_size import SMALLEST_COHORT, cohort_jobs, job_bytes
+from simfl.learning.job import LocalTraining, Update
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters
+from simfl.learning.task import Task
+
+Shape = tuple[int, int]
+"""Rows of a step, and values that the optimizer keeps per weight."""
+
+Compute = Callable[[Sequence[Task], int], list[Update]]
+"""The updates of tasks, of a cohort padded to so many jobs."""
+
+HALVINGS_CHECKED = 2
+"""How many times a cohort may be halved without a doubt."""
+
+STEPS_CHECKED = 2
+FEWEST_CHECKED = 4
+"""Steps, and jobs that differ, by which company is tried out."""
+
+
+def shape_of(task: Task) -> Shape:
+    """Of a task's steps."""
+    return step_shape(len(task.examples), task.brief.recipe.local)
+
+
+def step_shape(num_examples: int, local: LocalTraining) -> Shape:
+    """Of the steps of a client with so many examples."""
+    return padded_rows(num_examples, local.batch_size), local.optimizer_states
+
+
+class PaddedCohorts:
+    """Trains tasks in cohorts of fixed sizes; `compute` does it, and may run out of memory."""
+
+    def __init__(self, network: Network, compute: Compute) -> None:
+        self._network = network
+        self._compute = compute
+        self._sizes: dict[Shape, int] = {}
+        self._same: dict[Shape, frozenset[int]] = {}
+        self._depends: list[str] = []
+        self._halved: list[str] = []
+
+    def size(self, shape: Shape) -> int:
+        """To how many jobs cohorts are padded now."""
+        if shape not in self._sizes:
+            self._sizes[shape] = cohort_jobs(self._network, *shape)
+        return self._sizes[shape]
+
+    def train(self, tasks: Sequence[Task]) -> list[Update]:
+        """The updates of tasks whose steps have one shape, in their order."""
+        shape = shape_of(tasks[0])
+        if shape not in self._same:
+            self._check(shape, tasks)
+        found: list[Update] = []
+        while len(found) < len(tasks):
+            size = self.size(shape)
+            part = self._try(shape, tasks[len(found) : len(found) + size], size)
+            if part is None:
+                self._halve(shape)
+            else:
+                found += part
+        return found
+
+    def notices(self) -> list[Notice]:
+        """What the manifest warns of."""
+        name, found = self._network.on.kind, []
+        if self._halved:
+            message = f"memory of {name} ran out: {'; '.join(self._halved)}"
+            found.append(notice("halved_cohorts", message, len(self._halved)))
+        if self._depends:
+            message = f"law 1 is not claimed on {name}: {'; '.join(self._depends)}"
+            found.append(notice("company_may_show", message, len(self._depends)))
+        return found
+
+    def _try(self, shape: Shape, tasks: Sequence[Task], size: int) -> list[Update] | None:
+        """The updates, or None where they take more memory than there is."""
+        on = self._network.on
+        try:
+            on.claim(size * job_bytes(self._network, *shape))
+            return self._compute(tasks, size)
+        except torch.OutOfMemoryError:
+            if size <= SMALLEST_COHORT:
+                raise
+        on.recover()  # no frame of what failed holds a tensor any more
+        return None
+
+    def _halve(self, shape: Shape) -> None:
+        size = self._sizes[shape]
+        self._sizes[shape] = half = size // 2
+        self._halved.append(f"cohorts of {size} jobs were halved to {half} ({_steps(shape)})")
+        if half not in self._same[shape]:
+            self._depends.append(
+                f"{half} jobs are not known to give the bits of {size} ({_steps(shape)})"
+            )
+
+    def _check(self, shape: Shape, tasks: Sequence[Task]) -> None:
+        """Find out among which sizes, places and company a job's bits are the same.
+
+        The same jobs in the same places; in reverse order and half of them with other company; the
+        first ones in halved cohorts.
+        """
+        size = self.size(shape)
+        self._same[shape] = frozenset()
+        short = [_shortened(task) for task in tasks[:size]]
+        while len(short) < min(size, FEWEST_CHECKED):  # the same client's in another order
+            short.append(replace(short[0], seed=short[0].seed + len(short)))
+        expected = self._try(shape, short, size)
+        if expected is None:  # larger cohorts than memory has room for: nothing to compare with
+            return
+        half = -(-len(short) // 2)
+        turned = range(half - 1, -1, -1)
+        arranged = self._try(shape, [short[place] for place in turned], size)
+        again = self._try(shape, short, size)
+        same = {size}
+        for found, places in ((arranged, list(turned)), (again, list(range(len(short))))):
+            if found is None or not _equal(found, [expected[place] for place in places]):
+                same.clear()
+        if not same:
+            why = "the bits of a job depend on its company"
+            self._depends.append(f"{why} in cohorts of {size} jobs ({_steps(shape)})")
+        for halvings in range(1, HALVINGS_CHECKED + 1):
+            smaller = size >> halvings
+            if not same or smaller < SMALLEST_COHORT:
+                break
+            found = self._try(shape, short[:smaller], smaller)
+            if found is not None and _equal(found, expected[:smaller]):
+                same.add(smaller)
+        self._same[shape] = frozenset(same)
+
+
+def _steps(shape: Shape) -> str:
+    return f"steps of {shape[0]} rows"
+
+
+def _shortened(task: Task) -> Task:
+    """The task with a few steps only, of the same shape."""
+    recipe = task.brief.recipe
+    local = replace(recipe.local, epochs=None, share=None, steps=STEPS_CHECKED)
+    return replace(task, brief=replace(task.brief, recipe=replace(recipe, local=local)))
+
+
+def _equal(found: Sequence[Update], expected: Sequence[Update]) -> bool:
+    """Whether updates are the same to the last bit."""
+    return all(
+        _same_bits(one.payload, other.payload)
+        and _same_bits(one.memory.optimizer, other.memory.optimizer)
+        and _same_bits(one.memory.private, other.memory.private)
+        for one, other in zip(found, expected, strict=True)
+    )
+
+
+def _same_bits(one: Parameters, other: Parameters) -> bool:
+    return one.keys() == other.keys() and all(
+        torch.equal(_bytes(tensor), _bytes(other[name])) for name, tensor in one.items()
+    )
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """What a tensor is made of, so that NaN is NaN."""
+    return tensor.contiguous().view(-1).view(torch.uint8)

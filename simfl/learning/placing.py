@@ -1,0 +1,63 @@
+"""Examples where they are computed with: on an accelerator if they fit, else on the way to it.
+
+Where they lie changes no bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from simfl.learning.cohort_size import DATA_SHARE
+from simfl.learning.datasets.base import Examples
+from simfl.learning.devices import CPU
+from simfl.learning.network import Network
+
+
+def placed_shards(shards: Sequence[Examples], network: Network) -> list[Examples]:
+    """Clients' data for training.
+
+    For an accelerator they are parts of one tensor, in its memory or in this machine's: a cohort
+    then takes its rows out of that, and needs no copy of its clients' data.
+    """
+    on = network.on
+    cast = [one.placed(network.dtype, CPU.torch if on.accelerates else on.torch) for one in shards]
+    if not on.accelerates or not cast:
+        return cast
+    inputs = torch.cat([one.inputs for one in cast])
+    inputs = on.moved(inputs) if _fit(cast, network) else on.kept_here(inputs)
+    targets = on.moved(torch.cat([one.targets for one in cast]))
+    sizes = [len(one) for one in cast]
+    parts = zip(torch.split(inputs, sizes), torch.split(targets, sizes), strict=True)
+    return [Examples(*part) for part in parts]
+
+
+def placed_sets(sets: Mapping[str, Examples], network: Network) -> dict[str, Examples]:
+    """Sets to evaluate models on; those that are in place already stay as they are."""
+    on = network.on
+    if not on.accelerates:
+        return {name: one.placed(network.dtype, on.torch) for name, one in sets.items()}
+    there = _fit(list(sets.values()), network)
+    return {
+        name: one.placed(network.dtype, on.torch)
+        if there
+        else Examples(
+            one.placed(network.dtype, one.inputs.device).inputs,
+            on.moved(one.placed(network.dtype, CPU.torch).targets),
+        )
+        for name, one in sets.items()
+    }
+
+
+def _fit(sets: Sequence[Examples], network: Network) -> bool:
+    """Whether the device has room for all of them."""
+    total_bytes = network.on.total_bytes
+    assert total_bytes is not None
+    needed = sum(one.inputs.numel() * _width(one, network) for one in sets)
+    return needed <= DATA_SHARE * total_bytes
+
+
+def _width(one: Examples, network: Network) -> int:
+    """Bytes of a value once it is cast; bytes stay bytes."""
+    return network.dtype.itemsize if one.inputs.is_floating_point() else one.inputs.itemsize
