@@ -60,7 +60,7 @@ def simulated(
     scenario: Scenario, folder: Path | None = None, journal: Journal | None = None, **options: Any
 ) -> tuple[Simulation, Run]:
     """Run a scenario without writing more than events (with a folder) and return the run."""
-    simulation = assemble(scenario, Options(device="cpu", **options))
+    simulation = assemble(scenario, Options(**{"device": "cpu", **options}))
     run = simulation.make_run(folder, journal or Journal(), find_contributions=find_contributions)
     simulate(simulation, run)
     run.close()

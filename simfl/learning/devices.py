@@ -159,12 +159,11 @@ class CudaDevice(ComputeDevice):
             return
         filling: Any = torch.utils.deterministic
         before = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
+            torch.get_deterministic_debug_mode(),
             torch.backends.cudnn.benchmark,
             filling.fill_uninitialized_memory,
         )
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.set_deterministic_debug_mode("warn")  # the other call for it imports a compiler
         torch.backends.cudnn.benchmark = False
         # Nothing here reads what was never written.
         filling.fill_uninitialized_memory = False
@@ -177,9 +176,9 @@ class CudaDevice(ComputeDevice):
         finally:
             CudaDevice._within = outside
             set_tf32(tensor_cores)
-            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-            torch.backends.cudnn.benchmark = before[2]
-            filling.fill_uninitialized_memory = before[3]
+            torch.set_deterministic_debug_mode(before[0])
+            torch.backends.cudnn.benchmark = before[1]
+            filling.fill_uninitialized_memory = before[2]
 
 
 def _tf32_switches() -> Sequence[tuple[Any, str]]:
