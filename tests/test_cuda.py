@@ -5,11 +5,15 @@ import torch
 
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
+from simfl.learning import placing
+from simfl.learning.batched import BatchedTrainer
+from simfl.learning.job import LocalTraining, Recipe
 from simfl.learning.sums import PartialSum, shares, weighted_sum
 from simfl.provenance.journal import Journal
 from simfl.runs.execution import run, simulate
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.shipped import shipped_scenarios
+from tests.learning.training import network, plain_loss, shards, submit
 from tests.small import SEMI_ASYNCHRONOUS, final_weights, largest_difference, simulated, small
 
 pytestmark = pytest.mark.cuda
@@ -32,11 +36,83 @@ def test_quick_start_on_cuda(tmp_path):
     cpu = run(scenario, tmp_path / "cpu", Options(device="cpu"))
 
     assert gpu.manifest["numeric_platform"]["device"] == "cuda"
+    assert gpu.manifest["numeric_platform"]["cohort_jobs"]
+    assert {"gpu", "driver", "cuda", "memory_bytes"} <= gpu.manifest["device"].keys()
     assert all(gpu.manifest["invariants"].values())
     assert gpu.manifest["fingerprint"] == cpu.manifest["fingerprint"]
     assert gpu.rounds["accuracy"].iloc[-1] == pytest.approx(
         cpu.rounds["accuracy"].iloc[-1], abs=0.05
     )
+
+
+def test_the_same_run_again_has_the_same_bits(tmp_path):
+    """Of a convolutional network: deterministic algorithms are on."""
+    scenario = small(model="cnn", dtype="float32", stop={"versions": 2})
+
+    models = [
+        run(scenario, tmp_path / name, Options(device="cuda")).file("model.safetensors")
+        for name in "ab"
+    ]
+
+    assert models[0].read_bytes() == models[1].read_bytes()
+
+
+@pytest.mark.parametrize("model", ["relu_mlp", "cnn", "bn_mlp", "residual"])
+def test_company_shows_only_where_it_is_said(model):
+    """Cohorts of 1, 3, 17 and all jobs: the same bits, unless the trainer warns of it."""
+    recipe = Recipe(LocalTraining(epochs=1, batch_size=8, learning_rate=0.1))
+    data = shards((16,) * 40)
+
+    def trained(cap):
+        trainer = BatchedTrainer(
+            network(model, torch.float32).placed("cuda"), data, plain_loss, cohort_cap=cap
+        )
+        futures = [submit(trainer, client, recipe) for client in range(len(data))]
+        return trainer, [future.result() for future in futures]
+
+    trainer, together = trained(None)
+    differing = [
+        (cap, client)
+        for cap in (1, 3, 17)
+        for client, (one, other) in enumerate(zip(trained(cap)[1], together, strict=True))
+        if largest_difference(one.payload, other.payload) != 0.0
+    ]
+
+    warned = "company_may_show" in [one.kind for one in trainer.notices()]
+    assert warned or not differing, differing
+
+
+def test_data_that_stay_here_change_no_bit(monkeypatch):
+    """Streamed through pinned memory, step by step: what resident data give."""
+    recipe = Recipe(LocalTraining(epochs=2, batch_size=8, learning_rate=0.1))
+
+    def trained():
+        trainer = BatchedTrainer(
+            network("relu_mlp", torch.float32).placed("cuda"), shards((16, 40, 9)), plain_loss
+        )
+        return trainer, [submit(trainer, client, recipe).result() for client in range(3)]
+
+    resident, expected = trained()
+    monkeypatch.setattr(placing, "DATA_SHARE", 0.0)
+    streaming, found = trained()
+
+    assert resident.shards[0].inputs.is_cuda
+    assert streaming.shards[0].inputs.is_pinned()
+    for one, other in zip(found, expected, strict=True):
+        assert largest_difference(one.payload, other.payload) == 0.0
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+@pytest.mark.parametrize("model", ["cnn", {"name": "mlp", "hidden": [64]}])
+def test_precisions_are_close_to_float32(precision, model):
+    """After three versions, to the bits that they have."""
+    changes = {"model": model, "dtype": "float32"}
+
+    exact, rough = (
+        final_weights(on("cuda", small(**changes, precision=one))) for one in ("float32", precision)
+    )
+
+    assert largest_difference(exact, rough) < 0.05
 
 
 @pytest.mark.parametrize("model", ["linear", {"name": "mlp", "hidden": [12]}, "cnn"])

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from simfl.algorithms.base import Algorithm
+from simfl.common.own_version import own_version
 from simfl.learning.codecs.messages import Coding
 from simfl.learning.cohort_size import cohort_jobs, evaluation_rows
 from simfl.learning.kernels.numpy_product import openblas
@@ -85,7 +86,7 @@ def root_key(
     data = {key: value for key, value in content["data"].items() if key != "root"}
     codecs = [coding.uplink, coding.downlink] if coding is not None and coding.acts else []
     return make_key(
-        version("simfl"),
+        own_version(),
         resolved.seed,
         sorted(platform.items()),
         sorted(data.items(), key=str),

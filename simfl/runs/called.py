@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 
 from simfl.assembly.assemble import outlined
 from simfl.assembly.simulation import Options
+from simfl.common.own_version import own_version
 from simfl.console.watched import watched
 from simfl.runs import execution
 from simfl.runs.runfolder import MANIFEST, LoadedRun, RunFolderError, read_manifest
@@ -71,7 +71,7 @@ def _place(scenario: Scenario, folder: Path, *, is_asked: bool) -> tuple[Path, b
         if earlier is None:
             return folder, False, False
     # What the digest does not say: other versions, and code that is known by its name alone.
-    here = {"simfl": version("simfl"), "torch": torch.__version__}
+    here = {"simfl": own_version(), "torch": torch.__version__}
     same = earlier.get("versions") == here and not _has_code_by_name(scenario)
     goes_on = same and earlier["status"] in ("completed", "interrupted", "running")
     return folder, not goes_on, goes_on

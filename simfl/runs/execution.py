@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from simfl.assembly.simulation import Options, Simulation
 from simfl.common.contract import misbehaves
 from simfl.common.files import RunFolderError, replacing
 from simfl.common.notices import Notice, notice
+from simfl.common.own_version import own_version
 from simfl.eventlog.accounts import Energy
 from simfl.eventlog.kinds import FORMAT_VERSION
 from simfl.eventlog.parquet_parts import PARTS, remove_parts
@@ -217,7 +217,7 @@ def _new_manifest(simulation: Simulation) -> Manifest:
         "name": simulation.scenario.name,
         "digest": simulation.digest,
         "seed": simulation.scenario.seed,
-        "versions": {"simfl": version("simfl"), "torch": torch.__version__},
+        "versions": {"simfl": own_version(), "torch": torch.__version__},
         "numeric_platform": simulation.platform,
         "not_stacked_because": simulation.network.not_stacked_because,
         "test_examples": len(simulation.partitioned.data.test),

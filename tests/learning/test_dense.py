@@ -14,6 +14,7 @@ from simfl.learning.batched import BatchedTrainer
 from simfl.learning.cohort import DenseCohort
 from simfl.learning.datasets.base import Examples
 from simfl.learning.job import LocalTraining, Recipe
+from simfl.learning.kernels.dense import less_the_right
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.trainer import Loss
@@ -130,3 +131,13 @@ def test_only_what_is_known_by_hand_goes_there(
     submit(BatchedTrainer(net, shards(), loss), 2, RECIPES["sgd"]).result()
 
     assert bool(used) == by_hand
+
+
+def test_the_right_class_is_subtracted_to_the_last_bit_as_by_adding() -> None:
+    """The form for accelerators gives the bits of the one for processors."""
+    generator = torch.Generator().manual_seed(0)
+    found = torch.softmax(torch.randn(3, 10, 7, generator=generator), 1)
+    right = torch.randint(0, 10, (3, 1, 7), generator=generator)
+    expected = found.clone().scatter_add_(1, right, found.new_full(right.shape, -1.0))
+
+    assert torch.equal(less_the_right(found, right), expected)
