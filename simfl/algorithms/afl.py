@@ -31,8 +31,8 @@ from simfl.algorithms.measured import (
     losses_before,
     measured_price,
     measured_recipe,
-    step_along,
 )
+from simfl.algorithms.steps import step_along
 from simfl.common.arrays import FloatArray
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Price, Recipe, Update

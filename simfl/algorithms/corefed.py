@@ -40,7 +40,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from simfl.algorithms.base import Algorithm, ClientFacts, ServerState
-from simfl.algorithms.measured import losses_before, measured_price, measured_recipe, step_along
+from simfl.algorithms.measured import losses_before, measured_price, measured_recipe
+from simfl.algorithms.steps import step_along
 from simfl.common.arrays import FloatArray
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Price, Recipe, Update

@@ -4,9 +4,10 @@ Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith: Federated Optimization in Heterogen
 MLSys 2020, arXiv 1812.06127.
 
     mu    weight of the proximal term      `mu`
-    w^t   global weights received          `Minibatch.start`
+    w^t   global weights received          `Brief.start`
 
-"h_k(w; w^t) = F_k(w) + (mu / 2) ||w - w^t||^2" (Eq. 2) is `loss`; aggregation is FedAvg's.
+"h_k(w; w^t) = F_k(w) + (mu / 2) ||w - w^t||^2" (Eq. 2) is what the recipe's `proximal` asks for;
+aggregation is FedAvg's.
 
 Departures from the paper: 1. aggregation is weighted by data size as in FedAvg, where the paper
 samples clients by size and takes the plain mean; 2. every client does the same amount of local
@@ -15,14 +16,12 @@ work, where the paper lets stragglers do less. mu = 0 is FedAvg.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
-from torch import Tensor
-
 from simfl.algorithms.base import Algorithm
-from simfl.learning.minibatch import Minibatch
-from simfl.learning.parameters import Parameters, squared_distance
+from simfl.learning.job import Recipe
+from simfl.learning.network import Network
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,6 @@ class FedProx(Algorithm):
 
     mu: Annotated[float, ">= 0", "weight of the proximal term"] = 0.01
 
-    def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
-        """F_k(w) + (mu / 2) ||w - w^t||^2 over the trained tensors, one value per job (Eq. 2)."""
-        local = batch.mean_loss(batch.forward(parameters, batch.inputs))
-        trained = {name: tensor for name, tensor in parameters.items() if tensor.requires_grad}
-        return local + self.mu / 2 * squared_distance(trained, batch.start)
+    def recipe(self, network: Network, version: int) -> Recipe:
+        """Minimise F_k(w) + (mu / 2) ||w - w^t||^2 over the parameters that train (Eq. 2)."""
+        return replace(super().recipe(network, version), proximal=self.mu)

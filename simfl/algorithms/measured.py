@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from simfl.algorithms.base import ServerState
 from simfl.common.arrays import FloatArray
 from simfl.learning.job import LocalTraining, Price, Recipe, Update
 from simfl.learning.network import Network
-from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add
-from simfl.learning.sums import weighted_mean, weighted_sum
+from simfl.learning.parameters import BYTES_PER_VALUE
 
 
 def measured_recipe(network: Network, local: LocalTraining) -> Recipe:
@@ -44,27 +42,3 @@ def loss_report(updates: Sequence[Update], **per_client: FloatArray) -> dict[str
         "losses": losses.tolist(),
         **{name: values.tolist() for name, values in per_client.items()},
     }
-
-
-def changes(updates: Sequence[Update]) -> list[Parameters]:
-    """Delta_s = theta_s - theta of each update, for the parameters that were trained."""
-    return [
-        {name: step for name, step in update.delta.items() if name in _trained(update)}
-        for update in updates
-    ]
-
-
-def step_along(
-    state: ServerState, updates: Sequence[Update], coefficients: FloatArray
-) -> Parameters:
-    """theta + sum_s c_s Delta_s; running statistics, which have no gradient, are averaged."""
-    weights = add(state.weights, weighted_sum(changes(updates), coefficients))
-    statistics = [
-        {name: tensor for name, tensor in update.payload.items() if name not in _trained(update)}
-        for update in updates
-    ]
-    return {**weights, **weighted_mean(statistics, [1.0] * len(updates))}
-
-
-def _trained(update: Update) -> frozenset[str]:
-    return update.brief.recipe.trainable or frozenset()

@@ -28,13 +28,12 @@ import torch
 
 from simfl.algorithms.base import Algorithm, ServerState
 from simfl.algorithms.measured import (
-    changes,
     loss_report,
     losses_before,
     measured_price,
     measured_recipe,
-    step_along,
 )
+from simfl.algorithms.steps import changes, step_along
 from simfl.common.arrays import FloatArray
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Price, Recipe, Update

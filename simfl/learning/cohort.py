@@ -65,7 +65,9 @@ class Cohort(ABC):
         self.trainable = tasks[0].trainable(network)
         self.masks = stack([task.masks() for task in tasks])
         starts = [task.start for task in tasks]
+        self.start = stack(starts, share=True)
         self.correction = stack([task.brief.correction for task in tasks])
+        self.pulled = tasks[0].pulled(network)
         self.parameters = stack(starts, tasks[0].parameter_names(network))
         self.buffers = stack(starts, network.buffer_names)
         self.finished = Finished(data.training, data.live)
@@ -118,11 +120,16 @@ class Cohort(ABC):
         return {name: gradient / per_job_view(taken, gradient) for name, gradient in total.items()}
 
     def _corrected(self, gradients: Parameters, live: int) -> Parameters:
-        """The gradients with what the briefs add to them at every step."""
+        """The gradients with what briefs and recipe add to them at every step."""
         for name, correction in self.correction.items():
             gradient = gradients.get(name)
             own = correction[:live]
             gradients[name] = own if gradient is None else gradient + own
+        for name in self.pulled:
+            gradient = gradients.get(name)
+            moved = self.parameters[name][:live].detach() - self.start[name][:live]
+            pull = moved.mul_(self.recipe.proximal)
+            gradients[name] = pull if gradient is None else pull.add_(gradient)
         return gradients
 
     def _masked(self, gradients: Parameters) -> Parameters:
@@ -145,7 +152,6 @@ class AutogradCohort(Cohort):
         super().__init__(network, data)
         self.stacked = stacked
         self.loss = loss
-        self.start = stack([task.start for task in self.tasks], share=True)
         self.own = stack([task.brief.own for task in self.tasks])
         self._leaves: Parameters = {}
         self._moving: Parameters = {}
@@ -244,20 +250,37 @@ class DenseCohort(Cohort):
         """Plain SGD descends inside the products; other optimizers take the gradients."""
         local = self.recipe.local
         plain = local.optimizer == "sgd" and not local.momentum and not local.weight_decay
-        if not plain or self.masks or self.correction:
+        if not plain or self.masks:
             return super().train()
-        rates = [task.brief.recipe.local.learning_rate for task in self.tasks]
-        self._slopes = self._weighted(self.weights * self.weights.new_tensor(rates).view(1, -1, 1))
+        each = [task.brief.recipe.local.learning_rate for task in self.tasks]
+        rates = self.weights.new_tensor(each)
+        self._slopes = self._weighted(self.weights * rates.view(1, -1, 1))
+        kept, shift = self._pull(rates)
         live = 0
         for step, now in enumerate(self.data.live):
             self.finished.before(step, self.parameters)
             if now != live:
                 live, parameters = now, _first(self.parameters, now)
-                take = descend(parameters)
+                take = descend(parameters, _first(kept, now), _first(shift, now))
             values, slope = self._slope(step, parameters)
             self.chain.backward(parameters, values, slope, take)
         self.finished.put_back(self.parameters)
         return {}
+
+    def _pull(self, rates: Tensor) -> tuple[Parameters, Parameters]:
+        """What a step makes of a parameter w beside its gradient: kept * w + shift, by name.
+
+        w - rate (mu (w - start) + correction) = (1 - rate mu) w + rate (mu start - correction).
+        """
+        mu, kept, shift = self.recipe.proximal, {}, {}
+        for name in self.pulled:
+            own = per_job_view(rates, self.start[name])
+            kept[name] = 1 - own * mu
+            shift[name] = own * mu * self.start[name]
+        for name, correction in self.correction.items():
+            less = per_job_view(rates, correction) * correction
+            shift[name] = shift[name].sub_(less) if name in shift else less.neg_()
+        return kept, shift
 
     def _slope(self, step: int, parameters: Parameters) -> tuple[list[Tensor], Tensor]:
         values, outputs = self.chain.forward(parameters, self.data.inputs(step))

@@ -114,7 +114,8 @@ class Recipe:
     round and are never part of a payload. `beside` names further tensors, none of the model's, that
     are trained with it and stay with the client too: a second model, say. What they are before the
     client's first job stands in `Brief.start`, what they have become in `Memory.private`. `measure`
-    names extra figures to return, of `MEASURES`.
+    names extra figures to return, of `MEASURES`. `proximal` (mu) adds mu / 2 ||w - start||^2 over
+    the model's parameters that train to the loss, start as the client has it.
     """
 
     local: LocalTraining
@@ -123,6 +124,7 @@ class Recipe:
     private: frozenset[str] = frozenset()
     measure: frozenset[str] = frozenset()
     beside: frozenset[str] = frozenset()
+    proximal: float = 0.0
 
     @property
     def remembers(self) -> bool:

@@ -76,6 +76,7 @@ class _LocalRun:
         self.given: Parameters = {}
         self.masks = task.masks()
         self.correction = task.brief.correction
+        self.pulled = task.pulled(network)
         self.draws = augmentation is not None or network.draws
 
     def train(self, batches: Sequence[Tensor]) -> Parameters:
@@ -91,6 +92,10 @@ class _LocalRun:
             for name, correction in self.correction.items():
                 gradient = gradients[name]
                 gradients[name] = correction.clone() if gradient is None else gradient + correction
+            for name in self.pulled:
+                moved = self.parameters[name].detach() - task.start[name]
+                pull, gradient = task.brief.recipe.proximal * moved, gradients[name]
+                gradients[name] = pull if gradient is None else gradient + pull
             for name, mask in self.masks.items():
                 if (gradient := gradients.get(name)) is not None:
                     gradient.masked_fill_(~mask, 0.0)

@@ -81,6 +81,12 @@ class Task:
         own = [name for name in network.parameter_names if name in of_model]
         return own + sorted(beside) if beside else own
 
+    def pulled(self, network: Network) -> list[str]:
+        """Names of the model's parameters that a proximal term holds near the start."""
+        if not self.brief.recipe.proximal:
+            return []
+        return [name for name in self.trainable(network) if name in network.trainable_names]
+
     def trains_all(self, network: Network) -> bool:
         """Whether this job changes every parameter of the model, and nothing else."""
         return tuple(self.trainable(network)) == network.parameter_names

@@ -1,23 +1,28 @@
-"""FedProx's proximal term, as in its Eq. 2."""
+"""FedProx against a loop from its paper."""
 
-from types import SimpleNamespace
+from __future__ import annotations
 
-import torch
+from pathlib import Path
 
-from simfl.algorithms.fedprox import FedProx
+from tests.algorithms.loops import RATE, STEPS, Loop, Weights, against
+
+MU = 0.7
 
 
-def test_the_proximal_term_is_half_mu_times_the_squared_distance_of_trained_tensors():
-    """F + (mu / 2) ||w - w^t||^2 per job: mu 0.5, distances 5 and 1, and a frozen tensor moved."""
-    trained = torch.tensor([[[1.0, 2.0]], [[0.0, 1.0]]], requires_grad=True)
-    parameters = {"weight": trained, "frozen": torch.full((2, 1), 9.0)}
-    batch = SimpleNamespace(
-        inputs=None,
-        start={"weight": torch.zeros(2, 1, 2), "frozen": torch.zeros(2, 1)},
-        forward=lambda parameters, inputs: None,
-        mean_loss=lambda outputs: torch.tensor([10.0, 20.0]),
-    )
+def test_fedprox_is_what_its_paper_says(tmp_path: Path) -> None:
+    """h_k(w; w^t) = F_k(w) + mu / 2 ||w - w^t||^2 (Eq. 2), by plain SGD."""
 
-    losses = FedProx(mu=0.5).loss(parameters, batch)
+    def loop(given: Loop) -> Weights:
+        w = given.weights
+        for chosen in given.rounds:
+            sent = {}
+            for k in chosen:
+                own = w
+                for _ in range(STEPS):
+                    slope = given.slope(own, k)
+                    own = {n: own[n] - RATE * (slope[n] + MU * (own[n] - w[n])) for n in own}
+                sent[k] = own
+            w = given.mean(sent)
+        return w
 
-    assert losses.tolist() == [10.0 + 0.25 * 5.0, 20.0 + 0.25 * 1.0]
+    against(loop, {"name": "fedprox", "mu": MU}, tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -38,6 +39,7 @@ OPTIMIZERS = {
     "adam": LocalTraining(epochs=1, batch_size=8, optimizer="adam", keep_optimizer=True),
 }
 PERSONAL = "personal/"
+PROXIMAL = 0.4
 
 
 def correction_of(net: Network, client: int) -> Parameters:
@@ -59,10 +61,11 @@ def trained(trainer: Trainer, recipe: Recipe, order: int = 1) -> list[Update]:
     return [futures[client].result() for client in range(len(SIZES))]
 
 
-def linear_loss(parameters: Parameters, batch: Minibatch) -> Tensor:
-    """The plain loss and a linear term, whose gradient is the briefs' own tensors."""
+def smuggled_loss(parameters: Parameters, batch: Minibatch) -> Tensor:
+    """The plain loss, a linear term with the briefs' own tensors for a slope, a quadratic one."""
     terms = [(batch.own[name] * parameters[name]).flatten(1).sum(1) for name in batch.own]
-    return plain_loss(parameters, batch) + torch.stack(terms).sum(0)
+    near = PROXIMAL / 2 * squared_distance(parameters, batch.start)
+    return plain_loss(parameters, batch) + torch.stack(terms).sum(0) + near
 
 
 def contrast(parameters: Parameters, batch: Minibatch) -> Tensor:
@@ -89,13 +92,16 @@ def two_models(parameters: Parameters, batch: Minibatch) -> Tensor:
     ids=["by_hand", "autograd"],
 )
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_correction_is_a_linear_term_of_the_loss(model: str, optimizer: str, loss: Loss) -> None:
-    """At every step, under every optimizer, in both trainers, to 1e-9 in float64."""
+def test_corrections_and_proximal_are_terms_of_the_loss(
+    model: str, optimizer: str, loss: Loss
+) -> None:
+    """Linear and quadratic ones, under every optimizer, in both trainers, to 1e-9 in float64."""
     net, recipe = network(model), Recipe(OPTIMIZERS[optimizer])
-    smuggling = SequentialTrainer(net, shards(), linear_loss)
+    smuggling = SequentialTrainer(net, shards(), smuggled_loss)
     futures = [submit(smuggling, one, recipe, own=correction_of(net, one)) for one in range(8)]
     expected = [future.result() for future in futures]
 
+    recipe = replace(recipe, proximal=PROXIMAL)
     for trainer in (SequentialTrainer(net, shards(), loss), BatchedTrainer(net, shards(), loss)):
         for update, other in zip(trained(trainer, recipe), expected, strict=True):
             assert_close(update, other)
@@ -141,9 +147,9 @@ def test_masked_entries_are_not_corrected(trainer_class: type[Trainer]) -> None:
     ],
 )
 def test_company_changes_no_bit_of_it(model: str, loss: Loss) -> None:
-    """Corrections, features and second models: the same float32 in groups of 1, 3 and all."""
+    """Corrections, pulls, features, second models: the same float32 in groups of 1, 3 and all."""
     net = network(model, torch.float32)
-    recipe = recipe_for(net, loss)
+    recipe = replace(recipe_for(net, loss), proximal=PROXIMAL)
     results = []
     for cap, order in ((1, 1), (3, -1), (1000, -1)):
         trainer = BatchedTrainer(net, shards(), loss, cohort_cap=cap)

@@ -136,13 +136,22 @@ def less_the_right(shares: Tensor, right: Tensor) -> Tensor:
     return shares.sub_((classes == right).to(shares.dtype))
 
 
-def descend(parameters: Parameters) -> Take:
-    """Subtracts each gradient from the parameters, in place: plain SGD, rates in the slopes."""
+def descend(parameters: Parameters, kept: Parameters, shift: Parameters) -> Take:
+    """Plain SGD in place, rates in the slopes: kept * parameter - gradient + shift, by name.
+
+    `kept` and `shift` are of the parameters that have them, the others are kept as they are.
+    """
 
     def take(layer: DenseLayer, slope: Tensor, inputs: Tensor) -> None:
+        for name in (layer.weight, layer.bias):
+            if name is not None and name in kept:
+                parameters[name].mul_(kept[name])
         subtract_product(parameters[layer.weight], slope.transpose(1, 2), inputs)
         if layer.bias is not None:
             parameters[layer.bias].sub_(slope.sum(1))
+        for name in (layer.weight, layer.bias):
+            if name is not None and name in shift:
+                parameters[name].add_(shift[name])
 
     return take
 
