@@ -138,6 +138,7 @@ def test_memory_of_clients_survives_tier_boundaries(algorithm, protocol):
 LEARNING = [name for name in registry.names("algorithms") if class_of(name).learns]
 
 
+@pytest.mark.grid(8)
 @pytest.mark.parametrize("algorithm", LEARNING)
 def test_the_plain_reference_learns_the_same(algorithm):
     """In float64, under the paper's own protocol: weights agree to 1e-9."""
@@ -151,6 +152,7 @@ def test_the_plain_reference_learns_the_same(algorithm):
     assert largest_difference(final_weights(batched), final_weights(sequential)) < 1e-9
 
 
+@pytest.mark.grid(8)
 @pytest.mark.parametrize("algorithm", LEARNING)
 def test_an_interrupted_run_ends_as_an_undisturbed_one(algorithm, tmp_path):
     """Cut off at half of its versions and resumed: the same events and the same model."""
@@ -268,6 +270,7 @@ OWN_TRAITS = {
 }
 
 
+@pytest.mark.grid(20)
 @pytest.mark.parametrize("protocol", list(OWN_TRAITS))
 @pytest.mark.parametrize("algorithm", REFUSING)
 def test_ones_own_protocol_is_taken_for_what_it_says_of_itself(own, algorithm, protocol):

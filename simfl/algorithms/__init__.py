@@ -15,15 +15,21 @@ if TYPE_CHECKING:
     from simfl.algorithms.cffl import Cffl as Cffl
     from simfl.algorithms.cgsv import Cgsv as Cgsv
     from simfl.algorithms.corefed import CoreFed as CoreFed
+    from simfl.algorithms.ditto import Ditto as Ditto
     from simfl.algorithms.fedave import FedAve as FedAve
     from simfl.algorithms.fedavg import FedAvg as FedAvg
     from simfl.algorithms.fedbn import FedBN as FedBN
+    from simfl.algorithms.feddyn import FedDyn as FedDyn
+    from simfl.algorithms.fednova import FedNova as FedNova
+    from simfl.algorithms.fedopt import FedOpt as FedOpt
     from simfl.algorithms.fedprox import FedProx as FedProx
     from simfl.algorithms.fedsac import FedSac as FedSac
     from simfl.algorithms.fedsgd import FedSGD as FedSGD
     from simfl.algorithms.fl_games import FLGames as FLGames
+    from simfl.algorithms.moon import Moon as Moon
     from simfl.algorithms.none import NoLearning as NoLearning
     from simfl.algorithms.qffl import QFfl as QFfl
+    from simfl.algorithms.scaffold import Scaffold as Scaffold
     from simfl.algorithms.standalone import Standalone as Standalone
 
 __all__ = [
@@ -31,15 +37,21 @@ __all__ = [
     "Cffl",
     "Cgsv",
     "CoreFed",
+    "Ditto",
     "FLGames",
     "FedAve",
     "FedAvg",
     "FedBN",
+    "FedDyn",
+    "FedNova",
+    "FedOpt",
     "FedProx",
     "FedSGD",
     "FedSac",
+    "Moon",
     "NoLearning",
     "QFfl",
+    "Scaffold",
     "Standalone",
 ]
 
@@ -48,15 +60,21 @@ _HOMES = {
     "Cffl": "simfl.algorithms.cffl",
     "Cgsv": "simfl.algorithms.cgsv",
     "CoreFed": "simfl.algorithms.corefed",
+    "Ditto": "simfl.algorithms.ditto",
     "FLGames": "simfl.algorithms.fl_games",
     "FedAve": "simfl.algorithms.fedave",
     "FedAvg": "simfl.algorithms.fedavg",
     "FedBN": "simfl.algorithms.fedbn",
+    "FedDyn": "simfl.algorithms.feddyn",
+    "FedNova": "simfl.algorithms.fednova",
+    "FedOpt": "simfl.algorithms.fedopt",
     "FedProx": "simfl.algorithms.fedprox",
     "FedSGD": "simfl.algorithms.fedsgd",
     "FedSac": "simfl.algorithms.fedsac",
+    "Moon": "simfl.algorithms.moon",
     "NoLearning": "simfl.algorithms.none",
     "QFfl": "simfl.algorithms.qffl",
+    "Scaffold": "simfl.algorithms.scaffold",
     "Standalone": "simfl.algorithms.standalone",
 }
 

@@ -32,6 +32,7 @@ def update_of(
     examples: int = 10,
     learning_rate: float = 0.1,
     statistic: float = 0.0,
+    steps: int = 0,
 ) -> Update:
     """What `client` sends back after its weights moved by `change`."""
     recipe = Recipe(LocalTraining(learning_rate=learning_rate), trainable=TRAINED)
@@ -48,6 +49,7 @@ def update_of(
         num_examples=examples,
         version=0,
         measures={"loss_before": loss},
+        steps=steps,
     )
 
 

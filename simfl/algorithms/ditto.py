@@ -1,0 +1,86 @@
+"""Ditto: beside the global model each client trains one of its own, held near the global one.
+
+Li, Hu, Beirami, Smith: Ditto: Fair and Robust Federated Learning Through Personalization, ICML
+2021, arXiv 2012.04221.
+
+    w^t       global weights received                        `Minibatch.start`
+    w_k       client k's model for the global objective      `parameters`
+    v_k       client k's personal model                      `parameters["personal/..."]`
+    F_k       mean loss on client k's data                   `Minibatch.mean_loss`
+    lambda    weight of the distance to the global model     `closeness`
+    eta, s    step size and steps of v_k                     `local`
+
+Algorithm 1 with FedAvg as the solver of G: "v_k <- v_k - eta (grad F_k(v_k) + lambda (v_k - w^t))"
+is the gradient of h_k(v_k; w^t) = F_k(v_k) + lambda / 2 ||v_k - w^t||^2 (the paper's bi-level
+objective), which is a term of `loss`; the other term trains w_k. They meet in none, so each has its
+own gradient. What a client is served is v_k.
+
+Departures from the paper: 1. both models take the same mini-batches, as many steps and one step
+size; 2. v_k begins as the first global model that the client receives; 3. the paper chooses lambda
+by the data set, and each client's own by validation: one lambda for all, by default 0.1, is the
+house's choice.
+
+Known limits: models with BatchNorm are refused, as there is one set of running statistics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
+
+from torch import Tensor
+
+from simfl.algorithms.base import Algorithm, ServerState
+from simfl.learning.job import Brief, Memory, Price, Recipe
+from simfl.learning.minibatch import Minibatch
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters, squared_distance
+
+PERSONAL = "personal/"
+"""Before the names of a client's own model's tensors."""
+
+
+@dataclass(frozen=True)
+class Ditto(Algorithm):
+    """Federated averaging with a personal model beside."""
+
+    name: ClassVar[str] = "ditto"
+    paper: ClassVar[str] = "arXiv 2012.04221"
+    personal: ClassVar[bool] = True
+
+    closeness: Annotated[float, ">= 0", "lambda, weight of the distance to the global model"] = 0.1
+
+    def check_network(self, network: Network) -> None:
+        """Refuses BatchNorm: there is one set of running statistics, and two models."""
+        if network.normalisation:
+            raise ValueError("its two models cannot share BatchNorm's running statistics")
+
+    def recipe(self, network: Network, version: int) -> Recipe:
+        """A second set of the model's parameters is trained beside it."""
+        names = frozenset(PERSONAL + name for name in network.parameter_names)
+        return replace(super().recipe(network, version), beside=names)
+
+    def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
+        """What v_k is before the client's first round."""
+        first = {PERSONAL + name: state.weights[name] for name in network.parameter_names}
+        return replace(
+            super().brief(network, state, client, held), start={**state.weights, **first}
+        )
+
+    def price(self, network: Network, client: int, version: int) -> Price:
+        """One model crosses, each way; two are trained."""
+        return replace(super().price(network, client, version), work=2.0)
+
+    def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
+        """F_k(w_k) + F_k(v_k) + lambda / 2 ||v_k - w^t||^2, one value per job."""
+        v = {
+            name.removeprefix(PERSONAL): parameters[name] for name in parameters if PERSONAL in name
+        }
+        w = {name: parameters[name] for name in v}
+        losses = [batch.mean_loss(batch.forward(one, batch.inputs)) for one in (w, v)]
+        return losses[0] + losses[1] + self.closeness / 2 * squared_distance(v, batch.start)
+
+    def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
+        """The client's own model, once it has one."""
+        own = {name.removeprefix(PERSONAL): tensor for name, tensor in memory.private.items()}
+        return [{**state.weights, **own}]

@@ -1,0 +1,104 @@
+"""FedNova: what clients send is normalised by how many local steps stand behind it.
+
+Wang, Liu, Liang, Joshi, Poor: Tackling the Objective Inconsistency Problem in Heterogeneous
+Federated Optimization, NeurIPS 2020, arXiv 2007.07481.
+
+    p_i           client i's share of the participants' examples    `p`
+    eta, tau_i    local step size, local steps                      `local`, `Update.steps`
+    rho           local momentum                                    `local.momentum`
+    mu            weight of a proximal term, 0 is none              `mu`
+    a_i           what each local gradient counts, tau_i numbers    summed up by `norm_of_a`
+    d_i           normalised gradient, G_i a_i / ||a_i||_1          -delta / (eta ||a_i||_1)
+    tau_eff       how many steps the server takes along their mean  `tau_eff`
+
+"x <- x - tau_eff sum_i p_i eta d_i" is `aggregate`. a_i is (1, ..., 1) of plain SGD, and with
+momentum or a proximal term what the paper gives for those: it is not written down, but followed
+through the optimizer's recursion, which holds for both together too. tau_eff is
+sum_i p_i ||a_i||_1, and sum_i p_i tau_i with a proximal term, as in the paper's published code:
+with equal a_i and mu = 0, FedNova is FedAvg.
+
+Departures from the paper: 1. p_i are over the participants of a round, as in its code, where its
+Eq. 2 has them over all clients; 2. running statistics of BatchNorm are averaged; 3. a client that
+could make no step (BatchNorm, and one row) does not count.
+
+Known limits: Adam as the local optimizer, and momentum that is kept between rounds, are refused, as
+their a_i depend on more than the number of steps; there is no server momentum. Under edge servers
+each one normalises its own members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Annotated, ClassVar
+
+from simfl.algorithms.base import Algorithm, ServerState
+from simfl.algorithms.steps import step_along
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import Price, Recipe, Update
+from simfl.learning.network import Network
+from simfl.learning.parameters import BYTES_PER_VALUE
+from simfl.learning.sums import shares
+
+
+@dataclass(frozen=True)
+class FedNova(Algorithm):
+    """Federated normalised averaging."""
+
+    name: ClassVar[str] = "fednova"
+    paper: ClassVar[str] = "arXiv 2007.07481"
+
+    mu: Annotated[float, ">= 0", "weight of a proximal term, as FedProx's; 0 is none"] = 0.0
+
+    def __post_init__(self) -> None:
+        if self.local.optimizer != "sgd":
+            raise ValueError(
+                "local.optimizer: fednova knows how SGD counts gradients; accepted: sgd"
+            )
+        if self.local.momentum and self.local.keep_optimizer:
+            raise ValueError(
+                "local.keep_optimizer: fednova counts gradients of one round; accepted: false"
+            )
+
+    def recipe(self, network: Network, version: int) -> Recipe:
+        """Train, near the start where mu says so."""
+        recipe = super().recipe(network, version)
+        return replace(recipe, trainable=network.trainable_names, proximal=self.mu)
+
+    def price(self, network: Network, client: int, version: int) -> Price:
+        """x down; d_i up, and how many steps it stands for: 4 P + 4 bytes."""
+        size = network.size_bytes
+        return Price(down_bytes=size, up_bytes=size + BYTES_PER_VALUE)
+
+    def aggregate(
+        self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
+    ) -> ServerState:
+        """x - tau_eff sum_i p_i eta d_i, where -eta d_i is the change over ||a_i||_1."""
+        made = [update for update in updates if update.steps]
+        if not made:
+            return state
+        p = shares(update.num_examples for update in made)
+        a = [self._norm(update) for update in made]
+        counted = [float(update.steps) for update in made] if self.mu else a
+        tau_eff = sum(p_i * tau_i for p_i, tau_i in zip(p, counted, strict=True))
+        coefficients = [tau_eff * p_i / a_i for p_i, a_i in zip(p, a, strict=True)]
+        return replace(state, weights=step_along(state, made, coefficients))
+
+    def _norm(self, update: Update) -> float:
+        """||a_i||_1 of an update."""
+        pull = update.brief.recipe.local.learning_rate * self.mu
+        return norm_of_a(update.steps, self.local.momentum, pull)
+
+
+@lru_cache(maxsize=4096)
+def norm_of_a(steps: int, momentum: float, pull: float) -> float:
+    """How far a gradient of 1 at every step brings a parameter, as a multiple of the step size.
+
+    `pull` is eta mu, the share of its way that a proximal term takes a parameter back.
+    """
+    way = velocity = 0.0
+    for _ in range(steps):
+        velocity = momentum * velocity + 1.0 - pull * way
+        way += velocity
+    return way
