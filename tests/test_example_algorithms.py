@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,12 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 
 import simfl
-from simfl.algorithms.scaffold import Scaffold
 from simfl.assembly.assemble import assemble
 from simfl.common.contract import PartMisbehaves
 from simfl.protocols.run import Run
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.algorithms import loops
 from tests.algorithms.loops import CLIENTS, RATE, ROUNDS, STEPS, Loop, Weights, gradient, leaves
-from tests.algorithms.made import state_at, update_of
 from tests.small import final_weights, largest_difference, simulated, small
 from tests.test_resume import cut_off
 
@@ -192,21 +189,6 @@ def test_what_does_not_fit_is_refused() -> None:
         for part in (example(name), shipped(name)):
             with pytest.raises(ScenarioError, match=said):
                 assemble(loops.scenario({**part, **own}, **changes))
-
-
-def test_a_client_that_made_no_step_keeps_its_control_variate() -> None:
-    """BatchNorm leaves a batch of one row out: its c_i says nothing new, and x is averaged."""
-    state = state_at([1.0, 2.0])
-    zero = {"weight": torch.zeros(2, dtype=torch.float64)}
-    state = replace(state, memory={"c": zero, "c_i": {0: zero, 1: zero}})
-    moved, idle = update_of(state, 0, [1.0, 0.0], 1.0), update_of(state, 1, [0.0, 0.0], 1.0)
-
-    after = Scaffold().aggregate(state, [replace(moved, steps=2), idle], None)  # type: ignore[arg-type]
-
-    assert after.weights["weight"].tolist() == [1.5, 2.0]
-    assert after.memory["c_i"][0]["weight"].tolist() == [-5.0, 0.0]
-    assert after.memory["c_i"][1]["weight"].tolist() == [0.0, 0.0]
-    assert after.memory["c"]["weight"].tolist() == [-2.5, 0.0]
 
 
 @pytest.mark.parametrize("name", ["moon", "ditto"])

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from simfl.algorithms.fednova import FedNova as FedNova
     from simfl.algorithms.fedopt import FedOpt as FedOpt
     from simfl.algorithms.fedprox import FedProx as FedProx
+    from simfl.algorithms.fedrep import FedRep as FedRep
     from simfl.algorithms.fedsac import FedSac as FedSac
     from simfl.algorithms.fedsgd import FedSGD as FedSGD
     from simfl.algorithms.fl_games import FLGames as FLGames
     from simfl.algorithms.moon import Moon as Moon
     from simfl.algorithms.none import NoLearning as NoLearning
+    from simfl.algorithms.pfedme import PFedMe as PFedMe
     from simfl.algorithms.qffl import QFfl as QFfl
     from simfl.algorithms.scaffold import Scaffold as Scaffold
     from simfl.algorithms.standalone import Standalone as Standalone
@@ -46,10 +48,12 @@ __all__ = [
     "FedNova",
     "FedOpt",
     "FedProx",
+    "FedRep",
     "FedSGD",
     "FedSac",
     "Moon",
     "NoLearning",
+    "PFedMe",
     "QFfl",
     "Scaffold",
     "Standalone",
@@ -69,10 +73,12 @@ _HOMES = {
     "FedNova": "simfl.algorithms.fednova",
     "FedOpt": "simfl.algorithms.fedopt",
     "FedProx": "simfl.algorithms.fedprox",
+    "FedRep": "simfl.algorithms.fedrep",
     "FedSGD": "simfl.algorithms.fedsgd",
     "FedSac": "simfl.algorithms.fedsac",
     "Moon": "simfl.algorithms.moon",
     "NoLearning": "simfl.algorithms.none",
+    "PFedMe": "simfl.algorithms.pfedme",
     "QFfl": "simfl.algorithms.qffl",
     "Scaffold": "simfl.algorithms.scaffold",
     "Standalone": "simfl.algorithms.standalone",

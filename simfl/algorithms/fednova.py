@@ -18,8 +18,7 @@ sum_i p_i ||a_i||_1, and sum_i p_i tau_i with a proximal term, as in the paper's
 with equal a_i and mu = 0, FedNova is FedAvg.
 
 Departures from the paper: 1. p_i are over the participants of a round, as in its code, where its
-Eq. 2 has them over all clients; 2. running statistics of BatchNorm are averaged; 3. a client that
-could make no step (BatchNorm, and one row) does not count.
+Eq. 2 has them over all clients; 2. running statistics of BatchNorm are averaged.
 
 Known limits: Adam as the local optimizer, and momentum that is kept between rounds, are refused, as
 their a_i depend on more than the number of steps; there is no server momentum. Under edge servers
@@ -75,15 +74,12 @@ class FedNova(Algorithm):
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
         """x - tau_eff sum_i p_i eta d_i, where -eta d_i is the change over ||a_i||_1."""
-        made = [update for update in updates if update.steps]
-        if not made:
-            return state
-        p = shares(update.num_examples for update in made)
-        a = [self._norm(update) for update in made]
-        counted = [float(update.steps) for update in made] if self.mu else a
+        p = shares(update.num_examples for update in updates)
+        a = [self._norm(update) for update in updates]
+        counted = [float(update.steps) for update in updates] if self.mu else a
         tau_eff = sum(p_i * tau_i for p_i, tau_i in zip(p, counted, strict=True))
         coefficients = [tau_eff * p_i / a_i for p_i, a_i in zip(p, a, strict=True)]
-        return replace(state, weights=step_along(state, made, coefficients))
+        return replace(state, weights=step_along(state, updates, coefficients))
 
     def _norm(self, update: Update) -> float:
         """||a_i||_1 of an update."""

@@ -14,8 +14,7 @@ Algorithm 1 with option II for c_i+ (line 12): what a client has summed up of it
 Its line numbers stand beside the lines. The c_i lie with the clients: nothing of them crosses the
 link but what `price` says.
 
-Departures from the paper: 1. a client that could make no step (BatchNorm, and one row) keeps its
-c_i; 2. running statistics of BatchNorm have no gradient and are averaged.
+Departures from the paper: running statistics of BatchNorm have no gradient and are averaged.
 
 Known limits: there is no option I, which takes one more gradient at x. Codecs size messages only,
 as half of each is a control variate.
@@ -88,8 +87,6 @@ class Scaffold(Algorithm):
         c, c_i = state.memory["c"], dict(state.memory["c_i"])
         changes = []
         for update in updates:
-            if not update.steps:
-                continue
             K_eta = update.steps * update.brief.recipe.local.learning_rate
             delta_y = update.delta
             # line 12, option II: c_i+ - c_i = -c + (x - y_i) / (K eta_l)
@@ -98,10 +95,8 @@ class Scaffold(Algorithm):
         share = 1 / len(updates)
         mean = weighted_sum([update.payload for update in updates], [share] * len(updates))
         delta_x = {name: mean[name] - state.weights[name] for name in c}
-        if changes:
-            c = add(c, weighted_sum(changes, [1 / len(c_i)] * len(changes)))
         return replace(
             state,
             weights=add({**state.weights, **mean}, delta_x, scale=self.server_learning_rate - 1.0),
-            memory={"c": c, "c_i": c_i},
+            memory={"c": add(c, weighted_sum(changes, [1 / len(c_i)] * len(changes))), "c_i": c_i},
         )

@@ -153,6 +153,7 @@ class AutogradCohort(Cohort):
         self.stacked = stacked
         self.loss = loss
         self.own = stack([task.brief.own for task in self.tasks])
+        self._steps = torch.tensor(data.steps, device=network.device)
         self._leaves: Parameters = {}
         self._moving: Parameters = {}
 
@@ -210,6 +211,8 @@ class AutogradCohort(Cohort):
             start=_first(self.start, live),
             own=_first(self.own, live),
             common=self.tasks[0].common,
+            step=step,
+            steps=self._steps[:live],
         )
         losses = one_loss_per_job(self.loss(self._leaves, batch), live)
         found: Sequence[Tensor | None] = torch.autograd.grad(

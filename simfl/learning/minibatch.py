@@ -35,7 +35,8 @@ class Minibatch:
     the other, for which the layers that they share with the first one, from the inputs on and
     tensor for tensor, are run once; features(parameters, inputs, layer): outputs with what enters a
     layer (`Features`); start: the weights the jobs started from; own: the briefs' own
-    tensors, stacked; common: the state's shared tensors (`Algorithm.common`).
+    tensors, stacked; common: the state's shared tensors (`Algorithm.common`); step: how many local
+    steps were made before this one; steps: (jobs,), how many each job makes in all.
     """
 
     inputs: Tensor
@@ -47,7 +48,9 @@ class Minibatch:
     objective: Objective
     start: Parameters
     own: Parameters
-    common: Any = None
+    common: Any
+    step: int
+    steps: Tensor
 
     def mean_loss(self, outputs: Tensor) -> Tensor:
         """Mean loss of `outputs` over each job's valid rows: shape (jobs,)."""

@@ -78,12 +78,14 @@ class _LocalRun:
         self.correction = task.brief.correction
         self.pulled = task.pulled(network)
         self.draws = augmentation is not None or network.draws
+        self.steps = torch.zeros(1, dtype=torch.int64)
 
     def train(self, batches: Sequence[Tensor]) -> Parameters:
         """Take one optimizer step per batch; returns what the optimizer holds afterwards."""
         task = self.task
         leaves = {name: self.parameters[name] for name in self.trainable}
         optimizer = LoopOptimizer(task, leaves)
+        self.steps = torch.tensor([len(batches)], device=self.network.device)
         for step, rows in enumerate(self._rows(batches)):
             found: Sequence[Tensor | None] = torch.autograd.grad(
                 self._loss(step, rows), list(leaves.values()), allow_unused=True
@@ -111,6 +113,7 @@ class _LocalRun:
         leaves = [self.parameters[name] for name in self.trainable]
         total = {name: torch.zeros_like(self.task.start[name]) for name in self.trainable}
         num_rows = sum(len(rows) for rows in batches)
+        self.steps = torch.tensor([len(batches)], device=self.network.device)
         for step, rows in enumerate(self._rows(batches)):
             loss = self._loss(step, rows) * len(rows)
             for name, gradient in zip(
@@ -163,6 +166,8 @@ class _LocalRun:
             start={name: tensor[None] for name, tensor in self.task.start.items()},
             own={name: tensor[None] for name, tensor in self.task.brief.own.items()},
             common=self.task.common,
+            step=step,
+            steps=self.steps,
         )
         return one_loss_per_job(self.loss(self.given, batch), 1).sum()
 

@@ -91,17 +91,6 @@ def test_alike_clients_make_it_fedavg(tmp_path: Path) -> None:
     assert (after["download"], after["cycles"]) == (before["download"], before["cycles"])
 
 
-def test_who_made_no_step_does_not_count() -> None:
-    """Nobody: the state stays."""
-    state = state_at([1.0, 2.0])
-    idle = update_of(state, 0, [0.0, 0.0], 1.0)
-    moved = update_of(state, 1, [1.0, 0.0], 1.0, steps=3)
-
-    assert FedNova().aggregate(state, [idle], None) is state  # type: ignore[arg-type]
-    after = FedNova().aggregate(state, [idle, moved], None)  # type: ignore[arg-type]
-    assert after.weights["weight"].tolist() == [2.0, 2.0]
-
-
 @pytest.mark.parametrize(
     ("local", "said"),
     [

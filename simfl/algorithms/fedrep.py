@@ -1,0 +1,133 @@
+"""FedRep: clients share a representation, and each has a head of its own on it.
+
+Collins, Hassani, Mokhtari, Shakkottai: Exploiting Shared Representations for Personalized Federated
+Learning, ICML 2021, arXiv 2102.07078.
+
+    phi^t        the representation: all tensors but the head's     `ServerState.weights`
+    h_i          client i's head                                    `Memory.private`, `head`
+    f_i          mean loss on client i's data                       `Minibatch.mean_loss`
+    tau_h        passes over the data for the head                  `head_epochs`
+    alpha        step size of both                                  `local.learning_rate`
+
+Algorithm 1. A client takes over phi^t, trains its head with phi fixed for `head_epochs`, then phi
+with the head fixed for `local.epochs`, and sends phi alone; the server's "phi <- mean of the phi_i"
+is `aggregate`. In `loss` what does not train in a step is detached. What a client is served is the
+server's representation with its own head. 10 and 1 epochs are the paper's choice for CIFAR.
+
+Departures from the paper: 1. plain SGD, where its experiments have momentum (0.5), which would move
+what is fixed; 2. the last step of training there, the head alone on the final phi before a client
+is evaluated, is left out: a head is as old as the client's last round; 3. running statistics of
+BatchNorm move in both phases and are averaged.
+
+Known limits: work is counted by the head's share of the model's operations, taken as 2 for each of
+its weights and example: of heads that are applied once per example, which linear ones are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
+
+import torch
+from torch import Tensor
+
+from simfl.algorithms.base import Algorithm, ServerState
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import Memory, Price, Recipe, Update
+from simfl.learning.minibatch import Minibatch
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters, per_job_view
+from simfl.learning.sums import weighted_mean
+
+
+@dataclass(frozen=True)
+class FedRep(Algorithm):
+    """Federated representation learning."""
+
+    name: ClassVar[str] = "fedrep"
+    paper: ClassVar[str] = "arXiv 2102.07078"
+    personal: ClassVar[bool] = True
+
+    head_epochs: Annotated[int, ">= 1", "tau_h, passes for the head before the others' turn"] = 10
+    head: Annotated[str | None, "the module that stays with clients; null: the last one"] = None
+
+    def __post_init__(self) -> None:
+        local = self.local
+        if local.counts_steps():
+            raise ValueError("local: fedrep trains in whole passes; accepted: epochs")
+        if local.optimizer != "sgd" or local.momentum or local.weight_decay:
+            raise ValueError(
+                "local: momentum, decay and Adam would move what is fixed; accepted: optimizer sgd,"
+                " momentum 0, weight_decay 0"
+            )
+
+    @property
+    def _epochs(self) -> int:
+        """Passes for the representation."""
+        return self.local.epochs or 1
+
+    def _head(self, names: Sequence[str]) -> frozenset[str]:
+        """Those of a model's parameters (in its order) that are the head's."""
+        module = names[-1].rpartition(".")[0] if self.head is None else self.head
+        return frozenset(name for name in names if name.startswith(f"{module}."))
+
+    def check_network(self, network: Network) -> None:
+        """Refuses a head that the model does not have, or that is all of it."""
+        names = self._head(network.parameter_names)
+        if not names or names >= network.trainable_names:
+            raise ValueError("head: it needs parameters, and others beside it to share")
+
+    def recipe(self, network: Network, version: int) -> Recipe:
+        """The passes of both phases; the head is private."""
+        local = replace(self.local.at(version), epochs=self.head_epochs + self._epochs)
+        return Recipe(local, private=self._head(network.parameter_names))
+
+    def price(self, network: Network, client: int, version: int) -> Price:
+        """phi each way. A step's pass forward is whole, the one back goes as far as it has to.
+
+        Of three units, the head's steps take 1 + s (by its weights), the others' 3 - s (all but
+        those), where s is the head's share.
+        """
+        names = self._head(network.parameter_names)
+        size = network.size_bytes - network.size_of(names)
+        weights = [network.template[name].numel() for name in names]
+        s = min(1.0, 2.0 * sum(weights) / network.forward_flops)
+        units = self.head_epochs * (1 + s) + self._epochs * (3 - s)
+        work = units / (3 * (self.head_epochs + self._epochs))
+        return Price(down_bytes=size, up_bytes=size, work=work)
+
+    def tier_price(self, network: Network, version: int) -> Price:
+        """phi, between the tiers too."""
+        return replace(self.price(network, 0, version), work=0.0)
+
+    def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
+        """f_i(phi, h_i): by h_i in a job's first passes, by phi in the others."""
+        passes = self.head_epochs + self._epochs
+        first = batch.step * passes < self.head_epochs * batch.steps
+        head = self._head(tuple(parameters))
+        model = {
+            name: _fixed_unless(first if name in head else ~first, tensor)
+            for name, tensor in parameters.items()
+        }
+        return batch.mean_loss(batch.forward(model, batch.inputs))
+
+    def aggregate(
+        self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
+    ) -> ServerState:
+        """phi is the plain mean of what clients send."""
+        mean = weighted_mean([update.payload for update in updates], [1.0] * len(updates))
+        return replace(state, weights={**state.weights, **mean})
+
+    def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
+        """The server's representation with the client's own head, once it has one."""
+        return [{**state.weights, **memory.private}]
+
+
+def _fixed_unless(trains: Tensor, tensor: Tensor) -> Tensor:
+    """A stacked parameter (jobs, ...) that is detached in jobs where it does not train (jobs,)."""
+    if bool(trains.all()):
+        return tensor
+    if not bool(trains.any()):
+        return tensor.detach()
+    return torch.where(per_job_view(trains, tensor), tensor, tensor.detach())

@@ -1,0 +1,126 @@
+"""pFedMe: clients personalise by a proximal step, and share what the personal models stay near.
+
+Dinh, Tran, Nguyen: Personalized Federated Learning with Moreau Envelopes, NeurIPS 2020,
+arXiv 2006.08848.
+
+    w^t          the server's model                                `ServerState.weights`
+    w_{i,r}      client i's local model, R local rounds            `parameters`, `local.steps`
+    theta~_i     its personal model for a mini-batch and w_{i,r}   `parameters["personal/..."]`
+    f~_i         mean loss of a mini-batch                         `Minibatch.mean_loss`
+    lambda       how near theta stays to w                         `closeness`
+    K            steps of the minimisation that gives theta~       `personal_steps`
+                 ... and their size                                `personal_rate`
+    eta          step size of w_{i,r}                              `local.learning_rate`
+    beta         of the server's step                              `beta`
+
+Algorithm 1. A local round draws a mini-batch, finds theta~ by K steps of gradient descent on
+f~_i(theta) + lambda / 2 ||theta - w_{i,r}||^2 (line 7), and goes
+"w_{i,r+1} <- w_{i,r} - eta lambda (w_{i,r} - theta~)" (line 8), which is along the gradient of a
+term of `loss` in w. The server goes "w <- (1 - beta) w + beta mean_i w_{i,R}". What a client is
+served is its last theta~. lambda 15, K 5 and beta 1 are the paper's choices for MNIST, theta's step
+0.1 is its published code's; R is 20 there.
+
+Departures from the paper: 1. theta's descent begins at w_{i,r} in each local round, where its code
+goes on from the last theta~; 2. clients that are not selected do not train, where the paper has all
+of them train and some of them send.
+
+Known limits: models with BatchNorm are refused, as there is one set of running statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
+
+import torch
+from torch import Tensor
+
+from simfl.algorithms.base import Algorithm, ServerState
+from simfl.algorithms.ditto import PERSONAL
+from simfl.algorithms.steps import step_along
+from simfl.learning.evaluate import Evaluator
+from simfl.learning.job import Brief, Memory, Price, Recipe, Update
+from simfl.learning.minibatch import Minibatch
+from simfl.learning.network import Network
+from simfl.learning.parameters import Parameters, squared_distance
+
+
+@dataclass(frozen=True)
+class PFedMe(Algorithm):
+    """Personalised federated learning with Moreau envelopes."""
+
+    name: ClassVar[str] = "pfedme"
+    paper: ClassVar[str] = "arXiv 2006.08848"
+    personal: ClassVar[bool] = True
+
+    closeness: Annotated[float, "> 0", "lambda, how near theta stays to w"] = 15.0
+    personal_steps: Annotated[int, ">= 1", "K, steps of theta per mini-batch"] = 5
+    personal_rate: Annotated[float, "> 0", "step size of theta"] = 0.1
+    beta: Annotated[float, "> 0", "the server moves so many times the mean change"] = 1.0
+
+    def __post_init__(self) -> None:
+        local = self.local
+        if local.optimizer != "sgd" or local.momentum or local.weight_decay:
+            raise ValueError(
+                "local: w takes plain steps towards theta; accepted: optimizer sgd, momentum 0,"
+                " weight_decay 0"
+            )
+        if local.learning_rate_decay != 1.0:
+            raise ValueError("local.learning_rate_decay: eta is one for all; accepted: 1")
+
+    def check_network(self, network: Network) -> None:
+        """Refuses BatchNorm: there is one set of running statistics, and two models."""
+        if network.normalisation:
+            raise ValueError("its two models cannot share BatchNorm's running statistics")
+
+    def recipe(self, network: Network, version: int) -> Recipe:
+        """theta~ is kept beside the model."""
+        names = frozenset(PERSONAL + name for name in network.trainable_names)
+        recipe = super().recipe(network, version)
+        return replace(recipe, trainable=network.trainable_names, beside=names)
+
+    def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
+        """What theta~ is before the client's first round: the server's model."""
+        first = {PERSONAL + name: state.weights[name] for name in network.trainable_names}
+        return replace(
+            super().brief(network, state, client, held), start={**state.weights, **first}
+        )
+
+    def price(self, network: Network, client: int, version: int) -> Price:
+        """One model crosses, each way; each mini-batch is passed over K times."""
+        return replace(super().price(network, client, version), work=float(self.personal_steps))
+
+    def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
+        """lambda / 2 ||w - theta~||^2, and what moves the kept personal model to theta~."""
+        kept = {
+            name.removeprefix(PERSONAL): parameters[name] for name in parameters if PERSONAL in name
+        }
+        model = {name: one for name, one in parameters.items() if PERSONAL not in name}
+        w = {name: model[name].detach() for name in kept}
+        theta = w
+        for _ in range(self.personal_steps):  # line 7
+            own = {name: one.clone().requires_grad_() for name, one in theta.items()}
+            f = batch.mean_loss(batch.forward({**model, **own}, batch.inputs))
+            slopes = torch.autograd.grad(f.sum(), list(own.values()))
+            theta = {
+                name: theta[name]
+                - self.personal_rate * (slope + self.closeness * (theta[name] - w[name]))
+                for name, slope in zip(own, slopes, strict=True)
+            }
+        moved = squared_distance({name: model[name] for name in kept}, theta)
+        # A step of eta along (kept - theta) / eta ends in theta.
+        taken = squared_distance(kept, theta) / self.local.learning_rate
+        return self.closeness / 2 * moved + taken / 2
+
+    def aggregate(
+        self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
+    ) -> ServerState:
+        """(1 - beta) w + beta mean w_{i,R}: beta times the mean change."""
+        coefficients = [self.beta / len(updates)] * len(updates)
+        return replace(state, weights=step_along(state, updates, coefficients))
+
+    def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
+        """The client's personal model, once it has one."""
+        own = {name.removeprefix(PERSONAL): tensor for name, tensor in memory.private.items()}
+        return [{**state.weights, **own}]
