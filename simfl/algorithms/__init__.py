@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from simfl.algorithms.cgsv import Cgsv as Cgsv
     from simfl.algorithms.corefed import CoreFed as CoreFed
     from simfl.algorithms.ditto import Ditto as Ditto
+    from simfl.algorithms.dp_fedavg import DpFedAvg as DpFedAvg
     from simfl.algorithms.fedave import FedAve as FedAve
     from simfl.algorithms.fedavg import FedAvg as FedAvg
     from simfl.algorithms.fedbn import FedBN as FedBN
@@ -40,6 +41,7 @@ __all__ = [
     "Cgsv",
     "CoreFed",
     "Ditto",
+    "DpFedAvg",
     "FLGames",
     "FedAve",
     "FedAvg",
@@ -65,6 +67,7 @@ _HOMES = {
     "Cgsv": "simfl.algorithms.cgsv",
     "CoreFed": "simfl.algorithms.corefed",
     "Ditto": "simfl.algorithms.ditto",
+    "DpFedAvg": "simfl.algorithms.dp_fedavg",
     "FLGames": "simfl.algorithms.fl_games",
     "FedAve": "simfl.algorithms.fedave",
     "FedAvg": "simfl.algorithms.fedavg",

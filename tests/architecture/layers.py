@@ -51,7 +51,9 @@ ROOMS = {
         "system learning decisions algorithms.base algorithms.asked eventlog provenance.journal",
         "simpy numpy",
     ),
-    "measures": _room("eventlog runs.runfolder learning", "numpy scipy pandas sklearn lime"),
+    "measures": _room(
+        "eventlog runs.runfolder learning", "numpy scipy pandas sklearn lime dp_accounting"
+    ),
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
         "measures eventlog runs.runfolder console.printable study.loaded study.studyfile"

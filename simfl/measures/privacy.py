@@ -1,0 +1,98 @@
+"""What a run of `dp_fedavg` spends of privacy: its epsilon, by Google's accountants.
+
+Renyi differential privacy (Mironov, 2017) of Gaussian releases, added up and turned into
+(epsilon, delta) by the package dp-accounting. A release is a version; its noise is z times what
+one client can move the sum by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Annotated, Any, ClassVar
+
+from simfl.measures.base import Measure
+from simfl.runs.runfolder import LoadedRun
+
+
+@dataclass(frozen=True)
+class Privacy(Measure):
+    """(epsilon, delta) of whole clients, of a run of `dp_fedavg`.
+
+    Needs the package dp-accounting (`pip install 'simfl[privacy]'`). Nothing for other algorithms.
+    """
+
+    learned: ClassVar[bool] = False
+
+    delta: Annotated[float, "> 0", "< 1", "below one over the number of clients"] = 1e-5
+
+    def __post_init__(self) -> None:
+        """Raises ValueError without the package: before the run, not after it."""
+        if find_spec("dp_accounting") is None:
+            raise ValueError(
+                "epsilon is not computed without the package dp-accounting, found none:"
+                " pip install 'simfl[privacy]'"
+            )
+
+    def compute(self, run: LoadedRun) -> dict[str, float]:
+        """epsilon: a client's changes against zeros in their place, no luck of the draw counted.
+
+        It adds up the releases of the client that took part most often. epsilon_sampled counts that
+        nobody knows who was drawn, a client against another one: of rounds of `random` selection
+        from clients that are always there; NaN elsewhere.
+        """
+        algorithm = run.scenario["algorithm"]
+        if algorithm["name"] != "dp_fedavg":
+            return {}
+        z, clients = float(algorithm["noise_multiplier"]), len(run.clients)
+        participants = run.rounds.loc[run.rounds["version"] > 0, "participants"].tolist()
+        most = int(run.clients["participations"].max())
+        sampled = math.nan
+        if _drawn_evenly(run.scenario) and len(set(participants)) == 1:
+            sampled = self.sampled(z, clients, int(participants[0]), len(participants))
+        return {
+            "epsilon": self.released(z, most),
+            "epsilon_sampled": sampled,
+            "delta": self.delta,
+            "releases": float(len(participants)),
+        }
+
+    def released(self, noise_multiplier: float, releases: int) -> float:
+        """epsilon of a client that is part of so many releases."""
+        if noise_multiplier == 0.0:
+            return math.inf
+        import dp_accounting
+
+        accountant = dp_accounting.rdp.RdpAccountant()
+        accountant.compose(dp_accounting.GaussianDpEvent(noise_multiplier), releases)
+        return float(accountant.get_epsilon(self.delta))
+
+    def sampled(
+        self, noise_multiplier: float, clients: int, participants: int, releases: int
+    ) -> float:
+        """epsilon of releases over so many participants each, drawn of all clients.
+
+        Another client in one's place moves the sum by up to 2 S, so the noise counts half.
+        """
+        if noise_multiplier == 0.0:
+            return math.inf
+        import dp_accounting
+
+        gaussian = dp_accounting.GaussianDpEvent(noise_multiplier / 2)
+        event = dp_accounting.SampledWithoutReplacementDpEvent(clients, participants, gaussian)
+        replaced = dp_accounting.NeighboringRelation.REPLACE_ONE
+        accountant = dp_accounting.rdp.RdpAccountant(neighboring_relation=replaced)
+        accountant.compose(event, releases)
+        return float(accountant.get_epsilon(self.delta))
+
+
+def _drawn_evenly(scenario: Mapping[str, Any]) -> bool:
+    """Whether each round's clients are any of all, with the same chance."""
+    population, selection = scenario["population"], scenario["decisions"]["selection"]
+    if selection["name"] != "random" or population["availability"]["name"] != "always":
+        return False
+    groups = population.get("groups") or []
+    away = any(group.get("availability") for group in groups)
+    return not (away or population.get("batteries") or population["faults"]["clients"])

@@ -1,0 +1,109 @@
+"""DP-FedAvg against a loop from its paper, and its noise against what it says."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+import simfl
+from simfl.algorithms.dp_fedavg import DpFedAvg
+from simfl.assembly.assemble import assemble
+from simfl.measures.privacy import Privacy
+from simfl.scenario.yaml_source.error import ScenarioError
+from tests.algorithms.loops import Loop, Weights, against, scenario
+from tests.algorithms.made import state_at, update_of
+
+CLIP = 0.22
+
+
+def test_without_noise_it_is_the_mean_of_clipped_changes(tmp_path: Path) -> None:
+    """Delta min(1, S / ||Delta||) over all tensors; the log has norms and the share clipped."""
+    norms: list[list[float]] = []
+
+    def loop(given: Loop) -> Weights:
+        theta = given.weights
+        for chosen in given.rounds:
+            clipped = []
+            norms.append([])
+            for k in sorted(chosen):
+                own = given.trained(theta, k)
+                delta = {n: own[n] - theta[n] for n in theta}
+                norms[-1].append(math.sqrt(sum(float((one**2).sum()) for one in delta.values())))
+                share = min(1.0, CLIP / norms[-1][-1])
+                clipped.append({n: share * one for n, one in delta.items()})
+            theta = {n: theta[n] + sum(one[n] for one in clipped) / len(chosen) for n in theta}
+        return theta
+
+    against(loop, {"name": "dp_fedavg", "clip": CLIP, "noise_multiplier": 0.0}, tmp_path)
+
+    events = pd.read_parquet(tmp_path / "events.parquet")
+    told = events.loc[events["kind"] == "report", "value"].tolist()
+    assert told == [sum(one > CLIP for one in each) / len(each) for each in norms]
+    assert 0 < sum(told) / len(told) < 1  # both branches of min
+
+
+def test_the_noise_has_the_standard_deviation_that_is_said() -> None:
+    """z S / m, of each version its own, and the same again."""
+    state = state_at([0.0] * 20_000)
+    state = replace(state, memory={"seed": 7})
+    updates = [update_of(state, client, [0.0] * 20_000, 1.0) for client in range(4)]
+    algorithm = DpFedAvg(clip=0.5, noise_multiplier=2.0)
+
+    def noise(version: int) -> torch.Tensor:
+        after = algorithm.aggregate(replace(state, version=version), updates, None)  # type: ignore[arg-type]
+        return after.weights["weight"]
+
+    first, again, second = noise(1), noise(1), noise(2)
+    assert torch.equal(first, again)
+    assert float(first.std()) == pytest.approx(2.0 * 0.5 / 4, rel=0.03)
+    assert abs(float(first.mean())) < 4 * 0.25 / math.sqrt(20_000)
+    correlation = float((first * second).mean() / first.std() / second.std())
+    assert abs(correlation) < 4 / math.sqrt(20_000)
+
+
+def test_what_would_escape_the_noise_is_refused() -> None:
+    """Running statistics, and protocols whose releases are not accounted for."""
+    batch_norm = {"name": "mlp", "hidden": [8], "batch_norm": True}
+    for changes, said in (
+        ({"model": batch_norm}, "tell of clients what the noise is to hide"),
+        ({"protocol": "buffered"}, "each over clients drawn for it"),
+        ({"protocol": "hierarchical"}, "each over clients drawn for it"),
+    ):
+        with pytest.raises(ScenarioError, match=said):
+            assemble(scenario({"name": "dp_fedavg"}, **changes))
+
+
+def test_epsilon_without_the_accountant_is_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before the run."""
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)  # type: ignore[arg-type]
+    with pytest.raises(ScenarioError, match=r"epsilon is not computed .* 'simfl\[privacy\]'"):
+        assemble(scenario({"name": "dp_fedavg"}, evaluate={"measures": ["privacy"]}))
+
+
+def test_epsilon_is_that_of_the_formula(tmp_path: Path) -> None:
+    """Gaussian releases: min over orders a of R a / (2 z^2) + log(1/delta) / (a - 1), or less."""
+    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
+    measure, z, releases = Privacy(), 2.0, 10
+
+    rho = releases / (2 * z**2)
+    loose = rho + 2 * math.sqrt(rho * math.log(1 / measure.delta))
+    epsilon = measure.released(z, releases)
+    assert 0.7 * loose < epsilon < loose
+    assert measure.sampled(4.0, 1000, 10, releases) < measure.released(2.0, releases)
+    assert measure.released(0.0, 1) == measure.sampled(0.0, 10, 5, 1) == math.inf
+
+    part = {"name": "dp_fedavg", "noise_multiplier": 2.0}
+    run = simfl.run(scenario(part, evaluate={"measures": ["privacy"]}), tmp_path / "run")
+    told = run.manifest["measures"]["privacy"]
+    most = int(run.clients["participations"].max())
+    assert told["epsilon"] == pytest.approx(measure.released(2.0, most))
+    assert told["epsilon_sampled"] == pytest.approx(measure.sampled(2.0, 4, 3, 4))
+    assert told["releases"] == 4
