@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from simfl.algorithms.pfedme import PFedMe as PFedMe
     from simfl.algorithms.qffl import QFfl as QFfl
     from simfl.algorithms.scaffold import Scaffold as Scaffold
+    from simfl.algorithms.secure_aggregation import SecureAggregation as SecureAggregation
     from simfl.algorithms.standalone import Standalone as Standalone
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "PFedMe",
     "QFfl",
     "Scaffold",
+    "SecureAggregation",
     "Standalone",
 ]
 
@@ -84,6 +86,7 @@ _HOMES = {
     "PFedMe": "simfl.algorithms.pfedme",
     "QFfl": "simfl.algorithms.qffl",
     "Scaffold": "simfl.algorithms.scaffold",
+    "SecureAggregation": "simfl.algorithms.secure_aggregation",
     "Standalone": "simfl.algorithms.standalone",
 }
 

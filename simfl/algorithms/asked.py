@@ -285,7 +285,8 @@ class Asked:
 
     def _one_price(self, given: Any, method: str) -> Price:
         column = self._prices([given], method)
-        return Price(int(column.down_bytes[0]), int(column.up_bytes[0]), float(column.work[0]))
+        down_bytes, up_bytes = int(column.down_bytes[0]), int(column.up_bytes[0])
+        return Price(down_bytes, up_bytes, float(column.work[0]), float(column.operations[0]))
 
     def _prices(self, given: Sequence[Any], method: str) -> Prices:
         """Columns of prices: whole bytes, finite work, nothing negative."""
@@ -299,6 +300,7 @@ class Asked:
             whole_amounts([one.down_bytes for one in given], shape, part, f"{method}: down_bytes"),
             whole_amounts([one.up_bytes for one in given], shape, part, f"{method}: up_bytes"),
             amounts([one.work for one in given], shape, part, f"{method}: work"),
+            amounts([one.operations for one in given], shape, part, f"{method}: operations"),
         )
 
 

@@ -147,12 +147,13 @@ class Price:
 
     `down_bytes` and `up_bytes` are the message sizes as float32 before the codec. `work` is the
     client's computation as a factor on plain training with the same recipe (a submodel costs
-    less, an ensemble game more).
+    less, an ensemble game more), `operations` what it computes beside, at training's speed.
     """
 
     down_bytes: int
     up_bytes: int
     work: float = 1.0
+    operations: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ class Prices:
     down_bytes: IntArray
     up_bytes: IntArray
     work: FloatArray
+    operations: FloatArray
 
     @staticmethod
     def of(prices: Sequence[Price]) -> Prices:
@@ -170,6 +172,7 @@ class Prices:
             np.array([price.down_bytes for price in prices], dtype=np.int64),
             np.array([price.up_bytes for price in prices], dtype=np.int64),
             np.array([price.work for price in prices], dtype=float),
+            np.array([price.operations for price in prices], dtype=float),
         )
 
 

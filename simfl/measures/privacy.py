@@ -19,7 +19,7 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class Privacy(Measure):
-    """(epsilon, delta) of whole clients, of a run of `dp_fedavg`.
+    """(epsilon, delta) of whole clients, of an algorithm with a `noise_multiplier` (`dp_fedavg`).
 
     Needs the package dp-accounting (`pip install 'simfl[privacy]'`). Nothing for other algorithms.
     """
@@ -44,7 +44,7 @@ class Privacy(Measure):
         from clients that are always there; NaN elsewhere.
         """
         algorithm = run.scenario["algorithm"]
-        if algorithm["name"] != "dp_fedavg":
+        if "noise_multiplier" not in algorithm:
             return {}
         z, clients = float(algorithm["noise_multiplier"]), len(run.clients)
         participants = run.rounds.loc[run.rounds["version"] > 0, "participants"].tolist()

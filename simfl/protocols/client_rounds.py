@@ -25,6 +25,7 @@ from simfl.protocols.queries import Queries
 from simfl.protocols.servers import Crashed
 from simfl.protocols.setting import Setting
 from simfl.protocols.state_ref import StateRef
+from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 from simfl.system.server_id import ServerId
 
 
@@ -113,7 +114,12 @@ class ClientRounds:
         history.rounds[clients] += 1
         futures = self._values.submit(clients, rounds, ref, held)
         prices = self._values.prices(clients, futures, ref, held)
-        examples = self._values.examples(self._num_examples[clients], ref.version) * prices.work
+        plain = self._values.examples(self._num_examples[clients], ref.version)
+        examples, factor = plain * prices.work, prices.work
+        if prices.operations.any():
+            of_one = TRAINING_FLOPS_PER_FORWARD * self._values.work.forward_flops
+            examples = examples + prices.operations / of_one
+            factor = examples / plain
         held_bytes = self._queries.brought(clients, ref, server)
         orders = Orders(
             self._world,
@@ -125,7 +131,7 @@ class ClientRounds:
                 self._values.work,
                 np.maximum(prices.down_bytes - held_bytes, 0),
                 prices.up_bytes,
-                self._allocating.frequency_hz(clients, prices.work, round_number, server),
+                self._allocating.frequency_hz(clients, factor, round_number, server),
             ),
             ref.version,
             round_number,

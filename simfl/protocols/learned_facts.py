@@ -104,9 +104,10 @@ class LearnedFacts:
     def price(self, job: Future, ref: StateRef, client: int, held: int) -> Price:
         """What the client round of a job costs, where that depends on the state."""
 
-        def make() -> tuple[int, int, float]:
+        def make() -> tuple[float, ...]:
             price = self._asked.learned_price(ref.value(), client, held)
-            return int(price.down_bytes), int(price.up_bytes), float(price.work)
+            known = int(price.down_bytes), int(price.up_bytes), float(price.work)
+            return (*known, float(price.operations)) if price.operations else known
 
         return Price(*self.know(("price", job.key), make))
 

@@ -63,7 +63,7 @@ class TimingOnly(LearnedValues):
     ) -> Prices:
         """The model down, the model up, plain training in between."""
         size = np.full(clients.size, self._network.size_bytes, dtype=np.int64)
-        return Prices(size, size, np.ones(clients.size))
+        return Prices(size, size, np.ones(clients.size), np.zeros(clients.size))
 
     def examples(self, num_examples: IntArray, version: int) -> FloatArray:
         """Examples passed over by the recipe, per client."""
