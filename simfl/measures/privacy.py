@@ -43,10 +43,10 @@ class Privacy(Measure):
         nobody knows who was drawn, a client against another one: of rounds of `random` selection
         from clients that are always there; NaN elsewhere.
         """
-        algorithm = run.scenario["algorithm"]
-        if "noise_multiplier" not in algorithm:
+        multiplier = run.scenario["algorithm"].get("noise_multiplier")
+        if multiplier is None:
             return {}
-        z, clients = float(algorithm["noise_multiplier"]), len(run.clients)
+        z, clients = float(multiplier), len(run.clients)
         participants = run.rounds.loc[run.rounds["version"] > 0, "participants"].tolist()
         most = int(run.clients["participations"].max())
         sampled = math.nan
