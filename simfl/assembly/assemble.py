@@ -138,15 +138,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     parts, streams, world = outline.parts, outline.streams, outline.world
     algorithm, protocol = parts[("algorithm",)], parts[("protocol",)]
     selection = parts[("decisions", "selection")]
-    partitioned = partition_data(
-        scenario,
-        parts[("data",)],
-        parts[("data", "partition")],
-        world.home_edge,
-        streams,
-        scenario.data_root,
-        learns=algorithm.learns,
-    )
+    partitioned = _partitioned(outline)
     bits = parts[("population",)].bits_per_value * math.prod(partitioned.data.input_shape)
     world = replace(world, example_bits=bits)
     with blame(scenario.where("data", "augmentation")):
@@ -208,6 +200,24 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     if not contributions_needed(scenario, algorithm, simulation.measures):
         return simulation
     return _with_contributions(simulation, data_digest)
+
+
+def partitioned_data(scenario: Scenario) -> PartitionedData:
+    """The data of a scenario as its clients have them, and nothing else; raises `ScenarioError`."""
+    return _partitioned(outlined(scenario))
+
+
+def _partitioned(outline: Outline) -> PartitionedData:
+    scenario, parts = outline.scenario, outline.parts
+    return partition_data(
+        scenario,
+        parts[("data",)],
+        parts[("data", "partition")],
+        outline.world.home_edge,
+        outline.streams,
+        scenario.data_root,
+        learns=parts[("algorithm",)].learns,
+    )
 
 
 def _device(options: Options) -> ComputeDevice:

@@ -174,6 +174,35 @@ def validate(
             say(f"{scenario}: valid")
 
 
+@app.command()
+def partition(
+    scenario: ScenarioName,
+    overrides: Overrides = None,
+    seed: Seed = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Draw it: a .pdf, .png or .svg.")
+    ] = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Show how many examples of which labels every client of a scenario has."""
+    with exit_codes():
+        from simfl.assembly.assemble import partitioned_data
+        from simfl.console.partition import print_partition
+        from simfl.scenario.scenario import Scenario
+
+        loaded = Scenario.from_yaml(scenario_path(scenario), overrides or (), seed)
+        dealt = partitioned_data(loaded.below(data_root))
+        title = f"{loaded.name}: {loaded.data.name}, {loaded.data.partition.name}"
+        shown = title, dealt.num_examples, dealt.label_counts
+        if out is not None:
+            from simfl.pictures.partition import save_partition
+
+            drawn = save_partition(*shown, out)
+        print_partition(*shown)
+        if out is not None:
+            say(f"figure: {drawn}")
+
+
 for _command in (study, report, plot, trace, compare, export, new, calibrate, measure):
     app.command()(_command)
 

@@ -1,0 +1,78 @@
+"""Which client holds how much of what: a table with a bar of labels per client."""
+
+from __future__ import annotations
+
+import string
+
+from rich.table import Table
+
+from simfl.common.arrays import IntArray
+from simfl.console.terminal import Terminal
+
+SIGNS = string.digits + string.ascii_lowercase
+"""What labels are drawn with; of more labels, neighbours share a sign."""
+
+MOST_CLIENTS = 100
+"""More rows are not read; a picture has them all."""
+
+WIDEST_BAR = 60
+BESIDE_BAR = 38
+"""Columns of a terminal: of the longest bar, and of what stands beside it."""
+
+
+def print_partition(title: str, examples: IntArray, label_counts: IntArray) -> None:
+    """One row per client: examples (clients,), labels, and a bar as long as its share.
+
+    `label_counts`: (clients, labels), without columns where there are no labels.
+    """
+    console, labels = Terminal(), label_counts.shape[1]
+    console.print(title)
+    for line in summary(examples, label_counts):
+        console.print(line)
+    width = max(min(console.width - BESIDE_BAR, WIDEST_BAR), 10)
+    per_sign = max(int(examples.max()) / width, 1.0)
+    table = Table()
+    for head in ("client", "examples", *(["labels"] if labels else [])):
+        table.add_column(head, justify="right")
+    table.add_column("by label" if labels else "", no_wrap=True)
+    for client in range(min(len(examples), MOST_CLIENTS)):
+        row = [str(client), f"{examples[client]:,}"]
+        if labels:
+            row.append(str((label_counts[client] > 0).sum()))
+        parts = label_counts[client] if labels else examples[client : client + 1]
+        table.add_row(*row, bar(parts, per_sign))
+    console.print(table)
+    left_out = len(examples) - MOST_CLIENTS
+    if left_out > 0:
+        console.print(f"and {left_out:,} more clients, which a picture shows (-o FILE)")
+    if labels:
+        shared = -(-labels // len(SIGNS))
+        what = "its label" if shared == 1 else f"one of {shared} neighbouring labels"
+        console.print(f"a sign stands for about {per_sign:.3g} examples of {what}")
+
+
+def summary(examples: IntArray, label_counts: IntArray) -> list[str]:
+    """What there is at how many clients, and how different their labels are, in a line each."""
+    clients, labels = label_counts.shape
+    sizes = f"{examples.min():,} to {examples.max():,} each"
+    found = [f"{examples.sum():,} examples at {clients:,} clients, {sizes}"]
+    if labels:
+        own = (label_counts > 0).sum(axis=1).mean()
+        largest = (label_counts.max(axis=1) / examples).mean()
+        overall = label_counts.sum(axis=0).max() / examples.sum()
+        found.append(
+            f"mean of the clients: {own:.3g} of {labels} labels; the largest label is"
+            f" {largest:.0%} of the examples ({overall:.0%} in all data)"
+        )
+    return found
+
+
+def bar(counts: IntArray, per_sign: float) -> str:
+    """A sign for every `per_sign` examples, of the label that they have; rounding adds up."""
+    ends = (counts.cumsum() / per_sign).round().astype(int).tolist()
+    labels = max(len(counts), len(SIGNS))
+    signs = [SIGNS[label * len(SIGNS) // labels] for label in range(len(counts))]
+    begins = [0, *ends[:-1]]
+    return "".join(
+        sign * (end - begin) for sign, begin, end in zip(signs, begins, ends, strict=True)
+    )

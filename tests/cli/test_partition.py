@@ -1,0 +1,92 @@
+"""`simfl partition`: a table and a picture of who has what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+import yaml
+from matplotlib.collections import PolyCollection
+from typer.testing import CliRunner
+
+from simfl.cli.app import app
+from simfl.console.partition import SIGNS, bar, print_partition
+from simfl.pictures.partition import draw_partition, label_colours
+from tests.small import SMALL
+
+
+def command(folder: Path, *arguments: object, **data: Any) -> Any:
+    """What `simfl partition` prints of the small scenario with other data."""
+    scenario = folder / "small.yaml"
+    scenario.write_text(yaml.safe_dump({**SMALL, "data": {**SMALL["data"], **data}}))
+    return CliRunner().invoke(app, ["partition", str(scenario), *map(str, arguments)])
+
+
+def test_a_table_and_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every client with its size, its labels and a bar; the picture is where it was asked for."""
+    monkeypatch.setenv("COLUMNS", "100")
+    picture = tmp_path / "clients.png"
+    sizes = [100, 50, 20, 10, 10, 10, 10, 10]
+
+    result = command(tmp_path, "-o", picture, partition={"name": "exact_sizes", "sizes": sizes})
+
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if line.startswith("│")]
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+    assert [(int(one[0]), int(one[1])) for one in cells] == list(enumerate(sizes))
+    assert [len(one[3]) for one in cells] == [60, 30, 12, 6, 6, 6, 6, 6]
+    assert all(len(set(one[3])) <= int(one[2]) <= 10 for one in cells)
+    assert "220 examples at 8 clients, 10 to 100 each" in result.stdout
+    assert matplotlib.image.imread(picture).std() > 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["clients.png", "small.yaml"]
+
+
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
+    """With the key; and nothing is drawn."""
+    wrong = command(tmp_path, "-o", tmp_path / "a.png", partition={"name": "exact_sizes"})
+    other = command(tmp_path, "-o", tmp_path / "a.doc")
+
+    assert wrong.exit_code == other.exit_code == 2
+    assert "data.partition.sizes" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
+    assert "found '.doc', accepted: .pdf, .png, .svg" in other.stderr
+    assert not list(tmp_path.glob("a.*"))
+
+
+def test_bars_are_as_long_as_what_they_stand_for() -> None:
+    """Rounding adds up to the whole; of more labels than signs, neighbours share one."""
+    assert bar(np.array([4, 0, 5, 1]), 1.0) == "0000222223"
+    assert len(bar(np.array([1] * 30), 3.0)) == 10
+    hundred = bar(np.ones(100, dtype=int), 1.0)
+    assert len(hundred) == 100 and set(hundred) == set(SIGNS) and sorted(hundred) == list(hundred)
+
+
+def test_sizes_alone_and_many_clients(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where there are no labels, sizes are drawn; the table ends after a hundred clients."""
+    print_partition("sizes", np.full(120, 7), np.zeros((120, 0), dtype=int))
+
+    text = capsys.readouterr().out
+    assert "840 examples at 120 clients, 7 to 7 each" in text and "label" not in text
+    assert "and 20 more clients" in text and "│     99 │" in text and "│    100 │" not in text
+
+
+@pytest.mark.parametrize(("clients", "labels"), [(100, 10), (3, 25), (2, 0)])
+def test_bars_of_the_picture_are_the_counts(clients: int, labels: int) -> None:
+    """One rectangle for every label that a client has, as high as there are examples of it."""
+    counts = np.random.default_rng(1).integers(0, 5, (clients, labels))
+    counts[:, :1] += 1
+    examples = counts.sum(axis=1) if labels else np.array([5, 9])
+    drawn = counts if labels else examples[:, None]
+
+    axes = draw_partition("some", examples, counts).axes[0]
+
+    heights = np.zeros(drawn.shape)
+    bars = [one for one in axes.collections if isinstance(one, PolyCollection)]
+    for label, one in enumerate(bars):
+        for path in one.get_paths():
+            x, y = path.vertices[:4].T
+            heights[round(float(x.mean())), label] += np.ptp(y)
+    assert heights == pytest.approx(drawn)
+    assert len(set(label_colours(20))) == 20
