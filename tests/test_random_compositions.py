@@ -24,6 +24,7 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("partitions", "dirichlet"): {"alpha": 0.5},
     ("partitions", "class_imbalance"): {"total": 1000},
     ("partitions", "power_law"): {"total": 1000},
+    ("partitions", "exact_sizes"): {"sizes": [100] * SMALL["population"]["clients"]},
     ("codecs", "sparse_mask"): {"share": 0.3},
     ("codecs", "top_k"): {"share": 0.2},
     **{("selection", name): {"count": 2} for name in registry.names("selection") if name != "all"},

@@ -29,6 +29,7 @@ from simfl.assembly.checks import (
     check_ray,
     check_selection,
     check_stop,
+    check_tokens,
     check_trainer,
     check_updates,
     check_workers,
@@ -146,6 +147,8 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
         if augment is not None:
             check_augmentation(augment, partitioned.data.input_shape)
     network = _network(scenario, parts[("model",)], partitioned.data, device)
+    with blame(scenario.where("model"), parts[("model",)]):
+        check_tokens(parts[("model",)], [partitioned.data.test, *partitioned.clients])
     check_stop(scenario, algorithm, network)
     with blame(scenario.where("population")):
         check_costs(world, network)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, get_args
 
 import numpy as np
@@ -14,6 +14,7 @@ from simfl.common.contract import PartMisbehaves
 from simfl.common.suggestion import nearest
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.decisions.sampling import CountedSelection
+from simfl.learning.datasets.base import Examples
 from simfl.learning.devices import PRECISIONS, ComputeDevice, found_device
 from simfl.learning.network import Network
 from simfl.learning.parameters import all_finite
@@ -278,6 +279,23 @@ def _sends_nothing(algorithm: Algorithm, network: Network) -> bool:
         return False
     prices = (algorithm.price(network, 0, 0), algorithm.tier_price(network, 0))
     return not any(one.down_bytes or one.up_bytes for one in prices)
+
+
+def check_tokens(model: Any, examples: Iterable[Examples]) -> None:
+    """Raises ValueError where inputs hold a token that a model's table of `tokens` has not."""
+    tokens = getattr(model, "tokens", None)
+    if not isinstance(tokens, int):
+        return
+    for one in examples:
+        if not len(one):
+            continue
+        lowest, highest = (float(end) for end in torch.aminmax(one.inputs))
+        if lowest < 0 or highest >= tokens:
+            wrong = lowest if lowest < 0 else highest
+            raise ValueError(
+                f"tokens: found {tokens}, of which {wrong:g}, which the data hold, is none;"
+                f" accepted: more than the largest token, and data of tokens from 0 on"
+            )
 
 
 def check_model(network: Network, outputs: int) -> None:

@@ -164,8 +164,11 @@ def with_noise(examples: Examples, variance: float, rng: np.random.Generator) ->
     if variance == 0.0:
         return examples
     noise = rng.standard_normal(tuple(examples.inputs.shape), dtype=np.float32)
-    scaled = torch.from_numpy(noise).to(examples.inputs) * variance**0.5
-    return Examples(examples.inputs + scaled, examples.targets)
+    inputs = examples.inputs
+    if not inputs.is_floating_point():  # bytes, which would be whole numbers again
+        inputs = inputs.to(torch.float32)
+    scaled = torch.from_numpy(noise).to(inputs) * variance**0.5
+    return Examples(inputs + scaled, examples.targets)
 
 
 def shares_of_test_set(partitioned: PartitionedData, streams: Streams) -> list[Examples]:

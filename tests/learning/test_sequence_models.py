@@ -11,12 +11,14 @@ import pytest
 import torch
 
 import simfl
+from simfl.assembly.assemble import assemble
 from simfl.learning.models.base import Model, as_module
 from simfl.learning.models.gru import Gru
 from simfl.learning.models.lstm import Lstm
 from simfl.learning.models.transformer import Transformer
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
+from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import small
 
 MODELS = {
@@ -135,14 +137,14 @@ def test_the_next_token_is_learned(name: str, tmp_path: Path) -> None:
 
 
 def test_a_token_that_no_table_has_is_an_error(tmp_path: Path) -> None:
-    """Not another client's entry."""
+    """It is refused before the run, at the model's key."""
     scenario = small(
         data={"name": "npz", "path": str(text(tmp_path)), "partition": "iid"},
         model={"name": "gru", "tokens": 6},
     )
 
-    with pytest.raises(Exception, match=r"a token is none of 0 to 5|index out of range"):
-        simfl.run(scenario, tmp_path / "run")
+    with pytest.raises(ScenarioError, match=r"model.tokens: found 6, of which 6, which the data"):
+        assemble(scenario)
 
 
 def test_no_perplexity_where_nothing_is_learned(tmp_path: Path) -> None:

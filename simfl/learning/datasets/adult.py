@@ -13,6 +13,7 @@ import torch
 
 from simfl.learning.datasets.base import Data, Examples
 from simfl.learning.datasets.benchmark import Benchmark
+from simfl.learning.datasets.columns import Encoding
 
 NUMERIC = (0, 2, 4, 10, 11, 12)
 """Columns age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week."""
@@ -51,21 +52,14 @@ class Adult(Benchmark):
     def read(self, root: Path) -> Data:
         """Both parts; raises ValueError where a checksum differs."""
         train, test = (self._rows(root, name) for name in self.checksums)
-        numbers = _numbers(train)
-        mean, deviation = numbers.mean(axis=0), numbers.std(axis=0)
-        values = [np.unique(train[:, column]) for column in CATEGORICAL]
+        encoding = Encoding.of(
+            _categories(train), _numbers(train), standardised=self.numbers == "standardised"
+        )
 
         def examples(rows: np.ndarray) -> Examples:
-            columns = _numbers(rows)
-            if self.numbers == "standardised":
-                columns = (columns - mean) / np.where(deviation > 0, deviation, 1.0)
-            flags = [
-                rows[:, column, None] == known
-                for column, known in zip(CATEGORICAL, values, strict=True)
-            ]
-            features = np.concatenate([*flags, columns], axis=1).astype(np.float32)
+            features = encoding.features(_categories(rows), _numbers(rows))
             rich = np.char.startswith(rows[:, LABEL], ">50K")  # the test part ends it with a dot
-            return Examples(torch.from_numpy(features), torch.from_numpy(rich.astype(np.int64)))
+            return Examples(features, torch.from_numpy(rich.astype(np.int64)))
 
         return Data(examples(train), examples(test), "classification", outputs=2)
 
@@ -83,6 +77,10 @@ class Adult(Benchmark):
         # a first line that begins with "|" and an empty last one are no rows
         rows = [line.split(", ") for line in content.decode().splitlines()]
         return np.array([row for row in rows if len(row) == LABEL + 1 and "?" not in row])
+
+
+def _categories(rows: np.ndarray) -> list[np.ndarray]:
+    return [rows[:, column] for column in CATEGORICAL]
 
 
 def _numbers(rows: np.ndarray) -> np.ndarray:

@@ -1,0 +1,106 @@
+"""Columns of a table as tensors: features, targets and owners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simfl.learning.datasets.stratified import stratified_rows
+from simfl.learning.objective import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """What training rows say about how a column becomes features.
+
+    A category is one feature for each of its `values`, 1 where a row has it: of a value that no
+    training row has, all are 0. Numbers have `mean` subtracted and are divided by `deviation`.
+    """
+
+    values: Sequence[np.ndarray]
+    mean: np.ndarray
+    deviation: np.ndarray
+
+    @classmethod
+    def of(
+        cls, categories: Sequence[np.ndarray], numbers: np.ndarray, *, standardised: bool
+    ) -> Encoding:
+        """Of the training rows: columns of categories (rows,), and numbers (rows, columns).
+
+        Numbers are left as they are unless `standardised`; where all are equal, the mean is
+        subtracted only.
+        """
+        values = [np.unique(column) for column in categories]
+        if not standardised:
+            return cls(values, np.zeros(numbers.shape[1]), np.ones(numbers.shape[1]))
+        deviation = numbers.std(axis=0)
+        return cls(values, numbers.mean(axis=0), np.where(deviation > 0, deviation, 1.0))
+
+    def features(self, categories: Sequence[np.ndarray], numbers: np.ndarray) -> Tensor:
+        """float32 (rows, features): the categories' one after the other, then the numbers."""
+        found = [
+            _flags(column, known) for column, known in zip(categories, self.values, strict=True)
+        ]
+        columns = (numbers - self.mean) / self.deviation
+        return torch.from_numpy(np.concatenate([*found, columns], axis=1).astype(np.float32))
+
+
+def _flags(column: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """1 at the place of each row's value among the `known` ones (ascending): (rows, values)."""
+    place = np.minimum(np.searchsorted(known, column), len(known) - 1)
+    rows = np.flatnonzero(known[place] == column)
+    flags = np.zeros((len(column), len(known)), dtype=np.float32)
+    flags[rows, place[rows]] = 1.0
+    return flags
+
+
+def targets_of(
+    train: np.ndarray, test: np.ndarray, task: Task | None
+) -> tuple[Tensor, Tensor, Task, int]:
+    """A column of labels as targets of both parts, the task, and the number of outputs.
+
+    The task, unless given: real numbers are a regression, anything else are classes, numbered in
+    ascending order of the training rows' values. Raises ValueError, without a key, for a test row
+    of another class, and for what is not a number in a regression.
+    """
+    if task == "regression" or (task is None and train.dtype.kind == "f"):
+        for values in (train, test):
+            if values.dtype.kind not in "fiub":
+                raise ValueError("a regression takes numbers, found text")
+        found = [torch.from_numpy(one.astype(np.float32)).reshape(-1, 1) for one in (train, test)]
+        return found[0], found[1], "regression", 1
+    classes = np.unique(train)
+    unknown = np.setdiff1d(test, classes)
+    if unknown.size:
+        raise ValueError(f"{unknown[0]!r} is in the test rows and in no training row")
+    found = [torch.from_numpy(np.searchsorted(classes, one)) for one in (train, test)]
+    return found[0], found[1], "classification", len(classes)
+
+
+def owner_numbers(names: np.ndarray) -> np.ndarray:
+    """Owners 0, 1, ... in ascending order of their names: int64 (rows,)."""
+    numbers: np.ndarray = np.unique(names, return_inverse=True)[1]
+    return numbers.astype(np.int64)
+
+
+def held_out(labels: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(training, test) rows of a table: a `share` is held out, of every class unless real numbers.
+
+    Raises ValueError at the key `test_share` where that leaves one of them without a row.
+    """
+    if labels.dtype.kind == "f":
+        classes = torch.zeros(len(labels), dtype=torch.int64)
+    else:
+        classes = torch.from_numpy(np.unique(labels, return_inverse=True)[1].astype(np.int64))
+    test = stratified_rows(classes, round(share * len(labels)), seed).numpy()
+    train = np.setdiff1d(np.arange(len(labels)), test)
+    if not train.size or not test.size:
+        raise ValueError(
+            f"test_share: found {share}, which leaves {train.size} training and {test.size} test"
+            f" rows; accepted: a share that leaves both"
+        )
+    return train, test

@@ -1,0 +1,55 @@
+"""A table in a text file."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from simfl.learning.datasets.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Csv(Table):
+    """A table in a file of comma-separated values: every row is an example.
+
+    Columns of numbers are standardised with the training rows' mean and deviation; all other
+    columns are categories, one feature for each value among the training rows. An empty cell, `NA`
+    and the like are missing values. Files ending in .gz, .bz2, .xz or .zip are unpacked.
+    """
+
+    separator: Annotated[str, "between two cells; blanks behind it are skipped"] = ","
+    columns: Annotated[
+        tuple[str, ...] | None, "names of the columns, of a file whose first row is no heading"
+    ] = None
+    missing_values: Annotated[
+        tuple[str, ...], 'cells that are missing values, beside empty ones, as "?"'
+    ] = ()
+
+    def read(self, file: Path) -> pd.DataFrame:
+        """The rows; raises ValueError for what is no table in UTF-8."""
+        import pandas as pd
+
+        if len(self.separator) != 1:
+            raise ValueError(f"separator: found {self.separator!r}, accepted: one character")
+        try:
+            with warnings.catch_warnings():
+                # More cells than columns: pandas would cut them off.
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                return pd.read_csv(
+                    file,
+                    sep=self.separator,
+                    header=0 if self.columns is None else None,
+                    names=None if self.columns is None else list(self.columns),
+                    index_col=False,
+                    skipinitialspace=True,
+                    na_values=list(self.missing_values),
+                    low_memory=False,
+                )
+        except (ValueError, OSError, pd.errors.ParserWarning) as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"{file} cannot be read as a table: {reason}") from error

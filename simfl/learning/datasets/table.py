@@ -1,0 +1,200 @@
+"""What tables have in common, wherever they are read from."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+
+from simfl.common.files import DataMissing, DataPath
+from simfl.common.suggestion import nearest
+from simfl.learning.datasets.base import Data, Dataset, Examples
+from simfl.learning.datasets.columns import Encoding, held_out, owner_numbers, targets_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_VALUES = 1000
+"""A column with more different values is no category (an identifier, say)."""
+
+
+@dataclass(frozen=True)
+class Table(Dataset):
+    """A table of examples: every row is one, every column but the label is a feature.
+
+    Columns of numbers are standardised with the training rows' mean and deviation; all other
+    columns are categories, one feature for each value among the training rows.
+    """
+
+    path: Annotated[
+        DataPath,
+        "the file; a relative path is looked for beside the scenario, then below the data root",
+    ]
+    label: Annotated[str, "the column to learn: real numbers are a regression, others classes"]
+    test: Annotated[DataPath | None, "a file with the test rows; null takes test_share"] = None
+    test_share: Annotated[
+        float, "> 0", "< 1", "of the rows, held out for testing; of every class"
+    ] = 0.2
+    owner: Annotated[str | None, "the column of each row's owner, for the partition natural"] = None
+    numeric: Annotated[
+        tuple[str, ...] | None, "columns of numbers; null takes all that are not categorical"
+    ] = None
+    categorical: Annotated[
+        tuple[str, ...] | None, "columns of categories; null takes all that are not numeric"
+    ] = None
+    leave_out: Annotated[tuple[str, ...], "columns that are no features"] = ()
+    numbers: Annotated[
+        Literal["standardised", "raw"], "the numeric columns; raw as the file has them"
+    ] = "standardised"
+    missing: Annotated[
+        Literal["refuse", "drop"], "rows without a value in a column that is used"
+    ] = "refuse"
+    task: Annotated[
+        Literal["classification", "regression"] | None, "null goes by the label's column"
+    ] = None
+
+    @abstractmethod
+    def read(self, file: Path) -> pd.DataFrame:
+        """The rows of a file; raises ValueError where it is no table."""
+
+    def load(self, root: Path | None, seed: int) -> Data:
+        """Read the file, or both; errors name the column."""
+        rows = self._rows(located(root, self.path, "path"))
+        numeric, categorical = self._features(rows)
+        rows = self._complete(rows, [*numeric, *categorical])
+        if self.test is not None:
+            test = self._rows(located(root, self.test, "test"))
+            for column in (self.label, *numeric, *categorical):
+                _require(test, column, "test")
+            train, test = rows, self._complete(test, [*numeric, *categorical])
+        else:
+            kept, held = held_out(_labels(rows[self.label]), self.test_share, seed)
+            train, test = rows.iloc[kept], rows.iloc[held]
+        parts = [train, test]
+        numbers = [self._numbers(part, numeric) for part in parts]
+        texts = [[_texts(part[column]) for column in categorical] for part in parts]
+        encoding = Encoding.of(texts[0], numbers[0], standardised=self.numbers == "standardised")
+        for column, values in zip(categorical, encoding.values, strict=True):
+            if len(values) > MOST_VALUES:
+                raise ValueError(
+                    f"categorical: column {column!r} has {len(values):,} different values,"
+                    f" accepted: at most {MOST_VALUES:,}; leave it out with leave_out"
+                )
+        inputs = [encoding.features(*part) for part in zip(texts, numbers, strict=True)]
+        labels = [_labels(part[self.label]) for part in parts]
+        try:
+            y_train, y_test, task, outputs = targets_of(labels[0], labels[1], self.task)
+        except ValueError as error:
+            raise ValueError(f"label: column {self.label!r}: {error}") from error
+        owners = None if self.owner is None else owner_numbers(_labels(train[self.owner]))
+        return Data(
+            Examples(inputs[0], y_train), Examples(inputs[1], y_test), task, outputs, owners
+        )
+
+    def _rows(self, file: Path) -> pd.DataFrame:
+        rows = self.read(file)
+        if not len(rows):
+            raise ValueError(f"{file} has no rows")
+        return rows
+
+    def _features(self, rows: pd.DataFrame) -> tuple[list[str], list[str]]:
+        """The numeric and the categorical columns, in the file's order."""
+        _require(rows, self.label, "label")
+        if self.owner is not None:
+            _require(rows, self.owner, "owner")
+        given = {"numeric": self.numeric, "categorical": self.categorical}
+        for key, columns in {**given, "leave_out": self.leave_out}.items():
+            for column in columns or ():
+                _require(rows, column, key)
+                if column == self.label and key != "leave_out":
+                    raise ValueError(f"{key}: found {column!r}, which is the label")
+        both = sorted({*(self.numeric or ())} & {*(self.categorical or ())})
+        if both:
+            raise ValueError(f"categorical: found {both[0]!r}, which is among numeric, too")
+        left_out = {self.label, self.owner, *self.leave_out}
+        free = [str(column) for column in rows.columns if column not in left_out]
+        named = {*(self.numeric or ()), *(self.categorical or ())}
+        is_number = {column: rows[column].dtype.kind in "fiub" for column in free}
+        numeric, categorical = (
+            [*columns]
+            if columns is not None
+            else [one for one in free if one not in named and is_number[one] == wanted]
+            for wanted, columns in ((True, self.numeric), (False, self.categorical))
+        )
+        if not numeric and not categorical:
+            known = ", ".join(str(column) for column in rows.columns)
+            raise ValueError(f"leave_out: no column is left to learn from, of {known}")
+        return numeric, categorical
+
+    def _complete(self, rows: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
+        """The rows that have a value in every column that is used."""
+        used = [self.label, *features]
+        if self.owner is not None and self.owner in rows:
+            used.append(self.owner)
+        absent = rows[used].isna()
+        lacking = absent.any(axis=1).to_numpy()
+        if not lacking.any():
+            return rows
+        if self.missing == "refuse":
+            first = int(np.flatnonzero(lacking)[0])
+            column = next(name for name in used if absent[name].iloc[first])
+            raise ValueError(
+                f"missing: found {lacking.sum():,} of {len(rows):,} rows without a value, the first"
+                f" of them row {first + 1}, in column {column!r}; accepted: no such rows, or"
+                f" `missing: drop`, which leaves them out"
+            )
+        if lacking.all():
+            raise ValueError("missing: every row lacks a value, so that drop leaves none")
+        kept = rows[~lacking]
+        # Whole numbers beside missing values were read as real ones.
+        gaps = [one for one in used if absent[one].any() and kept[one].dtype.kind == "f"]
+        whole = [one for one in gaps if (kept[one] % 1 == 0).all()]
+        return kept.astype(dict.fromkeys(whole, "int64"))
+
+    def _numbers(self, rows: pd.DataFrame, columns: Sequence[str]) -> np.ndarray:
+        """The numeric columns, float64 (rows, columns), all of them finite as float32."""
+        found = np.empty((len(rows), len(columns)))
+        for place, column in enumerate(columns):
+            if rows[column].dtype.kind not in "fiub":
+                example = rows[column].iloc[0]
+                raise ValueError(f"numeric: column {column!r} has text, as {example!r}")
+            found[:, place] = rows[column].to_numpy(dtype=np.float64)
+            with np.errstate(over="ignore"):
+                wrong = np.flatnonzero(~np.isfinite(found[:, place].astype(np.float32)))
+            if wrong.size:
+                raise ValueError(
+                    f"numeric: column {column!r} has {found[wrong[0], place]} in row"
+                    f" {wrong[0] + 1}, accepted: finite numbers"
+                )
+        return found
+
+
+def located(root: Path | None, path: str, key: str) -> Path:
+    """A file or folder below the data root, or beside the scenario; raises DataMissing."""
+    found = (root or Path()) / path
+    if not found.exists():
+        raise DataMissing(
+            f"{key}: no file {found}; put it there or beside the scenario, or name the data root"
+            f" with --data-root, SIMFL_DATA or data.root"
+        )
+    return found
+
+
+def _require(rows: pd.DataFrame, column: str, key: str) -> None:
+    known = [str(one) for one in rows.columns]
+    if column not in known:
+        hint = nearest(column, known) or ";"
+        raise ValueError(f"{key}: no column {column!r}{hint} accepted: {', '.join(known)}")
+
+
+def _labels(column: pd.Series) -> np.ndarray:
+    """Numbers as they are, anything else as text."""
+    return column.to_numpy() if column.dtype.kind in "fiub" else _texts(column)
+
+
+def _texts(column: pd.Series) -> np.ndarray:
+    return column.astype(str).to_numpy(dtype=str)

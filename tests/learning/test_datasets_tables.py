@@ -1,0 +1,174 @@
+"""The data sets `csv` and `parquet`: what becomes of each kind of column, errors by their keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from simfl.common.files import DataMissing
+from simfl.learning.datasets.csv import Csv
+from simfl.learning.datasets.parquet import Parquet
+from simfl.learning.datasets.table import Table
+
+ROWS = """age, job,   who,  earns
+20,   cook,  ann,  low
+40,   smith, bob,  high
+60,   cook,  ann,  high
+80,   pilot, carl, low
+"""
+TEST = """age,job,earns
+40,smith,high
+100,clerk,low
+"""
+WHOLE: dict[str, Any] = {"label": "earns", "owner": "who", "test": "test.csv"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With both files."""
+    (tmp_path / "rows.csv").write_text(ROWS)
+    (tmp_path / "test.csv").write_text(TEST)
+    return tmp_path
+
+
+def csv(**settings: Any) -> Csv:
+    """Of the file rows.csv."""
+    return Csv(**{"path": "rows.csv", **WHOLE, **settings})
+
+
+def test_columns_become_features(folder: Path) -> None:
+    """Categories in order of their names, then numbers; an unknown category is none of them."""
+    data = csv().load(folder, 1)
+
+    ages = (np.array([20.0, 40.0, 60.0, 80.0]) - 50) / np.sqrt(500)
+    assert data.train.inputs[:, :3].tolist() == [[1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]]
+    assert data.train.inputs[:, 3].tolist() == pytest.approx(ages)
+    assert data.test.inputs[:, :3].tolist() == [[0, 0, 1], [0, 0, 0]]
+    assert data.test.inputs[:, 3].tolist() == pytest.approx([-10 / 500**0.5, 50 / 500**0.5])
+    assert data.train.targets.tolist() == [1, 0, 0, 1]
+    assert data.test.targets.tolist() == [0, 1]
+    assert (data.task, data.outputs) == ("classification", 2)
+    assert data.natural is not None and data.natural.tolist() == [0, 1, 0, 2]
+
+
+def test_what_is_a_feature_can_be_said(folder: Path) -> None:
+    """A number as a category, raw numbers, columns left out."""
+    by_age = csv(categorical=("age",), test=None, test_share=0.5).load(folder, 1)
+    raw = csv(numeric=("age",), categorical=(), numbers="raw").load(folder, 1)
+    left = csv(leave_out=("age",), owner=None, test=None, test_share=0.5).load(folder, 1)
+
+    assert set(by_age.train.inputs.flatten().tolist()) == {0.0, 1.0}
+    assert raw.train.inputs.tolist() == [[20], [40], [60], [80]]
+    assert left.train.inputs.sum(1).tolist() == [2.0, 2.0]  # a job and a name
+
+
+def test_a_share_is_held_out_of_every_class(tmp_path: Path) -> None:
+    """By the seed; owners stay with their rows."""
+    rows = pd.DataFrame({"x": np.arange(100.0), "y": np.repeat([3, 7], 50), "o": np.arange(100)})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    dataset = Csv("rows.csv", "y", owner="o", numbers="raw")
+
+    data, other = dataset.load(tmp_path, 1), dataset.load(tmp_path, 2)
+
+    assert data.test.targets.bincount().tolist() == [10, 10]
+    assert data.natural is not None
+    everything = sorted([*data.train.inputs[:, 0].tolist(), *data.test.inputs[:, 0].tolist()])
+    assert everything == list(range(100))
+    order = data.train.inputs[:, 0].numpy().argsort()
+    assert data.natural[order].tolist() == list(range(80))
+    assert data.test.inputs.tolist() != other.test.inputs.tolist()
+
+
+def test_real_labels_are_a_regression_unless_said(tmp_path: Path) -> None:
+    """By the type of the column; or as `task` has it."""
+    rows = pd.DataFrame({"x": np.arange(10.0), "y": [0.5, 1.5] * 5, "z": [1, 2] * 5})
+    rows.to_parquet(tmp_path / "rows.parquet")
+
+    by_type = Parquet("rows.parquet", "y").load(tmp_path, 1)
+    classes = Parquet("rows.parquet", "y", task="classification").load(tmp_path, 1)
+    values = Parquet("rows.parquet", "z", task="regression").load(tmp_path, 1)
+
+    assert (by_type.task, by_type.outputs) == ("regression", 1)
+    assert set(by_type.train.targets.flatten().tolist()) == {0.5, 1.5}
+    assert (classes.task, classes.outputs) == ("classification", 2)
+    assert set(values.train.targets.flatten().tolist()) == {1.0, 2.0}
+
+
+def test_rows_without_a_value_are_refused_or_left_out(tmp_path: Path) -> None:
+    """Whole numbers beside them stay whole: the label has classes, and no real numbers."""
+    text = "a;b;y\n1;x;0\n2;?;1\n3;x;\n4;z;1\n5;x;0\n6;z;1\n"
+    (tmp_path / "rows.csv").write_text(text)
+    dataset = Csv("rows.csv", "y", separator=";", missing_values=("?",), test_share=0.5)
+
+    with pytest.raises(ValueError, match=r"^missing: found 2 of 6 rows .* row 2, in column 'b'"):
+        dataset.load(tmp_path, 1)
+    data = Csv(**{**vars(dataset), "missing": "drop"}).load(tmp_path, 1)
+    assert len(data.train) + len(data.test) == 4
+    assert data.task == "classification"
+
+
+def test_a_file_may_have_no_heading(tmp_path: Path) -> None:
+    """Names are given; as many as there are columns."""
+    (tmp_path / "rows.csv").write_text("1,a\n2,b\n3,a\n4,b\n")
+    dataset = Csv("rows.csv", "kind", columns=("size", "kind"), numbers="raw", test_share=0.5)
+
+    sizes = dataset.load(tmp_path, 1).train.inputs.flatten().tolist()
+    assert len(sizes) == 2 and set(sizes) < {1, 2, 3, 4}
+    with pytest.raises(ValueError, match="cannot be read as a table"):
+        Csv("rows.csv", "kind", columns=("kind",)).load(tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"label": "earn"}, "^label: no column 'earn', did you mean 'earns'"),
+        ({"owner": "whose"}, "^owner: no column 'whose'"),
+        ({"numeric": ("agee",)}, "^numeric: no column 'agee', did you mean 'age'"),
+        ({"numeric": ("job",)}, "^numeric: column 'job' has text, as 'cook'"),
+        ({"numeric": ("earns",)}, "^numeric: found 'earns', which is the label"),
+        ({"numeric": ("age",), "categorical": ("age",)}, "^categorical: found 'age', which is amo"),
+        ({"leave_out": ("age", "job")}, "^leave_out: no column is left to learn from, of age, job"),
+        ({"test": None, "test_share": 0.1}, "^test_share: found 0.1, which leaves 4 .* and 0 test"),
+        ({"task": "regression"}, "^label: column 'earns': a regression takes numbers"),
+        ({"label": "job", "leave_out": ()}, "^label: column 'job': .*clerk.* in no training row"),
+        ({"separator": ";;"}, "^separator: found ';;', accepted: one character"),
+    ],
+)
+def test_errors_begin_with_their_key(folder: Path, changed: dict[str, Any], message: str) -> None:
+    """So that a scenario's error names the line."""
+    with pytest.raises(ValueError, match=message):
+        csv(**changed).load(folder, 1)
+
+
+def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+    """Absent, empty, binary, or with rows of other lengths."""
+    with pytest.raises(DataMissing, match=r"^path: no file .*rows.csv; put it there or beside"):
+        csv(test=None).load(tmp_path, 1)
+    for content in (b"", b"\xff\xfe\x00", b"a,earns\n1,2,3\n", b'a,earns\n"1,2\n'):
+        (tmp_path / "rows.csv").write_bytes(content)
+        with pytest.raises(ValueError, match=r"rows.csv cannot be read as a table"):
+            Csv("rows.csv", "earns").load(tmp_path, 1)
+    (tmp_path / "rows.csv").write_text("a,earns\n")
+    with pytest.raises(ValueError, match="has no rows"):
+        Csv("rows.csv", "earns").load(tmp_path, 1)
+    with pytest.raises(ValueError, match="cannot be read as a table"):
+        Parquet("rows.csv", "earns").load(tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"), [("id", "^categorical: .*1,600 different"), ("x", "inf")]
+)
+def test_identifiers_and_infinities_are_refused(tmp_path: Path, column: str, message: str) -> None:
+    """By the column."""
+    rows = pd.DataFrame({"x": np.arange(2000.0), "y": np.arange(2000) % 2})
+    rows["id"] = [f"n{number}" for number in range(2000)]
+    rows.loc[5, "x"] = np.inf if column == "x" else 5.0
+    rows.to_parquet(tmp_path / "rows.parquet")
+    table: Table = Parquet("rows.parquet", "y", leave_out=("id",) if column == "x" else ())
+
+    with pytest.raises(ValueError, match=message):
+        table.load(tmp_path, 1)
