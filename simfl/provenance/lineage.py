@@ -18,6 +18,7 @@ from simfl.common.own_version import own_version
 from simfl.learning.codecs.messages import Coding
 from simfl.learning.cohort_size import cohort_jobs, evaluation_rows
 from simfl.learning.kernels.numpy_product import openblas
+from simfl.learning.models.base import Model
 from simfl.learning.network import Network
 from simfl.learning.padded_cohorts import Shape
 from simfl.learning.sums import SUMS
@@ -96,6 +97,7 @@ def root_key(
         [_source_of(part) for part in (algorithm, model)],
         shards_digest,
         *[(repr(one), None if one is None else _source_of(one)) for one in codecs],
+        *([model.content()] if isinstance(model, Model) and model.content() else []),
     )
 
 

@@ -163,6 +163,12 @@ ROOMS = {
 LOADERS = (
     ("system", re.compile(r"\.(catalogue|\w*trace\w*)(\.\w+)?$"), frozenset({"yaml", "pyarrow"})),
     ("learning", re.compile(r"^simfl\.learning\.datasets\."), frozenset({"pandas"})),
+    (
+        "learning",
+        re.compile(r"\.datasets\.huggingface$"),
+        frozenset({"datasets", "pyarrow"}),
+    ),
+    ("learning", re.compile(r"\.models\.transformers_model$"), frozenset({"transformers"})),
 )
 
 # The registry finds parts wherever they are, once it is asked: only what runs at import counts.

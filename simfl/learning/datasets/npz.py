@@ -89,17 +89,23 @@ def _examples(
         raise ValueError(
             f"{file}: x_{part} has {inputs.shape[0]} rows, y_{part} the shape {targets.shape}"
         )
-    return Examples(_inputs(file, part, inputs), _targets(file, part, targets, regression))
+    return Examples(
+        inputs_of(inputs, f"{file}: x_{part}"), _targets(file, part, targets, regression)
+    )
 
 
-def _inputs(file: Path, part: str, values: np.ndarray) -> Tensor:
+def inputs_of(values: np.ndarray, what: str) -> Tensor:
+    """Numbers (rows, ...) as inputs; uint8 of three or four axes are images, see `Npz`.
+
+    Raises ValueError, beginning with `what`, where one is not finite as float32.
+    """
     if values.dtype == np.uint8 and values.ndim in (3, 4):
         if values.ndim == 3:
             values = values[..., np.newaxis]
         planes = np.ascontiguousarray(values.transpose(0, 3, 1, 2))
         return torch.from_numpy(planes).to(torch.float32).div_(255)
     tensor = _as_float(values)
-    require_finite(tensor, f"{file}: x_{part}")
+    require_finite(tensor, what)
     return tensor
 
 

@@ -23,6 +23,10 @@ class Model(ABC):
         ValueError where the model does not fit the shape.
         """
 
+    def content(self) -> str:
+        """A digest of the files that the module is made of, beside its settings; "" without any."""
+        return ""
+
 
 def as_module(
     model: Model | Callable[..., nn.Module],
