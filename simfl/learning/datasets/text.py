@@ -85,7 +85,7 @@ class Text(Dataset):
         # Owners who are left out have no rows, and no number.
         counts = [len(one) for one in windows["training"] if len(one)]
         natural = np.repeat(np.arange(len(counts)), counts)
-        learnt, tested = (self._examples(np.concatenate(one)) for one in windows.values())
+        learnt, tested = map(self._examples, windows.values())
         known = np.isin(tested.targets.numpy(), learnt.targets.numpy())
         tested = tested.take(np.flatnonzero(known))
         return Data(learnt, tested, "classification", self.vocabulary, natural)
@@ -133,7 +133,8 @@ class Text(Dataset):
         windows = np.lib.stride_tricks.sliding_window_view(numbers, self.length + 1)
         return windows[:: self.step]
 
-    def _examples(self, windows: np.ndarray) -> Examples:
+    def _examples(self, windows: Sequence[np.ndarray]) -> Examples:
         kind = np.uint8 if self.vocabulary <= 256 else np.float32
-        inputs = torch.from_numpy(windows[:, :-1].astype(kind))
-        return Examples(inputs, torch.from_numpy(windows[:, -1].astype(np.int64)))
+        inputs = np.concatenate([one[:, :-1].astype(kind) for one in windows])
+        targets = np.concatenate([one[:, -1] for one in windows]).astype(np.int64)
+        return Examples(torch.from_numpy(inputs), torch.from_numpy(targets))
