@@ -296,6 +296,11 @@ def check_tokens(model: Any, examples: Iterable[Examples]) -> None:
                 f"tokens: found {tokens}, of which {wrong:g}, which the data hold, is none;"
                 f" accepted: more than the largest token, and data of tokens from 0 on"
             )
+        if one.inputs.is_floating_point() and not bool((one.inputs % 1 == 0).all()):
+            raise ValueError(
+                f"tokens: found {tokens}, and data of numbers that are not whole (of noise on"
+                f" their inputs, say); accepted: tokens, or null for numbers"
+            )
 
 
 def check_model(network: Network, outputs: int) -> None:
