@@ -343,7 +343,7 @@ def _world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Streams) -> W
 
     population = parts[("population",)]
     with blame(scenario.where("population"), population):
-        catalogue = Catalogue((), scenario.base_dir, resolve)
+        catalogue = Catalogue((), scenario.base_dir, resolve, population.hardware_draw)
         built = population.build(streams, catalogue)
         world = sound_world(population, built, population.clients, population.edges)
         electricity = population.electricity(streams, catalogue)

@@ -288,6 +288,10 @@ def _troubles(one: Composition) -> Found:
 
 def _work(one: Composition) -> Found:
     """Figures of machines that no computation goes by."""
+    if one.population.hardware_draw is None:
+        yield ("population", "hardware_draw"), "the machines are as their profiles say"
+    elif not any(profile.is_uncertain for profile in one.world.profiles):
+        yield ("population", "hardware_draw"), "no figure of the machines is uncertain"
     if is_users_own(one.population):
         return
     if not any(device.processor.counts_bits for device in one.world.devices):

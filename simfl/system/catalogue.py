@@ -6,7 +6,8 @@ fields of `Region`. A
 processor or link is a part with a `name`: one of this room's, or an import path to one's own class,
 a file being relative to the profile's own folder.
 `sources` maps field paths ("processor.kappa") to where the figure comes from; `unverified` lists
-those without a source; `uncertainty` and `calibrated` are what calibration adds (uncertainty.py).
+those without a source; `uncertainty` and `calibrated` are what calibration adds. A figure may stand
+there with its interval (uncertainty.py); a catalogue may have the machines of a draw (drawn.py).
 The comment at the head of a file says what the thing is.
 """
 
@@ -29,11 +30,18 @@ import yaml
 import simfl.system
 from simfl.system.cost import MissingCost
 from simfl.system.device import Device, Server
+from simfl.system.drawn import drawn_values, is_uncertain
 from simfl.system.fields import build, shown, suggestion
 from simfl.system.link import Link
 from simfl.system.processor import Processor
 from simfl.system.region import Region
-from simfl.system.uncertainty import Calibrated, Uncertainty, read_calibrated, read_uncertainty
+from simfl.system.uncertainty import (
+    Calibrated,
+    Uncertainty,
+    read_calibrated,
+    read_uncertainty,
+    without_intervals,
+)
 
 Kind = Literal["device", "server", "link", "region"]
 KINDS: tuple[Kind, ...] = ("device", "server", "link", "region")
@@ -72,12 +80,23 @@ class Profile:
         """Paths of all fields that hold a number or a table of numbers."""
         return [path for path, value in _leaves(self.values) if _is_figure(value)]
 
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether its machine is another one in some draw."""
+        return is_uncertain(self.uncertainty, self.unverified, self.figures())
+
+    def drawn(self, number: int) -> dict[str, Any]:
+        """Its `values` at a draw: what the machine may be instead."""
+        named = f"{self.kind}.{self.name}"
+        return drawn_values(self.values, named, self.uncertainty, self.unverified, number)
+
 
 class Catalogue:
     """Profiles by name, from one's own folders first, then from the shipped catalogue.
 
     `folders` are relative to `base`, a scenario's folder. `resolve` builds processors and links
     that a file names by import path. A file is read once, for all catalogues made of this one.
+    With a `draw` its machines are those of that draw of their uncertain figures.
     """
 
     def __init__(
@@ -85,9 +104,11 @@ class Catalogue:
         folders: Sequence[str | Path] = (),
         base: str | Path = ".",
         resolve: Resolve | None = None,
+        draw: int | None = None,
     ) -> None:
         self._base = Path(base)
         self._resolve = resolve
+        self._draw = draw
         self._known: dict[Path, Profile] = {}
         self._folders = [self._base / folder for folder in folders]
         for folder in self._folders:
@@ -97,7 +118,7 @@ class Catalogue:
     def with_folders(self, folders: Sequence[str | Path]) -> Catalogue:
         """This catalogue with `folders` searched before its own."""
         absolute = [folder.absolute() for folder in self._folders]
-        wider = Catalogue([*folders, *absolute], self._base, self._resolve)
+        wider = Catalogue([*folders, *absolute], self._base, self._resolve, self._draw)
         wider._known = self._known
         return wider
 
@@ -148,9 +169,10 @@ class Catalogue:
         return _guarded(f"{profile.path}", lambda: build(Region, {**profile.values, **named}))
 
     def _machine(self, cls: type[Machine], profile: Profile) -> Machine:
+        own = self._values(profile)
         processor = self._part(Processor, "processor", profile)  # type: ignore[type-abstract]  # not called
         values = {
-            **profile.values,
+            **own,
             "name": profile.name,
             "processor": processor,
             "sources": profile.sources,
@@ -158,10 +180,15 @@ class Catalogue:
         }
         return _guarded(f"{profile.path}", lambda: build(cls, values))
 
+    def _values(self, profile: Profile) -> Mapping[str, Any]:
+        """A profile's figures, as it says them or at this catalogue's draw."""
+        return profile.values if self._draw is None else profile.drawn(self._draw)
+
     def _part(self, base: type[Part], key: str, profile: Profile) -> Part:
         """The processor or link that the file describes under `key`."""
         where = f"{profile.path}: {key}"
-        values = profile.values.get(key)
+        own = self._values(profile)
+        values = own.get(key)
         if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
             raise CatalogueError(f"{where}: missing or not a mapping with a name")
         name = values["name"]
@@ -171,9 +198,9 @@ class Catalogue:
         if name not in known:
             raise CatalogueError(f"{where}.name: unknown {key} '{name}'{suggestion(name, known)}")
         arguments = {field: value for field, value in values.items() if field != "name"}
-        if "power_active_w" in arguments and "power_idle_w" in profile.values:
+        if "power_active_w" in arguments and "power_idle_w" in own:
             # A wattmeter sees the whole device.
-            arguments = {"power_idle_w": profile.values["power_idle_w"], **arguments}
+            arguments = {"power_idle_w": own["power_idle_w"], **arguments}
         return _guarded(where, lambda: build(known[name], arguments), separator=".")
 
     def _imported(
@@ -224,7 +251,8 @@ class Catalogue:
         if not isinstance(sources, Mapping) or not isinstance(unverified, list):
             raise CatalogueError(f"{path}: sources is a mapping, unverified a list of fields")
         spread, calibrated = values.pop("uncertainty", {}), values.pop("calibrated", None)
-        known = [field for field, _ in _leaves(values)]
+        values, beside = _guarded(f"{path}", lambda: without_intervals(values))
+        known = dict(_leaves(values))
         profile = Profile(
             name,
             _about(text),
@@ -233,7 +261,7 @@ class Catalogue:
             values,
             sources,
             tuple(unverified),
-            _guarded(f"{path}", lambda: read_uncertainty(spread, known)),
+            _guarded(f"{path}", lambda: read_uncertainty(spread, known, beside)),
             None
             if calibrated is None
             else _guarded(f"{path}", lambda: read_calibrated(calibrated)),

@@ -1,17 +1,20 @@
-"""How far a profile's figures may be off, and for what they were measured: what calibration leaves.
+"""How far a profile's figures may be off, and for what they were measured.
 
-A profile's `uncertainty` maps the paths of figures to intervals, and `seconds` to that of a factor
-on all seconds of training a model that was not measured. Its `draws` are machines as they may be:
-the figures of one row belong together, for they are correlated, and so do the same rows of all
-profiles of one calibration.
+A figure may stand in its file with its interval, as `{value: 2.6e10, interval: [2.0e10, 3.3e10]}`:
+it lies between these ends with 90 %. A profile's `uncertainty`, which calibration writes, maps the
+paths of figures to intervals, and `seconds` to that of a factor on all seconds of training a model
+that was not measured. Its `draws` are machines as they may be: the figures of one row belong
+together, for they are correlated, and so do the same rows of all profiles of one calibration.
 
 `calibrated` says what the figures were measured with; a run that leaves it is warned of.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Annotated, Any
 
 from simfl.system.fields import FieldError, build, shown, suggestion
@@ -20,17 +23,53 @@ SECONDS = "seconds"
 """The path of the factor on the seconds of a model that was not measured."""
 
 
+LEVEL = 0.9
+"""With which probability a figure lies in the interval that stands beside it."""
+DISTRIBUTIONS = ("lognormal", "normal")
+
+
 @dataclass(frozen=True)
 class Interval:
-    """Where a figure lies with probability `level`."""
+    """Where a figure lies with probability `level`, and as much below it as above.
 
-    low: Annotated[float, ">= 0"]
-    high: Annotated[float, ">= 0"]
-    level: Annotated[float, "> 0", "< 1"]
+    Its median is the profile's value; below and above it the figure is lognormal (normal), on each
+    side with a spread of its own, so that every interval around the value can be had.
+    """
+
+    low: float
+    high: float
+    level: Annotated[float, "> 0", "< 1"] = LEVEL
+    distribution: Annotated[str, "lognormal or normal"] = DISTRIBUTIONS[0]
 
     def __post_init__(self) -> None:
         if self.low > self.high:
             raise ValueError(f"low: found {self.low:g}, accepted: at most high, {self.high:g}")
+        if self.distribution not in DISTRIBUTIONS:
+            accepted = suggestion(self.distribution, DISTRIBUTIONS).lstrip(", ")
+            raise ValueError(f"distribution: found {shown(self.distribution)}, {accepted}")
+        if self.low < 0 and self.distribution == "lognormal":
+            raise ValueError(
+                f"low: found {self.low:g}, accepted: at least 0, or distribution: normal"
+            )
+
+    @property
+    def has_width(self) -> bool:
+        """Whether the figure may be another than it is."""
+        return self.high > self.low
+
+    def at(self, value: float, normal: float) -> float:
+        """The figure, of median `value`, at a draw of the standard normal law.
+
+        A value beyond an end is that end. Nothing is drawn around a lognormal figure of 0.
+        """
+        middle = min(max(value, self.low), self.high)
+        end = self.high if normal > 0 else self.low
+        steps = abs(normal) / NormalDist().inv_cdf((1.0 + self.level) / 2.0)
+        if self.distribution == "normal":
+            return middle + steps * (end - middle)
+        if end <= 0 or middle <= 0:
+            return middle
+        return float(middle * (end / middle) ** steps)
 
 
 @dataclass(frozen=True)
@@ -76,23 +115,83 @@ class Calibrated:
     clock_hz: Annotated[tuple[float, float] | None, "the lowest and the highest clock"] = None
 
 
-def read_uncertainty(content: Any, paths: list[str]) -> Uncertainty:
-    """A profile's `uncertainty`, of a profile with figures at `paths`.
+def read_uncertainty(
+    content: Any, known: Mapping[str, Any], beside: Mapping[str, Interval] | None = None
+) -> Uncertainty:
+    """A profile's `uncertainty`, of a profile with what is `known` by paths.
 
-    Raises ValueError for what is none, led by the key.
+    `beside` are intervals that stand beside their figures. Raises ValueError for what is none, led
+    by the key.
     """
     if not isinstance(content, Mapping):
         raise FieldError(f"uncertainty: found {shown(content)}, accepted: a section")
-    given = dict(content)
+    given, both = dict(content), dict(beside or {})
     drawn = given.pop("draws", None)
     columns = drawn.get("columns") if isinstance(drawn, Mapping) else None
     for path in (*given, *(columns if isinstance(columns, list) else ())):
-        if path not in (*paths, SECONDS):
-            raise FieldError(f"uncertainty: no figure {path}{suggestion(path, paths)}")
+        if path not in (*known, SECONDS):
+            raise FieldError(f"uncertainty: no figure {path}{suggestion(path, known)}")
+        if path != SECONDS and not _is_number(known[path]):
+            raise FieldError(f"uncertainty: {path} is {shown(known[path])}, accepted: a number")
+        if path in both:
+            raise FieldError(f"uncertainty: {path} has its interval beside it; give one")
     try:
-        return build(Uncertainty, {"intervals": given} | ({"draws": drawn} if drawn else {}))
+        found = build(Uncertainty, {"intervals": given} | ({"draws": drawn} if drawn else {}))
     except ValueError as error:
         raise FieldError(f"uncertainty.{str(error).removeprefix('intervals.')}") from error
+    return replace(found, intervals={**found.intervals, **both})
+
+
+def without_intervals(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Interval]]:
+    """A profile's content with plain figures, and the intervals that stood beside them.
+
+    Raises ValueError for what is none, led by the figure's path.
+    """
+    intervals: dict[str, Interval] = {}
+    return _plain(content, "", intervals), intervals
+
+
+def _plain(content: Mapping[str, Any], above: str, found: dict[str, Interval]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for key, value in content.items():
+        path = f"{above}{key}"
+        if isinstance(value, Mapping) and "interval" in value:
+            plain[key], found[path] = _figure(value, path)
+        elif isinstance(value, Mapping):
+            plain[key] = _plain(value, f"{path}.", found)
+        else:
+            plain[key] = value
+    return plain
+
+
+def _figure(given: Mapping[str, Any], path: str) -> tuple[Any, Interval]:
+    """A figure with its interval, as a profile has it."""
+    for key in given:
+        if key not in _FIGURE:
+            raise FieldError(f"{path}.{key}: unknown key{suggestion(str(key), _FIGURE)}")
+    value, ends = given.get("value"), given["interval"]
+    if not _is_number(value):
+        raise FieldError(f"{path}.value: found {shown(value)}, accepted: a number")
+    pair = isinstance(ends, list) and len(ends) == 2 and all(map(_is_number, ends))
+    if not pair or not ends[0] <= value <= ends[1]:
+        accepted = f"[low, high], two numbers with the value, {value:g}, between them"
+        raise FieldError(f"{path}.interval: found {shown(ends)}, accepted: {accepted}")
+    law = {"distribution": given["distribution"]} if "distribution" in given else {}
+    try:
+        interval = build(Interval, {"low": ends[0], "high": ends[1], **law})
+    except ValueError as error:
+        raise FieldError(f"{path}.{error}") from error
+    if interval.distribution == "lognormal" and interval.low <= 0 < interval.high:
+        accepted = "a low end above 0, or distribution: normal"
+        raise FieldError(f"{path}.interval: found {shown(ends)}, accepted: {accepted}")
+    return value, interval
+
+
+_FIGURE = ("value", "interval", "distribution")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def read_calibrated(content: Any) -> Calibrated:

@@ -82,6 +82,11 @@ class Population(ABC):
         Literal["drop"] | None,
         "clients whose memory training fills: null, the run is refused; drop, their rounds fail",
     ] = None
+    hardware_draw: Annotated[
+        int | None,
+        ">= 0",
+        "draw of the uncertain figures of profiles that the machines have; null: as profiles say",
+    ] = None
     batteries: Annotated[
         Charging | None, "devices with a battery run on it; null: everybody has mains power"
     ] = None

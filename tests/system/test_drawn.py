@@ -1,0 +1,167 @@
+"""Machines as they may be: what a profile's intervals are, and what is drawn from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from simfl.system.catalogue import KINDS, Catalogue, CatalogueError, Kind
+from simfl.system.drawn import SECONDS_FACTOR, WATTS_FACTOR
+from simfl.system.uncertainty import Interval
+
+BOARD: dict[str, Any] = {
+    "kind": "device",
+    "device_class": "sbc",
+    "power_idle_w": 2.0,
+    "memory_bytes": 4e9,
+    "processor": {
+        "name": "cpu",
+        "cores": 4,
+        "frequency_min_hz": 6e8,
+        "frequency_max_hz": 1.8e9,
+        "kappa": 2e-28,
+        "seconds_per_step": 0.01,
+        "rates": {"dense": {"value": 2.6e10, "interval": [2.0e10, 4.0e10]}, "convolution": 1e10},
+        "flops_per_s": 3e10,
+        "efficiency": 0.2,
+    },
+}
+DENSE = "processor.rates.dense"
+
+
+def profile(folder: Path, **changes: Any) -> Any:
+    """The board's profile with other keys."""
+    (folder / "board.yaml").write_text(yaml.safe_dump({**BOARD, **changes}))
+    return Catalogue([folder]).profile("device", "board")
+
+
+def drawn(one: Any, path: str, count: int = 600) -> np.ndarray:
+    """A figure in many draws."""
+    return np.array([at(one.drawn(number), path) for number in range(count)])
+
+
+def at(values: Any, path: str) -> Any:
+    """What stands at a path."""
+    for step in path.split("."):
+        values = values[step]
+    return values
+
+
+def test_an_interval_holds_its_share_on_either_side(tmp_path: Path) -> None:
+    """The value is the median, 5 % lie below the interval and 5 % above; no other figure moves."""
+    one = profile(tmp_path)
+    dense = drawn(one, DENSE)
+
+    assert one.values["processor"]["rates"]["dense"] == 2.6e10
+    assert np.median(dense) == pytest.approx(2.6e10, rel=0.03)
+    assert (dense < 2.0e10).mean() == pytest.approx(0.05, abs=0.02)
+    assert (dense > 4.0e10).mean() == pytest.approx(0.05, abs=0.02)
+    assert (drawn(one, "processor.rates.convolution", 5) == 1e10).all()
+    assert Catalogue([tmp_path], draw=3).device("board").processor.rates.dense == dense[3]
+    assert Catalogue([tmp_path]).device("board").processor.rates.dense == 2.6e10
+
+
+def test_a_wider_interval_draws_further_away_from_the_same_side() -> None:
+    """Figure by figure; no width draws the value, a normal law may go below 0."""
+    for normal in (-2.0, -0.3, 0.4, 1.7):
+        narrow, wide = (Interval(8.0 / k, 8.0 * k).at(8.0, normal) for k in (1.5, 3.0))
+        assert abs(np.log(wide / 8.0)) > abs(np.log(narrow / 8.0)) > 0
+        assert Interval(8.0, 8.0).at(8.0, normal) == 8.0
+    assert Interval(-1.0, 4.0, distribution="normal").at(1.0, -1.6448536) == pytest.approx(-1.0)
+    assert Interval(0.5, 4.0).at(1.0, 1.6448536) == pytest.approx(4.0)
+
+
+def test_figures_without_a_source_have_a_default_spread(tmp_path: Path) -> None:
+    """All seconds of a profile by one factor, all watts by another; sourced ones have none."""
+    paths = ["processor.efficiency", "processor.flops_per_s", "processor.seconds_per_step"]
+    one = profile(tmp_path, unverified=[*paths, "power_idle_w", "processor.kappa", "memory_bytes"])
+    machines = [one.drawn(number) for number in range(600)]
+    step_s, idle_w, efficiency = (
+        np.array([at(values, path) for values in machines])
+        for path in (paths[2], "power_idle_w", paths[0])
+    )
+
+    for figure, value, factor in ((step_s, 0.01, SECONDS_FACTOR), (idle_w, 2.0, WATTS_FACTOR)):
+        assert (figure < value / factor).mean() == pytest.approx(0.05, abs=0.02)
+        assert (figure > value * factor).mean() == pytest.approx(0.05, abs=0.02)
+    assert efficiency == pytest.approx(np.minimum(0.2 * 0.01 / step_s, 1.0))
+    assert (drawn(one, paths[1], 5) == 3e10).all()
+    assert drawn(one, "processor.kappa", 9) == pytest.approx(idle_w[:9] / 2.0 * 2e-28)
+    assert (drawn(one, "memory_bytes", 5) == 4e9).all()
+    assert abs(np.corrcoef(np.log(step_s), np.log(idle_w))[0, 1]) < 0.15
+
+
+def test_another_profile_or_figure_shifts_no_draw(tmp_path: Path) -> None:
+    """A draw goes by the profile's kind and name, the figure's path and the number."""
+    alone = drawn(profile(tmp_path), DENSE, 20)
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump(BOARD))
+    kappa = {**BOARD["processor"], "kappa": {"value": 2e-28, "interval": [1e-28, 4e-28]}}
+    more = profile(tmp_path, processor=kappa, unverified=["power_idle_w"])
+    other = Catalogue([tmp_path]).profile("device", "other")
+
+    assert (drawn(more, DENSE, 20) == alone).all()
+    assert not np.isclose(drawn(other, DENSE, 20), alone).any()
+
+
+def test_joint_draws_go_row_by_row_with_the_factor_on_seconds(tmp_path: Path) -> None:
+    """A row's figures together, all training so many times as long; then what has no column."""
+    rows = [[3.0e10, 2.0], [2.0e10, 0.5]]
+    one = profile(
+        tmp_path,
+        uncertainty={"draws": {"columns": [DENSE, "seconds"], "rows": rows}}
+        | {"processor.kappa": {"low": 1e-28, "high": 4e-28, "level": 0.9}},
+        processor={**BOARD["processor"], "rates": {"dense": 2.6e10, "convolution": 1e10}},
+    )
+
+    for number, (dense, seconds) in ((0, rows[0]), (1, rows[1]), (2, rows[0])):
+        its = one.drawn(number)["processor"]
+        assert its["rates"] == {"dense": dense / seconds, "convolution": 1e10 / seconds}
+        assert its["seconds_per_step"] == pytest.approx(0.01 * seconds)
+        assert its["flops_per_s"] * seconds == pytest.approx(3e10) and its["efficiency"] == 0.2
+        assert its["kappa"] != 2e-28
+
+
+def test_whether_a_profile_is_uncertain(tmp_path: Path) -> None:
+    """Intervals without a width, and figures that have no default spread, change no draw."""
+    plain = {**BOARD["processor"], "rates": {"dense": 2.6e10}}
+    fixed = {**plain, "rates": {"dense": {"value": 2.6e10, "interval": [2.6e10, 2.6e10]}}}
+
+    assert profile(tmp_path).is_uncertain
+    assert not profile(tmp_path, processor=plain, unverified=["memory_bytes"]).is_uncertain
+    still = profile(tmp_path, processor=fixed, unverified=["processor.cores"])
+    assert not still.is_uncertain
+    assert still.drawn(4) == still.values
+
+
+@pytest.mark.parametrize(
+    ("figure", "words"),
+    [
+        ({"value": 2e10, "interval": [3e10, 4e10]}, "interval: found [30000000000.0, 400000"),
+        ({"value": 2e10, "interval": [1e10]}, "accepted: [low, high], two numbers with the value"),
+        ({"interval": [1e10, 2e10]}, "value: found None, accepted: a number"),
+        ({"value": 2e10, "interval": [0.0, 4e10]}, "a low end above 0, or distribution: normal"),
+        ({"value": 2e10, "interval": [1e10, 4e10], "distribution": "gauss"}, "accepted: lognormal"),
+        ({"value": 2e10, "interval": [1e10, 4e10], "sd": 1}, "sd: unknown key; accepted: dist"),
+    ],
+)
+def test_a_figure_that_is_none_is_refused(
+    figure: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    """With the file and the figure's path."""
+    with pytest.raises(CatalogueError) as caught:
+        profile(tmp_path, processor={**BOARD["processor"], "rates": {"dense": figure}})
+
+    assert f"board.yaml: {DENSE}." in str(caught.value) and words in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_shipped_machine_can_be_drawn(kind: Kind) -> None:
+    """Far out, too: whatever relations between its figures a machine wants are kept."""
+    catalogue = Catalogue()
+    for name in catalogue.list_profiles(kind):
+        for number in range(4):
+            getattr(Catalogue(draw=number), kind)(name)
