@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -16,6 +16,15 @@ from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import explainable, first_order_indices, main_effects, not_computed
+from simfl.study.hardware import (
+    PROBABILITIES,
+    hardware_best,
+    hardware_differences,
+    hardware_intervals,
+    hardware_sentences,
+    in_interval,
+    in_probability,
+)
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
@@ -39,7 +48,7 @@ MOST_ROWS = 40
 def print_answers(study: Study, loaded: LoadedStudy) -> None:
     """The study's questions and what its completed runs answer."""
     console = Terminal()
-    runs = loaded.table
+    runs, drawn, draws = loaded.table, loaded.drawn, loaded.draws
     if loaded.completed.empty:
         console.print("no run has completed yet")
         return
@@ -51,11 +60,17 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     if loaded.search is not None and set(sought) <= set(runs):
         print_search(console, loaded, loaded.search)
     else:
-        console.print(_means(means, factors, metrics, f"{study.name}: means {sure}"), crop=False)
+        title = f"{study.name}: means {sure}"
+        over = {metric: hardware_intervals(runs, drawn, metric) for metric in metrics if draws}
+        if draws:
+            title += f" over seeds; 90 % intervals over hardware, {draws} drawn machines"
+        console.print(_means(means, factors, metrics, title, over), crop=False)
+        for sentence in hardware_sentences(loaded):
+            console.print(sentence)
     for sentence in caveat_sentences(runs, sought or metrics):
         console.print(sentence)
     for one in asked.compare:
-        for table in _comparisons(runs, metrics, one.factor, one.baseline, factors):
+        for table in _comparisons(runs, metrics, one.factor, one.baseline, factors, drawn):
             console.print(table, crop=False)
     if asked.pareto and set(asked.pareto) <= set(runs):
         front = study_front(runs, factors, asked.pareto)
@@ -67,7 +82,9 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
             console.print(sentence)
     if asked.best and {asked.best.figure, *asked.best.subject_to} <= set(runs):
         found = best_settings(runs, factors, asked.best)
-        console.print(_best(found, factors, asked.best), crop=False)
+        if draws:
+            found = found.merge(hardware_best(drawn, asked.best), on="point", how="left")
+        console.print(_best(found, factors, asked.best, draws), crop=False)
         console.print(in_one_sentence(found, factors, asked.best))
     # What a search asks goes by what it has seen: its trials are no sample of the settings.
     explained = factors if loaded.search is None else []
@@ -90,7 +107,14 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     print_kinds(console, warning_kinds(runs))
 
 
-def _means(means: pd.DataFrame, factors: list[str], metrics: list[str], title: str) -> FigureTable:
+def _means(
+    means: pd.DataFrame,
+    factors: list[str],
+    metrics: list[str],
+    title: str,
+    over: Mapping[str, pd.DataFrame] | None = None,
+) -> FigureTable:
+    """Settings with their means; with intervals `over` hardware, each beside that over seeds."""
     rest = len(means) - MOST_ROWS
     title = f"{title}; {rest} more in the Parquet file" if rest > 0 else title
     targets = reached_columns(metrics)
@@ -98,31 +122,48 @@ def _means(means: pd.DataFrame, factors: list[str], metrics: list[str], title: s
         [
             *(in_digits(one[name]) for name in factors),
             str(one["runs"]),
-            *(in_cell(one, metric) for metric in metrics),
+            *(cell for metric in metrics for cell in _cells(one, metric, over or {})),
             *(reached(one, metric) for metric in targets.values()),
         ]
         for one in means.head(MOST_ROWS).to_dict("records")
     ]
-    return FigureTable(title, short_names(factors), ["runs", *metrics, *targets], rows)
+    columns = [[f"{name} over seeds", f"{name} over hardware"] for name in metrics]
+    named = [name for pair in columns for name in pair] if over else metrics
+    return FigureTable(title, short_names(factors), ["runs", *named, *targets], rows)
 
 
-def _best(found: pd.DataFrame, factors: list[str], asked: Best) -> FigureTable:
-    """Settings, the best first, with how many seeds keep to the bounds."""
+def _cells(setting: Row, metric: str, over: Mapping[str, pd.DataFrame]) -> list[str]:
+    """A figure of a setting: over the seeds, and where machines were drawn, over them."""
+    if metric not in over:
+        return [in_cell(setting, metric)]
+    its = over[metric].set_index("point").to_dict("index")[setting["point"]]
+    return [in_cell(setting, metric), in_interval(its["low"], its["high"])]
+
+
+def _best(found: pd.DataFrame, factors: list[str], asked: Best, draws: int) -> FigureTable:
+    """Settings, the best first, with how many seeds, and how many draws, keep to the bounds."""
     rows = [
         [
             *(in_digits(one[name]) for name in factors),
             kept_of(one),
             in_cell(one, asked.figure),
             one["against_best"] or "-",
+            *([in_probability(one[name], draws) for name in PROBABILITIES] if draws else []),
         ]
         for one in found.head(MOST_ROWS).to_dict("records")
     ]
     columns = ["seeds that keep to it", asked.figure, "against the best"]
+    columns += PROBABILITIES.values() if draws else ()
     return FigureTable(asked.in_words, short_names(factors), columns, rows)
 
 
 def _comparisons(
-    runs: pd.DataFrame, metrics: list[str], factor: str, baseline: Any, factors: list[str]
+    runs: pd.DataFrame,
+    metrics: list[str],
+    factor: str,
+    baseline: Any,
+    factors: list[str],
+    drawn: pd.DataFrame | None = None,
 ) -> Iterator[FigureTable]:
     """A table per figure, which is in its title: names of figures are long, terminals narrow.
 
@@ -134,11 +175,16 @@ def _comparisons(
     baseline = level(baseline) if level(baseline) in known else as_text(level(baseline))
     name = short_names([factor])[0]
     for metric in metrics if baseline in known else ():
-        found = paired_differences(runs, metric, factor, baseline, factors)
+        asked = (metric, factor, baseline, factors)
+        if drawn is None or drawn.empty:
+            found = paired_differences(runs, *asked)
+        else:
+            found = hardware_differences(runs, drawn, *asked)
         columns: dict[str, Callable[[Row], str]] = {"seeds": lambda one: str(one["seeds"])}
         missed = found["verdict"] == "not all reached"
         columns |= RACE if missed.any() else {}
         columns |= {} if len(missed) and missed.all() else DIFFERENCE
+        columns |= OVER_HARDWARE if "holds" in found else {}
         rows = [
             [in_digits(one[factor]), *(tell(one) for tell in columns.values()), one["verdict"]]
             for one in found.to_dict("records")
@@ -158,6 +204,10 @@ DIFFERENCE: dict[str, Callable[[Row], str]] = {
     ),
     "relative": lambda one: "-" if math.isnan(one["relative"]) else f"{one['relative']:+.1%}",
     "effect size": lambda one: _share(one["effect_size"]),
+}
+OVER_HARDWARE: dict[str, Callable[[Row], str]] = {
+    "over hardware (90%)": lambda one: in_interval(one["hardware_low"], one["hardware_high"]),
+    "order holds": lambda one: in_probability(one["holds"], one["draws"]),
 }
 """Columns of a comparison, by what they are called."""
 

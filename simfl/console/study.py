@@ -13,6 +13,7 @@ from rich.text import Text
 from simfl.common.quantity import quantity
 from simfl.console.live import LiveDisplay
 from simfl.console.printable import printable
+from simfl.console.terminal import Terminal
 from simfl.protocols.publication import Progress
 from simfl.study.on_ray import Resources
 from simfl.study.plan import Point
@@ -119,6 +120,9 @@ def follow_study(
     outcomes = []
     todo = session.todo(share)
     done = session.size(share) - session.missing(share)
+    cost = "" if quiet else session.cost(share)
+    if cost:
+        Terminal().print(cost)
     # Schedulers of clusters send SIGTERM before they kill: processes then leave in good order.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -20,7 +20,7 @@ from simfl.runs.runfolder import MANIFEST, RunFolderError, load_run
 from simfl.scenario.yaml_source.text import dump
 from simfl.study.comparable import CAVEATS
 from simfl.study.figures import FIGURES
-from simfl.study.loaded import STUDY, TABLE
+from simfl.study.loaded import DRAW, STUDY, TABLE
 from simfl.study.plan import Point
 from simfl.study.rows import ENDED, row
 from simfl.study.studyfile import Study, as_text
@@ -92,6 +92,8 @@ class StudyFolder:
         factors = list(points[0].factors)
         if rows:
             table = pd.DataFrame(rows)
+            if DRAW in table:
+                table[DRAW] = table[DRAW].astype("Int64")
         else:
             names = ("study", "point", "seed", "digest", "folder", *factors, "status", "reason")
             said = (
@@ -120,6 +122,7 @@ class StudyFolder:
                 "study": study.name,
                 "point": point.number,
                 "seed": point.seed,
+                **({} if study.uncertainty is None else {DRAW: point.draw}),
                 "digest": point.digest,
                 "folder": str(folder.relative_to(self.path)),
             }

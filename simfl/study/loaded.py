@@ -24,6 +24,8 @@ from simfl.study.targets import judged, target_of
 from simfl.study.words import in_cell, in_digits
 
 STUDY, TABLE = "study.yaml", "runs.parquet"
+DRAW = "draw"
+"""The column of a table of runs that says on which drawn machines a run was; none: on its own."""
 REMEDY = "run `simfl study ... --collect`"
 """What makes the table of a study's runs anew."""
 
@@ -31,7 +33,8 @@ REMEDY = "run `simfl study ... --collect`"
 class LoadedStudy:
     """A study read back: `table` (one row per run), `content` (the study file), its questions.
 
-    Raises `RunFolderError` or `ScenarioError` where the folder holds no such study.
+    `drawn` has the runs on drawn machines, where the study has an `uncertainty`. Raises
+    `RunFolderError` or `ScenarioError` where the folder holds no such study.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,7 +54,15 @@ class LoadedStudy:
         """How settings were searched for, where they were."""
         self.written_ns = (path / TABLE).stat().st_mtime_ns
         """When the table was written."""
-        self.table: pd.DataFrame = _read_table(path / TABLE, study.name)
+        every = _read_table(path / TABLE, study.name)
+        on_drawn = every[DRAW].notna() if DRAW in every else pd.Series(False, index=every.index)
+        self.table: pd.DataFrame = every[~on_drawn].drop(columns=DRAW, errors="ignore")
+        self.drawn: pd.DataFrame = every[on_drawn].reset_index(drop=True)
+
+    @property
+    def draws(self) -> int:
+        """On how many drawn machines settings were run; 0 where the study asks for none."""
+        return int(self.drawn[DRAW].nunique()) if len(self.drawn) else 0
 
     @property
     def completed(self) -> pd.DataFrame:

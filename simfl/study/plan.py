@@ -14,7 +14,7 @@ from simfl.scenario.plugins import is_import_path, plugin_file
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.design import Setting, settings
-from simfl.study.studyfile import Study, short_names
+from simfl.study.studyfile import HARDWARE_DRAW, Study, short_names
 
 DIGITS = 16
 """Of a run's digest in the name of its folder: 64 bits, ample for any study."""
@@ -25,7 +25,7 @@ class Point:
     """One run of a study: a setting (`number`, counted from 0) with a seed.
 
     `factors` tell the setting apart from others; `digest` is that of the simulation, so that equal
-    points are the same run.
+    points are the same run. With a `draw` its machines are others than its profiles say.
     """
 
     number: int
@@ -33,6 +33,7 @@ class Point:
     factors: dict[str, Any]
     scenario: Scenario
     digest: str
+    draw: int | None = None
 
     @property
     def folder_name(self) -> str:
@@ -47,7 +48,8 @@ class Point:
             f"{name}={_short(value)}"
             for name, value in zip(names, self.factors.values(), strict=True)
         ]
-        return ", ".join([*parts, f"seed={self.seed}"])
+        drawn = [] if self.draw is None else [f"draw={self.draw}"]
+        return ", ".join([*parts, f"seed={self.seed}", *drawn])
 
 
 def _short(value: Any) -> str:
@@ -58,12 +60,18 @@ def points(study: Study, data_root: Path | None = None) -> list[Point]:
     """Every run, setting by setting and within it seed by seed.
 
     Neighbours have different seeds: what runs side by side would share no training anyway, and what
-    runs later finds what was trained for its seed. Raises ScenarioError for the first point that is
+    runs later finds what was trained for its seed. What is run on drawn machines comes last, draw
+    by draw, each with one of the seeds in turn. Raises ScenarioError for the first point that is
     no valid scenario, naming the study's file and line where it says so, and for a key that the
     study sets and nothing reads in any of the points that have it so. Where some do not read it,
     they are without it.
     """
-    return planned(study, settings(study), data_root, must_be_read=True)
+    chosen = settings(study)
+    found = planned(study, chosen, data_root, must_be_read=True)
+    if study.uncertainty is not None:
+        for draw in range(study.uncertainty.draws):
+            found += planned(study, chosen, data_root, draw=draw)
+    return found
 
 
 def planned(
@@ -73,26 +81,36 @@ def planned(
     first: int = 0,
     *,
     must_be_read: bool = False,
+    draw: int | None = None,
 ) -> list[Point]:
     """The runs of these settings, counted from `first`; as `points` where every key must be read.
 
-    Of a search some trials may have a key that nothing reads in them.
+    Of a search some trials may have a key that nothing reads in them. With a `draw` every setting
+    has one run, on those machines.
     """
     base, folder = study.base.below(data_root), study.where().source.base_dir
     found, named = [], _Named()
     for number, setting in enumerate(chosen, start=first):
-        for place, seed in enumerate(study.seeds):
+        for place, seed in _seeds(study, draw):
             values = {**setting.values, "seed": (seed, study.origin("seeds", place))}
+            if draw is not None:
+                values[HARDWARE_DRAW] = (draw, study.origin("uncertainty"))
             source = base.where().source
             for key, (value, origin) in values.items():
                 source = source.with_value(key, _with_own_files(value, folder), origin)
             scenario = Scenario.from_source(source)
             outline = outlined(scenario)
             scenario = scenario.without(named.unread_in(scenario, outline.unread))
-            found.append(Point(number, seed, setting.factors, scenario, outline.digest))
+            found.append(Point(number, seed, setting.factors, scenario, outline.digest, draw))
     if must_be_read:
         named.check()
     return found
+
+
+def _seeds(study: Study, draw: int | None) -> list[tuple[int, int]]:
+    """Seeds with their places in the study's list: all of them, or that of a draw."""
+    every = list(enumerate(study.seeds))
+    return every if draw is None else [every[draw % len(every)]]
 
 
 def _with_own_files(value: Any, folder: Path) -> Any:

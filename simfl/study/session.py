@@ -118,6 +118,18 @@ class StudySession:
         """How many simulations have not been run to their end."""
         return len(self.todo(share)) + self.later
 
+    def cost(self, share: str | None = None) -> str:
+        """How many runs drawn machines take, in words; empty where none are drawn."""
+        asked = self.study.uncertainty
+        if asked is None:
+            return ""
+        settings = len({point.number for point in self.points})
+        return (
+            f"{len(self.points)} runs: {settings} settings with {len(self.study.seeds)} seeds, and"
+            f" each setting on {asked.draws} drawn machines; {self.missing(share)} of"
+            f" {self.size(share)} different ones are to do"
+        )
+
     @property
     def standing(self) -> str:
         """Where a search stands: its trials so far and the best of them."""

@@ -23,6 +23,8 @@ from simfl.study.bound import Bound, bound
 from simfl.study.figures import FIGURES
 from simfl.study.targets import TARGETS, asked_by, column_name
 
+HARDWARE_DRAW = "population.hardware_draw"
+"""The key of a scenario that says which draw of its machines it has."""
 VARIANT = "variant"
 """The factor whose levels are the names under `points.variants`."""
 
@@ -238,6 +240,14 @@ class Questions(_Section):
         } | {name: asked for name, asked in named.items() if asked is not None}
 
 
+class Uncertainty(_Section):
+    """Every setting on machines as they may be, by what their profiles say of their figures."""
+
+    draws: Annotated[
+        int, Field(strict=True, ge=2, description="machines; all settings have the same ones")
+    ]
+
+
 class Study(_Section):
     """One study; made by `from_yaml` or `from_mapping`."""
 
@@ -248,6 +258,7 @@ class Study(_Section):
     set: Settings = Field(default_factory=dict, description="keys that differ in every point")
     points: Points = Field(default_factory=Points)
     search: Search | None = None
+    uncertainty: Uncertainty | None = None
     seeds: Annotated[tuple[Annotated[int, Field(strict=True, ge=0)], ...], Field(min_length=1)] = (
         0,
     )
@@ -367,6 +378,21 @@ class Study(_Section):
                 message = f"unknown figure {name!r}{guess} accepted: {accepted}"
                 raise place.error(show(name), accepted, message)
         self._check_search()
+        self._check_uncertainty()
+
+    def _check_uncertainty(self) -> None:
+        if self.uncertainty is None:
+            return
+        place = self.where("uncertainty")
+        if self.search is not None:
+            raise place.error(
+                "uncertainty beside a search",
+                "one of them: ask the settings that a search has found in a study of their own",
+            )
+        sampled = self.points.sample.over if self.points.sample else {}
+        variants = [keys for one in self.points.variants.values() for keys in one]
+        if HARDWARE_DRAW in (*self.set, *self.points.grid, *sampled, *variants):
+            raise place.error(f"{HARDWARE_DRAW} set, too", "one of them: draws set that key")
 
     def _check_search(self) -> None:
         if self.search is None:

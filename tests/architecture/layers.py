@@ -58,7 +58,7 @@ ROOMS = {
     "pictures": _room(
         "measures eventlog runs.runfolder console.printable study.loaded study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
-        " study.best study.curves study.warned study.words study.sensitivity"
+        " study.best study.hardware study.curves study.warned study.words study.sensitivity"
         " study.searched study.asking calibration.computing calibration.held_out",
         "numpy pandas matplotlib plotly",
     ),

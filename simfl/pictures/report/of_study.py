@@ -19,6 +19,15 @@ from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import first_order_indices, main_effects, not_computed
 from simfl.study.figures import with_unit
+from simfl.study.hardware import (
+    PROBABILITIES,
+    hardware_best,
+    hardware_differences,
+    hardware_intervals,
+    hardware_sentences,
+    in_interval,
+    in_probability,
+)
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names
 from simfl.study.pareto import pareto_front, unranked
@@ -119,6 +128,12 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
             " has the median over all runs, or what that lies above.",
             "note",
         )
+    _drawn_machines(page, study)
+    over = {
+        metric: hardware_intervals(study.table, study.drawn, metric).set_index("point")
+        for metric in metrics
+        if study.draws
+    }
     shown = means.head(MOST_SETTINGS)
     names = setting_names(shown, factors)
     page.charts(
@@ -144,16 +159,37 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         wide=max(map(len, names)) > LONG_NAME,
     )
     page.table(
-        ["setting", *short_names(factors), "runs", *metrics, *targets],
+        [
+            "setting",
+            *short_names(factors),
+            "runs",
+            *metrics,
+            *(f"{metric} over hardware" for metric in over),
+            *targets,
+        ],
         [
             (
                 *(one[column] for column in ("point", *factors, "runs")),
                 *(in_cell(one, metric) for metric in metrics),
+                *(in_interval(*its.loc[one["point"], ["low", "high"]]) for its in over.values()),
                 *(reached(one, metric) for metric in targets.values()),
             )
             for one in means.to_dict("records")
         ],
     )
+
+
+def _drawn_machines(page: Page, study: LoadedStudy) -> None:
+    """What intervals over hardware are, where machines were drawn."""
+    if not study.draws:
+        return
+    page.text(
+        f"Every setting was run on {study.draws} machines as they may be, by what profiles say of"
+        " their figures, too. Over hardware: where the mean over the seeds lies on 90 % of them.",
+        "note",
+    )
+    for sentence in hardware_sentences(study):
+        page.text(sentence, "note")
 
 
 def _curves(page: Page, study: LoadedStudy) -> None:
@@ -220,7 +256,12 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         if baseline not in known:
             continue
         for metric in metrics:
-            found = paired_differences(runs, metric, one.factor, baseline, study.factors)
+            asked = (metric, one.factor, baseline, study.factors)
+            found = (
+                hardware_differences(runs, study.drawn, *asked)
+                if study.draws
+                else paired_differences(runs, *asked)
+            )
             title = f"{metric}: {short_names([one.factor])[0]} against {baseline}"
             axis = f"difference in {with_unit(metric)}"
             if found["difference"].notna().any():
@@ -248,6 +289,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                     row["ci_high"],
                     row["relative"],
                     row["effect_size"],
+                    *(_over_hardware(row) if study.draws else ()),
                     row["verdict"],
                 )
                 for row in found.to_dict("records")
@@ -266,9 +308,16 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         "to",
         "relative",
         "effect size",
+        *(("over hardware (90 %)", "order holds") if study.draws else ()),
         "verdict",
     )
     page.table(columns, rows)
+
+
+def _over_hardware(row: Row) -> tuple[str, str]:
+    """Where a difference lies on drawn machines, and how probable its sign is."""
+    interval = in_interval(row["hardware_low"], row["hardware_high"])
+    return interval, in_probability(row["holds"], row["draws"])
 
 
 def _of_target(row: Row) -> tuple[str, str, str]:
@@ -328,6 +377,9 @@ def _best(page: Page, study: LoadedStudy) -> None:
     if asked is None or not {asked.figure, *asked.subject_to} <= set(study.table):
         return
     found = best_settings(study.table, study.factors, asked)
+    if study.draws:
+        found = found.merge(hardware_best(study.drawn, asked), on="point", how="left")
+    chances = PROBABILITIES if study.draws else {}
     page.heading("Best setting")
     page.text(f"The {asked.in_words}: {in_one_sentence(found, study.factors, asked)}.")
     page.text(
@@ -336,13 +388,20 @@ def _best(page: Page, study: LoadedStudy) -> None:
         "note",
     )
     page.table(
-        [*short_names(study.factors), "seeds that keep to it", asked.figure, "against the best"],
+        [
+            *short_names(study.factors),
+            "seeds that keep to it",
+            asked.figure,
+            "against the best",
+            *chances.values(),
+        ],
         [
             (
                 *(one[name] for name in study.factors),
                 kept_of(one),
                 in_cell(one, asked.figure),
                 one["against_best"] or "–",
+                *(in_probability(one[name], study.draws) for name in chances),
             )
             for one in found.to_dict("records")
         ],

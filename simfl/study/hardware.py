@@ -1,0 +1,194 @@
+"""How far a study's answers go by its machines: its settings on machines as they may be.
+
+Draw k of the machines is the same for all settings (common random numbers), and has one of the
+seeds, in turn. What the machines of a draw change is told by the run of that setting and seed on
+the machines as their profiles say: the mean over the seeds is moved by as much, seconds, joules
+and bytes by the ratio, other figures by the difference. So seeds do not count as hardware.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from simfl.common.arrays import FloatArray
+from simfl.study.best import can_be_compared, keeping
+from simfl.study.comparisons import CONFIDENCE, ROUNDING, paired_differences
+from simfl.study.figures import AMOUNT, Bounds, bounds_of
+from simfl.study.loaded import DRAW, LoadedStudy
+from simfl.study.rows import ENDED
+from simfl.study.studyfile import Best
+from simfl.study.targets import judged, target_of
+from simfl.study.words import Row
+
+ENDS = (0.05, 0.95)
+"""Of an interval over hardware: it holds 90 % of the draws."""
+PROBABILITIES = {"keeps": "keeps to it", "is_best": "is the best"}
+"""Columns of `hardware_best` by what they are called."""
+
+
+def hardware_intervals(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Where a figure's mean over the seeds lies on 90 % of the machines, a row per setting.
+
+    `table` and `drawn` are those of a `LoadedStudy`. Columns: point, `draws` of which the figure is
+    known, `low` and `high`; NaN where the setting has no mean, inf where a drawn machine misses a
+    target. Each end is a figure of a draw, the outer one of two.
+    """
+    moved, _ = _moved(table, drawn, metric)
+    rows = []
+    for point in table["point"].drop_duplicates():
+        values = moved.loc[moved["point"] == point, "value"].dropna().to_numpy(dtype=float)
+        low, high = _ends(values)
+        rows.append({"point": point, "draws": values.size, "low": low, "high": high})
+    return pd.DataFrame(rows)
+
+
+def hardware_differences(
+    table: pd.DataFrame,
+    drawn: pd.DataFrame,
+    metric: str,
+    factor: str,
+    baseline: object,
+    factors: Sequence[str] = (),
+) -> pd.DataFrame:
+    """`paired_differences` with four columns more: of the difference of means, by the machines.
+
+    `hardware_low` and `hardware_high` hold it on 90 % of the machines, of which there are `draws`.
+    `holds` is the probability that the order of the two means is as their difference says, over
+    machines and seeds: the mean over the draws of Student's probability that the difference, with
+    the error that seeds leave, is on that side of zero. With one seed, whose error nobody knows, it
+    is over machines alone. NaN where there is no difference.
+    """
+    found = paired_differences(table, metric, factor, baseline, factors)
+    others = [name for name in factors if name != factor]
+    moved, by_ratio = _moved(table, drawn, metric)
+    wide = moved.pivot(index=[DRAW, *others], columns=factor, values="value")
+    rows = []
+    for one in found.to_dict("records"):
+        level, columns = one[factor], {"hardware_low": math.nan, "hardware_high": math.nan}
+        columns["holds"] = math.nan
+        if not math.isnan(one["difference"]) and {baseline, level} <= set(wide):
+            pairs = wide[[baseline, level]].dropna().groupby(level=DRAW).mean()
+            base, own = pairs.to_numpy(dtype=float).T
+            with np.errstate(invalid="ignore"):  # both of a pair may miss a target
+                differences = own - base
+            low, high = _ends(differences[~np.isnan(differences)])
+            columns = {"hardware_low": low, "hardware_high": high}
+            scale = np.abs(base / one["baseline_mean"]) if by_ratio else np.ones(base.size)
+            columns["holds"] = _holds(differences, one, scale)
+        rows.append({**columns, "draws": drawn[DRAW].nunique()})
+    return found.assign(**pd.DataFrame(rows, index=found.index))
+
+
+def hardware_best(drawn: pd.DataFrame, asked: Best) -> pd.DataFrame:
+    """With which probability a setting keeps to the bounds, and is the best that does.
+
+    A row per setting: point, `draws`, `keeps` and `is_best`, shares of the draws, each of which is
+    a machine and a seed. Where a run ended without a target and before its bound nobody knows
+    whether it keeps to it, and it does not count as if it did. Settings that cannot be compared are
+    never the best; several that are share.
+    """
+    runs = drawn[drawn["status"].isin(ENDED)].reset_index(drop=True)
+    kept, _ = keeping(runs, asked.bounds(), [asked.figure])
+    settings = runs.groupby("point").first().reset_index()
+    comparable = settings.loc[can_be_compared(settings, [asked.figure, *asked.subject_to]), "point"]
+    sign = -1.0 if asked.maximize else 1.0
+    values = runs[asked.figure].where(kept & runs["point"].isin(comparable)) * sign
+    first = values.groupby(runs[DRAW]).transform("min")
+    is_best = (values == first).astype(float)
+    share = is_best / is_best.groupby(runs[DRAW]).transform("sum").clip(lower=1.0)
+    draws = int(drawn[DRAW].nunique())
+    by_point = pd.DataFrame({"keeps": kept, "is_best": share}).groupby(runs["point"]).sum() / draws
+    return by_point.reset_index().assign(draws=draws)
+
+
+def hardware_sentences(study: LoadedStudy) -> list[str]:
+    """What has to be said of a study's drawn machines; nothing where none were drawn."""
+    if not study.draws:
+        return []
+    if study.drawn["digest"].isin(study.table["digest"]).all():
+        return ["no figure of these machines is uncertain: every drawn machine is as profiles say"]
+    lost = int((study.drawn["status"] == "diverged").sum())
+    return [f"{lost} runs on drawn machines diverged"] if lost else []
+
+
+def _moved(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, bool]:
+    """The drawn runs with each setting's mean over the seeds on their machines, `value`.
+
+    And whether means were moved by ratios.
+    """
+    plain = judged(table, metric)
+    target = target_of(metric)
+    whole = plain.groupby("point")[metric].agg(lambda values: values.mean(skipna=target is None))
+    own = plain.set_index(["point", "seed"])[metric].astype(float)
+    runs = (
+        drawn
+        if target is not None
+        else drawn.assign(**{metric: drawn[metric].where(drawn["status"] == "completed")})
+    )
+    ended = runs[runs["status"].isin(ENDED)]
+    at = pd.MultiIndex.from_frame(ended[["point", "seed"]])
+    mean = ended["point"].map(whole).to_numpy(dtype=float)
+    before, after = own.reindex(at).to_numpy(), ended[metric].to_numpy(dtype=float)
+    if target is not None:
+        after = np.where(np.isnan(after), np.inf, after)
+    known = np.concatenate([before, after])
+    by_ratio = bounds_of(metric) == AMOUNT and bool((known[~np.isnan(known)] > 0).all())
+    value = mean * (after / before) if by_ratio else mean + (after - before)
+    # Where the machines change nothing, neither may rounding.
+    value = np.where(after == before, mean, value)
+    return ended.assign(value=value), by_ratio
+
+
+def _ends(values: FloatArray) -> Bounds:
+    """The ends of the interval over the draws; infinite ones take no part in sums."""
+    if not values.size:
+        return math.nan, math.nan
+    low = float(np.quantile(values, ENDS[0], method="lower"))
+    return low, float(np.quantile(values, ENDS[1], method="higher"))
+
+
+def _holds(differences: FloatArray, one: Row, scale: FloatArray) -> float:
+    """The probability that the difference of two means has the sign that it has.
+
+    `scale` is by how much a draw stretches the error that the seeds leave. A draw in which nobody
+    knows counts half.
+    """
+    sign = np.sign(one["difference"])
+    if not sign or not differences.size:
+        return math.nan
+    towards = np.nan_to_num(sign * differences, nan=0.0, posinf=np.inf, neginf=-np.inf)
+    freedom, half = one["seeds"] - 1.0, one["ci_high"] - one["difference"]
+    size = np.maximum(abs(one["baseline_mean"]), abs(one["mean"])) * scale
+    sure = np.where(np.abs(towards) <= ROUNDING * size, 0.5, (towards > 0).astype(float))
+    if freedom < 1 or not half > 0:
+        return float(sure.mean())
+    error = half / float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * scale
+    told = np.isfinite(towards) & np.isfinite(error) & (error > 0)
+    steps = np.divide(towards, error, out=np.zeros_like(towards), where=told)
+    return float(np.where(told, special.stdtr(freedom, steps), sure).mean())
+
+
+def in_interval(low: float, high: float) -> str:
+    """An interval over hardware in a table, as "118 to 1510", "the same", "118 or more"."""
+    if math.isnan(low):
+        return "-"
+    if math.isinf(high):
+        return "not known" if math.isinf(low) else f"{low:.3g} or more"
+    if high - low <= ROUNDING * max(abs(low), abs(high)):
+        return "the same"
+    return f"{low:.3g} to {high:.3g}"
+
+
+def in_probability(share: float, draws: int) -> str:
+    """A probability over so many draws: none of which is sure, as "> 0.98"."""
+    if math.isnan(share):
+        return "-"
+    least = 1.0 / draws
+    if share < least:
+        return f"< {least:.2g}"
+    return f"> {1.0 - least:.2g}" if share > 1.0 - least else f"{share:.2f}"
