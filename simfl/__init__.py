@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from simfl.study.comparisons import paired_differences as paired_differences
     from simfl.study.effects import first_order_indices as first_order_indices
     from simfl.study.effects import main_effects as main_effects
+    from simfl.study.hardware import hardware_best as hardware_best
+    from simfl.study.hardware import hardware_differences as hardware_differences
+    from simfl.study.hardware import hardware_intervals as hardware_intervals
     from simfl.study.loaded import LoadedStudy as LoadedStudy
     from simfl.study.loaded import load_study as load_study
     from simfl.study.means import point_means as point_means
@@ -51,6 +54,9 @@ __all__ = [
     "certificate",
     "federation_of",
     "first_order_indices",
+    "hardware_best",
+    "hardware_differences",
+    "hardware_intervals",
     "load_run",
     "load_study",
     "main_effects",
@@ -87,6 +93,9 @@ _HOMES = {
     "best_settings": "simfl.study.best",
     "battery_levels": "simfl.runs.battery_levels",
     "first_order_indices": "simfl.study.effects",
+    "hardware_best": "simfl.study.hardware",
+    "hardware_differences": "simfl.study.hardware",
+    "hardware_intervals": "simfl.study.hardware",
     "main_effects": "simfl.study.effects",
     "pareto_front": "simfl.study.pareto",
     "study_front": "simfl.study.pareto",

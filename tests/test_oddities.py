@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import simfl
 from simfl.common.notices import ADVICE, Notice
 from simfl.console.run import print_summary
 from simfl.runs.runfolder import LoadedRun, RunFolderError
+from simfl.system.catalogue import Catalogue
+from simfl.system.provenance import without_measured_watts
 from tests.measures.runs import known_latencies
 from tests.small import SEMI_ASYNCHRONOUS, small
 
@@ -48,7 +51,8 @@ def test_the_quick_start_warns_of_unverified_figures_alone(tmp_path: Path) -> No
 
     (one,) = run.warnings
     assert one.kind == "unverified_figures"
-    assert "; most of edge_epyc_node (10 of 10). A step of 32 examples takes 0.0" in one.message
+    assert "; most of edge_epyc_node (10 of 10). Joules are not validated: no" in one.message
+    assert " more. A step of 32 examples takes 0.0" in one.message
     assert [other.message for other in whole.warnings] == [one.message.partition(". A step")[0]]
     assert one.first_s is None
 
@@ -60,6 +64,9 @@ def test_only_machines_that_take_part_count(tmp_path: Path) -> None:
 
     counts = [of_kind(run, "unverified_figures")[0].count for run in (flat, tiers)]
     assert counts[1] - counts[0] == 10 + 9  # edge_xeon_d, wan_edge_cloud
+    (told,) = of_kind(tiers, "unverified_figures")
+    names = "wifi5_ac, lte_2021, edge_epyc_node, edge_xeon_d and 1 more"
+    assert f"Joules are not validated: no source for watts of {names}" in told.message
 
 
 def test_a_loss_above_its_start_is_warned_of(thrown: LoadedRun) -> None:
@@ -372,3 +379,15 @@ def test_a_warning_of_version_one_is_read(thrown: LoadedRun, tmp_path: Path) -> 
 
     assert one.kind == "unattainable_participation"
     assert one.message == "edge server 2 cannot get what it is owed"
+
+
+def test_joules_without_measured_watts_are_marked(tmp_path: Path) -> None:
+    """With the profiles that lack them; a source for every figure takes the mark away."""
+    (tmp_path / "pi.yaml").write_text(Catalogue().profile("device", "rpi_4b").path.read_text())
+    profile = Catalogue([tmp_path]).profile("device", "pi")
+    line = Catalogue().profile("link", "ethernet_1g")
+
+    assert without_measured_watts([profile]) == []
+    assert without_measured_watts([profile, line]) == ["ethernet_1g"]
+    nowhere = replace(profile, sources={"power_idle_w": "a wattmeter"})
+    assert without_measured_watts([nowhere]) == ["pi"]

@@ -413,3 +413,21 @@ def test_the_schema_of_profiles_has_every_key_of_the_shipped_ones() -> None:
             assert set(content[name]) <= set(part["properties"]), file
         seen.add(content["kind"])
     assert seen == set(kinds)
+
+
+def test_every_number_of_a_profile_may_have_an_interval() -> None:
+    """As `{value, interval}`, in nested sections too; whole numbers and rows of tables may not."""
+    schema = registry.profile_schema()
+    (device,) = (one for one in schema["oneOf"] if one["title"] == "device")
+    figure = {"$ref": "#/$defs/interval"}
+    (cpu,) = (
+        one
+        for one in device["properties"]["processor"]["oneOf"]
+        if one.get("properties", {}).get("name") == {"const": "cpu"}
+    )
+
+    assert figure in device["properties"]["power_idle_w"]["anyOf"]
+    assert schema["$defs"]["interval"]["required"] == ["value", "interval"]
+    assert json.dumps(figure) in json.dumps(cpu["properties"]["rates"])
+    for name in ("cores", "frequency_levels_hz"):
+        assert json.dumps(figure) not in json.dumps(cpu["properties"][name])

@@ -32,6 +32,7 @@ from simfl.scenario.validation.keys import REQUIRED, adapter, json_schema, param
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.error import show
 from simfl.scenario.yaml_source.source import KeyPath, Source
+from simfl.system.uncertainty import DISTRIBUTIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -315,7 +316,8 @@ _OF_EVERY_PROFILE = {
     },
     "uncertainty": {
         "type": "object",
-        "description": "intervals of figures, by their paths, and joint draws: see calibrate.md",
+        "description": "intervals of figures, by their paths, and joint draws: see calibrate.md;"
+        " an interval may stand beside its figure, too",
     },
     "calibrated": {
         "type": "object",
@@ -347,10 +349,42 @@ def profile_schema() -> dict[str, Any]:
     for kind in ("device", "server", "link", "region"):
         one, part = profile_keys(kind), parts.get(kind)
         inner = {part: schema(f"{part}s")} if part else {}
-        keys = {"kind": {"const": kind}, **one["properties"], **inner, **_OF_EVERY_PROFILE}
+        figures = _with_intervals({**one["properties"], **inner})
+        keys = {"kind": {"const": kind}, **figures, **_OF_EVERY_PROFILE}
         needed = ["kind", *one["required"], *inner]
         alternatives.append({**one, "title": kind, "properties": keys, "required": needed})
-    return {"oneOf": alternatives}
+    return {"oneOf": alternatives, "$defs": {"interval": _INTERVAL}}
+
+
+_INTERVAL = {
+    "type": "object",
+    "description": "a figure that lies in an interval with 90 %; a plain run takes the value",
+    "properties": {
+        "value": {"type": "number"},
+        "interval": {
+            "type": "array",
+            "items": {"type": "number"},
+            "minItems": 2,
+            "maxItems": 2,
+            "description": "the two ends, with the value between them",
+        },
+        "distribution": {"enum": list(DISTRIBUTIONS), "default": DISTRIBUTIONS[0]},
+    },
+    "required": ["value", "interval"],
+    "additionalProperties": False,
+}
+
+
+def _with_intervals(node: Any) -> Any:
+    """A schema in which every number may be a figure with its interval."""
+    if isinstance(node, list):
+        return [_with_intervals(one) for one in node]
+    if not isinstance(node, Mapping):
+        return node
+    if node.get("type") == "number":
+        return {"anyOf": [node, {"$ref": "#/$defs/interval"}]}
+    # What stands in a list has no interval of its own.
+    return {key: one if key == "items" else _with_intervals(one) for key, one in node.items()}
 
 
 def _beside(section: Mapping[str, Any], kind: str) -> dict[str, Any]:

@@ -19,7 +19,11 @@ from simfl.eventlog.kinds import KINDS
 from simfl.protocols.run import Run
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
-from simfl.system.provenance import unmeasured_kinds, unverified_figures
+from simfl.system.provenance import (
+    unmeasured_kinds,
+    unverified_figures,
+    without_measured_watts,
+)
 
 LOSS_MARGIN = 1.05
 """A loss counts as above another from this factor on."""
@@ -29,6 +33,9 @@ FEWEST_EVALUATIONS = 5
 
 SHORTEST_STEP_S = 1e-3
 """Below this a training step is the framework's time, not the model's (docs/hardware.md)."""
+
+MOST_NAMED = 4
+"""Profiles that a sentence names."""
 
 MOST_AIRTIME = 0.5
 """A channel that is on air for more of the time is crowded: queues grow as 1 / (1 - share)."""
@@ -61,13 +68,23 @@ def _unverified(simulation: Simulation) -> list[Notice]:
     by_profile = unverified_figures(simulation.world.profiles)
     estimates = sum(unverified for unverified, _ in by_profile.values())
     total = sum(figures for _, figures in by_profile.values())
-    if not estimates:
+    unmeasured = without_measured_watts(simulation.world.profiles)
+    if not estimates and not unmeasured:
         return []
-    worst = max(by_profile, key=lambda name: by_profile[name][0])
-    most, its = by_profile[worst]
-    message = f"{estimates} of {total} figures of the hardware are estimates; most of {worst}"
-    message += f" ({most} of {its}){_short_steps(simulation)}"
-    return [notice("unverified_figures", message, estimates)]
+    told = []
+    if estimates:
+        worst = max(by_profile, key=lambda name: by_profile[name][0])
+        most, its = by_profile[worst]
+        told.append(
+            f"{estimates} of {total} figures of the hardware are estimates; most of {worst}"
+            f" ({most} of {its})"
+        )
+    if unmeasured:
+        names, more = ", ".join(unmeasured[:MOST_NAMED]), len(unmeasured) - MOST_NAMED
+        names += f" and {more} more" if more > 0 else ""
+        told.append(f"Joules are not validated: no source for watts of {names}")
+    message = ". ".join(told) + (_short_steps(simulation) if estimates else "")
+    return [notice("unverified_figures", message, estimates or len(unmeasured))]
 
 
 def _short_steps(simulation: Simulation) -> str:

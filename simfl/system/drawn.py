@@ -56,7 +56,7 @@ _TIMES = frozenset(
         "loss_probability",
     )
 )
-_WATTS = frozenset(
+WATTS = frozenset(
     (
         "power_idle_w",
         "power_active_w",
@@ -93,7 +93,7 @@ def default_spread(path: str, unverified: tuple[str, ...]) -> tuple[str, float] 
     name = path.rpartition(".")[2]
     if name == "flops_per_s" and path.replace(name, "efficiency") in unverified:
         return None
-    if name in _WATTS:
+    if name in WATTS:
         return "watts", 1.0
     return ("seconds", -1.0 if name in _RATES else 1.0) if name in _RATES | _TIMES else None
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from simfl.common.model_work import KINDS, ModelWork
 from simfl.system.catalogue import Catalogue, Kind, Profile
+from simfl.system.drawn import WATTS
 from simfl.system.processor import Processor
 from simfl.system.uncertainty import Calibrated
 from simfl.system.world import World
@@ -59,6 +60,18 @@ def unmeasured_kinds(
         if getattr(work, kind) and total - left > LEAST_SHARE * total:
             found.append(kind)
     return sorted(found)
+
+
+def without_measured_watts(profiles: Sequence[Profile]) -> list[str]:
+    """Profiles of which some figure behind the joules is an estimate, or comes from nowhere."""
+    return [
+        one.name
+        for one in profiles
+        if any(
+            path.rpartition(".")[2] in WATTS and (path in one.unverified or path not in one.sources)
+            for path in one.figures()
+        )
+    ]
 
 
 def unverified_figures(profiles: Sequence[Profile]) -> dict[str, tuple[int, int]]:
