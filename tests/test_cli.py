@@ -454,9 +454,12 @@ def test_list_own_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """Profiles in a folder of one's own stand in the list, beside the shipped ones."""
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "toaster.yaml").write_text(
-        "# A toaster. Not for training.\nkind: device\ndevice_class: mcu\npower_idle_w: 1\n"
+        "# A toaster. Not for training.\nkind: device\ndevice_class: mcu\n"
+        "power_idle_w: {value: 1, interval: [0.5, 2]}\n"
     )
 
+    figures = listing._profiles("devices", [tmp_path], verbose=True).columns[2]
+    assert "1, 0.5 to 2" in list(figures.cells)
     shown = simfl_command("list", "devices", "--profiles", tmp_path).stdout
 
     assert "A toaster " in shown

@@ -101,9 +101,14 @@ class Twin:
             | {"level": LEVEL}
             for key, its in draws.items()
         }
+        others = {
+            key: asdict(one)
+            for key, one in self.base.uncertainty.intervals.items()
+            if key not in {SECONDS, *draws, *self.drops, *self.sets}
+        }
         chosen = np.stack(list(draws.values()), axis=1)[:DRAWS]
         rows = [[_rounded(value) for value in row] for row in chosen]
-        return {**found, "draws": {"columns": list(draws), "rows": rows}}
+        return {**others, **found, "draws": {"columns": list(draws), "rows": rows}}
 
 
 class _Dumper(yaml.SafeDumper):

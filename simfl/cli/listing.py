@@ -188,7 +188,9 @@ def _profiles(kind: str, folders: Sequence[Path], *, verbose: bool) -> Table:
             continue
         for index, (path, value) in enumerate(figures.items()):
             source = "unverified" if path in profile.unverified else profile.sources.get(path, "")
-            table.add_row(name if index == 0 else "", path, _short(value), source)
+            interval = profile.uncertainty.intervals.get(path)
+            ends = f", {interval.low:g} to {interval.high:g}" if interval is not None else ""
+            table.add_row(name if index == 0 else "", path, f"{_short(value)}{ends}", source)
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import yaml
 from typer.testing import CliRunner
 
 import simfl
+from simfl.calibration import twins
 from simfl.cli.app import app
 from simfl.runs.runfolder import LoadedRun
 from simfl.system.catalogue import Catalogue, CatalogueError, Profile
 from simfl.system.cpu import Cpu
 from simfl.system.link import FixedRateLink
+from simfl.system.uncertainty import Interval, Uncertainty
 from tests.calibration.planted import file_of
 from tests.small import small
 
@@ -209,3 +212,20 @@ def test_a_twin_takes_the_seconds_of_its_rows(made: tuple[Path, str]) -> None:
         cycles = processor.training_cycles(float(batch) * float(batches), work, float(batches))
         cost = processor.compute(cycles, processor.frequency_max_hz)
         assert float(cost.duration_s) == pytest.approx(float(seconds), rel=0.15)
+
+
+def test_intervals_of_the_base_that_no_row_tells_stay() -> None:
+    """Those of figures that were fitted give way to the rows'."""
+    base = Catalogue().profile("device", "rpi_4b")
+    unsure = {one: Interval(1e-30, 1e12) for one in ("processor.kappa", "processor.rates.dense")}
+    figure = twins.Figure("processor.rates.dense", "FLOP/s", 2e10, np.linspace(1e10, 3e10, 5))
+    twin = twins.Twin("pi", replace(base, uncertainty=Uncertainty(unsure)), [figure], "rows")
+    written = yaml.safe_load(twin.text())["uncertainty"]
+
+    assert written["processor.kappa"] == {
+        "low": 1e-30,
+        "high": 1e12,
+        "level": 0.9,
+        "distribution": "lognormal",
+    }
+    assert float(written["processor.rates.dense"]["low"]) == pytest.approx(1.1e10)
