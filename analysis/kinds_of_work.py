@@ -129,8 +129,8 @@ class Words(nn.Module):
         return outputs
 
 
-def task_work() -> dict[str, ModelWork]:
-    """The work of each task's network."""
+def task_networks() -> dict[str, tuple[nn.Module, torch.Tensor]]:
+    """Each task's network, and an example."""
     image = nn.Sequential(
         *convolutions(1, 5, [32, 64], batch_norm=False),
         nn.Linear(3136, 2048),
@@ -139,11 +139,16 @@ def task_work() -> dict[str, ModelWork]:
     )
     face = nn.Sequential(*convolutions(3, 3, [32] * 4, batch_norm=True), nn.Linear(1152, 2))
     return {
-        "femnist": count_work(image, torch.zeros(1, 1, 28, 28)),
-        "celeba": count_work(face, torch.zeros(1, 3, 84, 84)),
-        "reddit": count_work(Words(10_000, 256, 10_000, True), torch.zeros(1, 10)),
-        "shakespeare": count_work(Words(80, 8, 80, False), torch.zeros(1, 80)),
+        "femnist": (image, torch.zeros(1, 1, 28, 28)),
+        "celeba": (face, torch.zeros(1, 3, 84, 84)),
+        "reddit": (Words(10_000, 256, 10_000, True), torch.zeros(1, 10)),
+        "shakespeare": (Words(80, 8, 80, False), torch.zeros(1, 80)),
     }
+
+
+def task_work() -> dict[str, ModelWork]:
+    """The work of each task's network."""
+    return {task: count_work(*network) for task, network in task_networks().items()}
 
 
 def shipped_terms(device: str) -> np.ndarray[Any, Any]:

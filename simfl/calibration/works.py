@@ -83,10 +83,8 @@ def _outputs(one: Computation, measured: Measurements) -> int:
 def _counted(one: Computation, outputs: int, measured: Measurements) -> ModelWork:
     folder = measured.path.parent
     try:
-        # Weights need no memory to be counted.
-        with torch.device("meta"):
-            module = build_model(one.model, one.input_shape, outputs, folder)
-            return count_work(module, torch.zeros(1, *one.input_shape))
+        module = _without_memory(one, outputs, folder)
+        return count_work(module, torch.zeros(1, *one.input_shape))
     except ScenarioError as error:
         message = error.message
         raise measured.wrong(one.line, "model", one.model, "", message) from error
@@ -95,6 +93,16 @@ def _counted(one: Computation, outputs: int, measured: Measurements) -> ModelWor
     except (RuntimeError, NotImplementedError) as error:
         message = f"{_found(one.model, error)}; accepted: shapes that the model takes"
         raise measured.wrong(one.line, "input_shape", one.input_shape, "", message) from error
+
+
+def _without_memory(one: Computation, outputs: int, folder: Path) -> nn.Module:
+    """A row's model: its weights take no memory where it can be built so."""
+    try:
+        with torch.device("meta"):
+            return build_model(one.model, one.input_shape, outputs, folder)
+    except ValueError:
+        # torchvision's RegNets compute with tensors while they are built.
+        return build_model(one.model, one.input_shape, outputs, folder)
 
 
 def _found(model: str, error: Exception) -> str:

@@ -1,119 +1,144 @@
-"""Predicted against measured: exact on phones that follow the model, and as the docs say."""
+"""docs/validation.md: its scores by hand, its tables by the record, the record by the code."""
 
 from __future__ import annotations
 
 import os
-import runpy
-import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+import validation
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "analysis" / "validation.py"
-RATES = {"slow": 0.5e9, "mid": 2e9, "fast": 8e9}
-PHONES = {"slow": "nexus6", "mid": "redmi_note8", "fast": "samsung_note10"}
-# Operations of a forward pass per example, and examples per step, counted by hand.
-TASKS = {
-    "femnist": (2 * 17_211_904, 10),
-    "celeba": (2 * 27_535_104, 10),
-    "reddit": (2 * 36_085_760, 10),
-    "shakespeare": (2 * 63_590_400, 100),
-}
+from validated import families
+from validated.page import PAGE, Results, filled, read_results, save_picture
+from validated.scores import (
+    Held,
+    coverage,
+    factor_needed,
+    interval_score,
+    plain_interval,
+    rankings,
+    relative_width,
+    within,
+)
+from validated.ssd import ssd_mobilenet_v1
 
-
-def run_script(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> dict[str, Any]:
-    """The script's variables after a run with these arguments."""
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *map(str, arguments)])
-    return runpy.run_path(str(SCRIPT), run_name="__main__")
-
-
-@pytest.fixture
-def ideal(tmp_path: Path) -> Path:
-    """A data root whose phones do every operation at their rate, after 0.1 s per layer step."""
-    folder = tmp_path / "device_traces"
-    folder.mkdir()
-    rows = [
-        {
-            "task": task,
-            "tier": tier,
-            "benchmark_device": tier,
-            "mean_ms": 1000 * 3 * flops * batch / rate,
-        }
-        for task, (flops, batch) in TASKS.items()
-        for tier, rate in RATES.items()
-    ]
-    pd.DataFrame(rows).to_csv(folder / "flash_batch_train_time.csv", index=False)
-    sizes = np.random.default_rng(0).integers(2, 50, (400, 4)).astype(np.int32)
-    inputs, outputs, batch, length = sizes.astype(float).T
-    flops = {
-        "embedding": 2 * inputs * outputs,
-        "lstm": 6 * 4 * outputs * (inputs + outputs) * batch * length,
-        "output": 6 * inputs * outputs * batch * length,
-    }
-    layers = {}
-    for tier, name in PHONES.items():
-        for layer, count in flops.items():
-            layers[f"{name}_{layer}_x"] = sizes
-            layers[f"{name}_{layer}_seconds"] = 0.1 + count / RATES[tier]
-    np.savez(folder / "flash_layer_train_time.npz", **layers)
-    speeds = {"down_mean": [1000.0], "up_mean": [500.0]}
-    pd.DataFrame(speeds).to_csv(folder / "flash_network_speed.csv", index=False)
-    ranked = {
-        "benchmark_device": [*RATES, "a", "b", "c"],
-        "ai_score": [100, 400, 900, 260, 10, 649],
-    }
-    pd.DataFrame(ranked).to_csv(folder / "ai_benchmark_scores.csv", index=False)
-    codes = {"benchmark_device": ["a", "b", "c", "unknown", "slow", "not ranked"]}
-    pd.DataFrame(codes).to_csv(folder / "flash_model_to_benchmark.csv", index=False)
-    return tmp_path
+HELD = Held("f", "a", "x", 1.0, 1.0, (0.5, 2.0), (), np.zeros(4), None)
 
 
-def test_phones_that_follow_the_model_are_predicted_exactly(
-    ideal: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rates are recovered, every ratio is 1, and a fixed time is found where there is one."""
-    names = run_script(monkeypatch, ideal, "--unit", "kbit/s")
-
-    np.testing.assert_allclose(names["rates"].to_numpy(), [[*RATES.values()]] * 4)
-    ratio = names["predicted_s"] / names["measured_s"]
-    np.testing.assert_allclose(ratio.to_numpy(), 1.0)
-    assert set(names["calibrations"]["worst factor"]) == {"1.00"}
-    layers = names["layers"]
-    assert set(layers["own rate and fixed time"]) == {"0%"}
-    assert set(layers["fixed time"]) == {"100 ms"}
-    assert "0%" not in set(layers["own rate"])
-    units = names["units"].set_index("read as")
-    assert units["median up"].tolist() == ["4.1 Mbit/s", "0.5 Mbit/s"]
-    assert units["taken here"].tolist() == ["", "yes"]
-    phones = names["phones"].set_index("tier")
-    assert phones["model codes"].to_dict() == {"slow": 2, "mid": 2, "fast": 0}
-    assert phones["score"].tolist() == [100, 400, 900]
-    assert names["unranked"] == 2
+@pytest.fixture(scope="module")
+def recorded() -> Results:
+    """What lies in analysis/results/validation/."""
+    return read_results()
 
 
-def test_without_a_folder_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No data root, no traceback."""
-    with pytest.raises(SystemExit) as ended:
-        run_script(monkeypatch)
+def test_the_page_has_what_is_recorded(recorded: Results) -> None:
+    """Every table between its marks; a changed result or profile changes the page."""
+    page = PAGE.read_text(encoding="utf-8")
 
-    assert ended.value.code == 2
+    assert filled(page, recorded) == page
+    other = replace(recorded, one_rate=recorded.one_rate.assign(ratio=1.0))
+    assert filled(page, other) != page
 
 
+def test_what_is_recorded_is_what_the_code_predicts(recorded: Results) -> None:
+    """The cheapest family anew: ten models of a core."""
+    behind, asked = (families.core(families.KNOWN_ROWS, one) for one in ("this_cpu", "held_out"))
+
+    found = validation.table_of(families.of_core(validation.KNOWN, behind, asked))
+
+    own = recorded.predictions.query("family == @validation.KNOWN").reset_index(drop=True)
+    figures = ["measured", "predicted", "low", "high", "plain", "plain_low", "plain_high"]
+    pd.testing.assert_frame_equal(found[figures], own[figures], rtol=1e-3)
+    assert found["subject"].tolist() == own["subject"].tolist()
+
+
+def test_what_the_issue_asks_of_the_predictions(recorded: Results) -> None:
+    """Models and tasks together: coverage, the baseline, rankings; layers of FLASH's phones."""
+    whole = recorded.predictions.query("family != @validation.LAYERS")
+    both = whole.dropna(subset="plain")
+
+    assert 0.8 <= coverage(whole) <= 0.97
+    for _, own in both.groupby("family"):
+        assert interval_score(own) < interval_score(own, "plain_")
+    sure = recorded.rankings.query("probability >= 0.9")
+    assert sure["right"].astype(bool).mean() >= 0.8
+    limits = np.where(recorded.layers["layer"] == "lstm", 0.25, 0.20)
+    assert (recorded.layers["calibrated"] <= limits).all()
+
+
+@pytest.mark.slow
 @pytest.mark.data
-def test_real_phones_are_within_the_documented_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The survey's rates, most tasks within a factor of 2, and tables as in the docs."""
-    names = run_script(monkeypatch, os.environ["SIMFL_DATA"])
+def test_everything_anew(recorded: Results, tmp_path: Path) -> None:
+    """The whole command's results, and its picture."""
+    found = validation.computed(Path(os.environ["SIMFL_DATA"]))
+    found.write(tmp_path)
 
-    rates = names["rates"].loc["femnist"] / 1e9
-    assert rates.to_numpy() == pytest.approx([0.63, 1.76, 5.8], rel=0.01)
-    ratio = (names["predicted_s"] / names["measured_s"]).drop(index="femnist").to_numpy()
-    factors = np.exp(np.abs(np.log(ratio)))
-    assert (factors < 2).sum() == 7
-    assert factors.max() < 2.2
-    documented = (ROOT / "docs" / "hardware.md").read_text(encoding="utf-8")
-    for section, table in names["SECTIONS"].items():
-        assert f"<!-- validation {section} -->\n{names['markdown'](table)}\n" in documented
+    for name, table in vars(read_results(tmp_path)).items():
+        pd.testing.assert_frame_equal(table, getattr(recorded, name), rtol=1e-3)
+    save_picture(recorded.predictions, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+
+def test_the_baseline_is_one_lognormal_of_the_rows() -> None:
+    """Two rows: mean 1 and standard deviation sqrt(2) of the logarithms, one degree of freedom."""
+    ones = np.ones(2)
+
+    found = plain_interval(ones, np.exp([0.0, 2.0]), 3.0)
+
+    # 6.314 is the 95 % quantile of Student's t with one degree of freedom.
+    half = 6.313752 * np.sqrt(2.0) * np.sqrt(1.5)
+    assert found == pytest.approx(tuple(3.0 * np.exp([1.0, 1.0 - half, 1.0 + half])))
+    assert plain_interval(np.ones(1), np.ones(1), 3.0) is None
+
+
+def test_scores_of_three_intervals() -> None:
+    """One holds, one is missed by a factor of e above, one by e^2 below."""
+    table = pd.DataFrame(
+        {
+            "measured": np.exp([0.0, 2.0, -3.0]),
+            "predicted": [1.0, 1.0, 2.0],
+            "low": np.exp([-1.0, 0.0, -1.0]),
+            "high": np.exp([1.0, 1.0, 0.0]),
+        }
+    )
+
+    assert coverage(table) == pytest.approx(1 / 3)
+    # Widths 2, 1 and 1; twenty times 0, 1 and 2.
+    assert interval_score(table) == pytest.approx((2.0 + 1.0 + 20.0 + 1.0 + 40.0) / 3)
+    assert relative_width(table) == pytest.approx(np.e - 1.0)
+
+
+def test_rankings_are_of_pairs_with_one_thing_in_common() -> None:
+    """Two models of a device and two devices of a model; equal measurements are no ranking."""
+    slow = replace(HELD, subject="y", measured=2.0, logs=np.array([1.0, 1.0, 1.0, -1.0]))
+    other = replace(HELD, device="b", measured=0.5, logs=np.full(4, 1.0))
+    equal = replace(HELD, device="c", subject="z")
+
+    found = rankings([HELD, slow, other, equal, replace(equal, subject="w")])
+
+    assert found.to_dict("records") == [
+        {"family": "f", "probability": 0.75, "right": True},
+        {"family": "f", "probability": 1.0, "right": False},
+    ]
+
+
+def test_what_a_default_spread_would_hold() -> None:
+    """Of ten ratios, nine within a factor of 5, whichever side they are on."""
+    ratios = np.array([1.0, 1.1, 0.5, 2.0, 0.4, 3.0, 0.25, 4.5, 0.2, 9.0])
+
+    assert factor_needed(ratios) == pytest.approx(5.0)
+    assert within(ratios, 5.0) == pytest.approx(0.9)
+    assert within(ratios, 2.5) == pytest.approx(0.5)
+
+
+@pytest.mark.slow
+def test_the_single_shot_detector_has_its_boxes() -> None:
+    """3000 boxes on maps of 19, 10, 5, 3, 2 and 1, of four coordinates and nine scores."""
+    with torch.device("meta"):
+        found = ssd_mobilenet_v1(9)(torch.zeros(1, 3, 300, 300))
+
+    assert found.shape == (1, 6 * (361 + 100 + 25 + 9 + 4 + 1) * 13)

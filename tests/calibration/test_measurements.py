@@ -143,3 +143,14 @@ def test_a_file_of_the_benchmark_is_read_as_it_is(tmp_path: Path) -> None:
 
     assert works(found) == [PIS["resnet18"]]
     assert model_part("vit_b_16").model_dump()["architecture"] == "vit_b_16"
+
+
+def test_a_model_that_computes_while_it_is_built_is_counted(tmp_path: Path) -> None:
+    """torchvision's RegNets; others are built without memory."""
+    row = "a,regnet_y_400mf,4,224,224,20,15"
+    head = "device,model,batch_size,height,width,batches,seconds"
+
+    (found,) = works(read_measurements(file_of(tmp_path, [row], head)))
+
+    # torchvision's own table of weights says 0.402 G multiply-adds.
+    assert found.forward_flops == pytest.approx(2 * 0.402e9, rel=0.01)

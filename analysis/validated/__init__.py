@@ -1,0 +1,1 @@
+"""Predicted against measured: what analysis/validation.py is made of."""
