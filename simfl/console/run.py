@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 from rich.text import Text
 
@@ -80,7 +81,7 @@ def print_summary(run: LoadedRun, figure: Path) -> None:
     table = Table()
     table.add_column("figure")
     table.add_column("value", justify="right")
-    *figures, (moved, size) = main_figures(manifest, run.rounds)
+    *figures, (moved, size) = main_figures(manifest, run.last_scores)
     for label, figure_shown in figures:
         table.add_row(label, figure_shown)
     table.add_row("energy by state", "")
@@ -121,15 +122,21 @@ def _edges(run: LoadedRun) -> Table:
     table = Table(title="participation per edge server")
     for column in ("edge", "clients", "client rounds", "versions", "device energy", "busy"):
         table.add_column(column, justify="right")
-    rounds, horizon_s = run.rounds, max(run.manifest["horizon_s"], 1e-12)
-    for edge, members in run.clients.groupby("edge"):
-        waited_s = float((members["idle_s"] + members["tail_s"]).mean())
+    merged_by, horizon_s = run.column("rounds", "edge"), max(run.manifest["horizon_s"], 1e-12)
+    edges, participations, energy_j, idle_s, tail_s = (
+        run.column("clients", name)
+        for name in ("edge", "participations", "energy_j", "idle_s", "tail_s")
+    )
+    tiers = not np.isnan(merged_by).all()
+    for edge in sorted(set(edges)):
+        own = edges == edge
+        waited_s = float((idle_s[own] + tail_s[own]).mean())
         table.add_row(
-            str(edge),
-            str(len(members)),
-            str(int(members["participations"].sum())),
-            str(int((rounds["edge"] == edge).sum())) if rounds["edge"].notna().any() else "-",
-            quantity(float(members["energy_j"].sum()), "J"),
+            f"{edge:.0f}",
+            str(np.count_nonzero(own)),
+            f"{participations[own].sum():.0f}",
+            str(np.count_nonzero(merged_by == edge)) if tiers else "-",
+            quantity(float(energy_j[own].sum()), "J"),
             f"{1.0 - waited_s / horizon_s:.0%}",
         )
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.text import Text
@@ -10,7 +11,9 @@ from rich.text import Text
 from simfl.common.notices import Notice
 from simfl.console.printable import printable
 from simfl.console.terminal import Terminal
-from simfl.study.warned import FoundKind
+
+if TYPE_CHECKING:
+    from simfl.study.warned import FoundKind
 
 
 def print_warnings(console: Terminal, notices: Iterable[Notice]) -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from simfl.common.arrays import IntArray
 from simfl.eventlog.accounts import Accounts, Powers
+from simfl.eventlog.columns import Names
 from simfl.eventlog.kinds import CANONICAL_ORDER, KIND_INDEX, Actors
 from simfl.eventlog.parquet_parts import PARTS, ROW_GROUP_ROWS, merge_parts, write_parquet
 from simfl.eventlog.rows import Rows, cut_rows, join_rows, rows_of, take_rows
@@ -164,9 +165,9 @@ class EventLog:
         self.rows_written += rows.count
 
     @cached_property
-    def _names(self) -> pa.Array:
-        """The actors' names; made when rows are first written, for pyarrow loads pandas then."""
-        return pa.array(self.actors.names(), pa.string())
+    def _names(self) -> Names:
+        """The actors' names; made when rows are first written."""
+        return Names(self.actors.names())
 
 
 def canonical_order(rows: Rows) -> IntArray:

@@ -34,7 +34,8 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 def read_parquet(path: Path, schema: pa.Schema | None = None) -> pa.Table:
     """The table of a file; raises `RunFolderError` unless it is one, with these columns."""
     try:
-        table = pq.read_table(path.absolute())
+        with pq.ParquetFile(path.absolute()) as file:
+            table = file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RunFolderError(f"{path}: not readable as Parquet ({_in_short(error)})") from None
     if schema is not None and not table.schema.equals(schema):

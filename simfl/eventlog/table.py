@@ -9,10 +9,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from simfl.common.arrays import BoolArray
+from simfl.eventlog.columns import Names, number_column, text_column
 from simfl.eventlog.kinds import COLUMNS, CUTS, KINDS, SCHEMA, Column
 from simfl.eventlog.rows import Rows
 
 _KINDS = list(KINDS)
+_KIND_NAMES, _CUT_NAMES = Names(_KINDS), Names(CUTS)
 _HAVE = {
     name: np.array([kind in column.kinds for kind in _KINDS])
     for name, column in COLUMNS.items()
@@ -21,18 +23,17 @@ _HAVE = {
 """Of columns that only some kinds have: which, by the kind's number."""
 
 
-def as_table(rows: Rows, first_seq: int, names: pa.Array, clients: int) -> pa.Table:
+def as_table(rows: Rows, first_seq: int, names: Names, clients: int) -> pa.Table:
     """The rows as `SCHEMA` has them; `names` are the actors', of which `clients` come first.
 
     Raises ValueError for a row with a figure that its kind has not (`kinds.COLUMNS`).
     """
     actor = rows["actor"]
     made = {
-        "seq": pa.array(np.arange(first_seq, first_seq + rows.count)),
-        "kind": pa.array(_KINDS, pa.string()).take(pa.array(rows["kind"])),
-        "actor": names.take(pa.array(actor)),
-        "client": pa.array(actor, mask=actor >= clients),
-        "cut_by": pa.array(CUTS, pa.string()).take(_array("cut_by", rows, pa.int8())),
+        "seq": number_column(np.arange(first_seq, first_seq + rows.count), pa.int64()),
+        "kind": _KIND_NAMES.column(rows["kind"]),
+        "actor": names.column(actor),
+        "client": number_column(actor, pa.int32(), actor >= clients),
     }
     columns = [
         made[field.name] if field.name in made else _array(field.name, rows, field.type)
@@ -47,7 +48,7 @@ def _array(name: str, rows: Rows, arrow: pa.DataType) -> pa.Array:
         return pa.nulls(rows.count, arrow)
     values = rows[name]
     if column.dtype is object:
-        return pa.array(values, arrow)
+        return text_column(values.tolist())
     empty = _empty(values, column)
     if column.kinds is not None:
         lack = ~_HAVE[name][rows["kind"]]
@@ -59,7 +60,9 @@ def _array(name: str, rows: Rows, arrow: pa.DataType) -> pa.Array:
             its = ", ".join(column.kinds)
             raise ValueError(f"a row of kind {kind} has {name}, which is for {its}")
         empty = lack if empty is None else lack | empty
-    return pa.array(values, arrow, mask=empty)
+    if arrow == pa.string():
+        return _CUT_NAMES.column(values, empty)
+    return number_column(values, arrow, empty)
 
 
 def _empty(values: NDArray[Any], column: Column) -> BoolArray | None:

@@ -14,6 +14,7 @@ from simfl.assembly.simulation import Simulation
 from simfl.common.arrays import FloatArray
 from simfl.common.files import replacing
 from simfl.common.plain import to_json
+from simfl.eventlog.columns import column_of
 from simfl.eventlog.kinds import CLIENT_STATES, KINDS, STATES
 from simfl.eventlog.parquet_parts import write_parquet
 from simfl.protocols.run import Run
@@ -47,7 +48,8 @@ def finish(simulation: Simulation, one: Run, folder: Path, *, model: bool = True
             columns |= _final_scores(one)
             columns |= _rewards(one)
     finally:
-        write_parquet(pa.table(columns), folder / "clients.parquet")
+        table = pa.table({name: column_of(column) for name, column in columns.items()})
+        write_parquet(table, folder / "clients.parquet")
         _write_hardware(simulation, folder)
     ref = one.publications.latest
     weights = ref.value().weights if model and ref is not None else {}

@@ -9,12 +9,15 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from simfl.common.files import RunFolderError, digest_of, replacing
 from simfl.common.html import html_table, titled
 from simfl.common.notices import Notice, read_notice
 from simfl.common.plain import to_json
+from simfl.eventlog.columns import table_of
 from simfl.eventlog.kinds import CLIENT_STATES, COLUMNS, FORMAT_VERSION, KINDS, SCHEMA, STATES
 from simfl.eventlog.parquet_parts import count_rows, read_parquet, write_parquet
 from simfl.provenance.replay import longest_log
@@ -151,7 +154,7 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
     """Write a table of `TABLES` from its rows; keys that a row lacks are empty."""
-    write_parquet(pa.Table.from_pylist(rows, schema=TABLES[name]), folder / f"{name}.parquet")
+    write_parquet(table_of(rows, TABLES[name]), folder / f"{name}.parquet")
 
 
 def described_files(folder: Path) -> dict[str, dict[str, Any]]:
@@ -176,6 +179,7 @@ class LoadedRun:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest: dict[str, Any] = read_manifest(path)
+        self._tables: dict[str, pa.Table] = {}
         check_format(path, self.manifest)
 
     def file(self, name: str) -> Path:
@@ -259,7 +263,7 @@ class LoadedRun:
         `server_energy_j` and `network_energy_j` add up to `energy_j`; `client_active_j` are the
         clients' joules beyond idle power.
         """
-        return self._table("rounds")
+        return _frame(self._table("rounds"))
 
     @property
     def mean_staleness(self) -> float:
@@ -267,14 +271,15 @@ class LoadedRun:
 
         The mean over all updates of the run; NaN without any.
         """
-        updates = self.rounds["updates"]
-        total = int(updates.sum())
-        return float((self.rounds["staleness"] * updates).sum()) / total if total else float("nan")
+        updates = self.column("rounds", "updates")
+        total = int(np.nansum(updates))
+        summed = float(np.nansum(self.column("rounds", "staleness") * updates))
+        return summed / total if total else float("nan")
 
     @cached_property
     def clients(self) -> pd.DataFrame:
         """One row per client: device, link, edge, seconds and joules by state, bytes, accuracy."""
-        return self._table("clients")
+        return _frame(self._table("clients"))
 
     @cached_property
     def evaluations(self) -> pd.DataFrame:
@@ -284,28 +289,47 @@ class LoadedRun:
         training data), "train" (all clients' together, of an algorithm that goes by it) or
         "flipped" (test examples with a flipped feature, of a data set that has one).
         """
-        return self._table("evaluations")
+        return _frame(self._table("evaluations"))
+
+    def column(self, table: str, name: str) -> NDArray[Any]:
+        """A column of `rounds`, `clients` or `evaluations` without pandas, which is slow to load.
+
+        Numbers are floats, NaN where there is none; texts are objects.
+        """
+        column = self._table(table)[name]
+        if column.type == pa.string():
+            return np.array(column.to_pylist(), dtype=object)
+        return np.array(column.to_pylist(), dtype=float)
+
+    @property
+    def last_scores(self) -> tuple[float, float] | None:
+        """Accuracy and loss of the last version that was evaluated, if any was."""
+        accuracy, loss = self.column("rounds", "accuracy"), self.column("rounds", "loss")
+        scored = np.flatnonzero(~np.isnan(accuracy))
+        return (float(accuracy[scored[-1]]), float(loss[scored[-1]])) if scored.size else None
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         manifest = self.manifest
-        rounds = self.rounds if (self.path / "rounds.parquet").exists() else None
+        scores = self.last_scores if (self.path / "rounds.parquet").exists() else None
         rows = [
             (escape(label).replace("  ", "&emsp;"), escape(figure))
-            for label, figure in main_figures(manifest, rounds)
+            for label, figure in main_figures(manifest, scores)
         ]
         title = f"{manifest['name']} (seed {manifest['seed']}): {manifest['status']}"
         reason = [str(manifest["reason"])] if manifest["reason"] else []
         warned = [f"warning: {one.kind}: {one.message}" for one in self.warnings]
         return titled(title, html_table(rows), *reason, *warned, f"run folder: {self.path}")
 
-    def _table(self, name: str) -> pd.DataFrame:
+    def _table(self, name: str) -> pa.Table:
+        if name in self._tables:
+            return self._tables[name]
         path = self.file(f"{name}.parquet")
         table = read_parquet(path, TABLES.get(name))
         missing = CLIENT_COLUMNS - set(table.column_names) if name == "clients" else ()
         if missing:
             raise RunFolderError(f"{path}: not a table of simfl's: it has no column {min(missing)}")
-        return _frame(table)
+        return self._tables.setdefault(name, table)
 
     def details(self, kind: str) -> pd.DataFrame:
         """The events of one kind: the columns that it has, and the keys of `detail` as columns.

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simfl.common.quantity import quantity
 
-if TYPE_CHECKING:
-    import pandas as pd
 
+def main_figures(
+    manifest: Mapping[str, Any], scores: tuple[float, float] | None
+) -> list[tuple[str, str]]:
+    """Label and figure; a label begins with two blanks per level that it belongs to another's.
 
-def main_figures(manifest: Mapping[str, Any], rounds: pd.DataFrame | None) -> list[tuple[str, str]]:
-    """Label and figure; a label begins with two blanks per level that it belongs to another's."""
+    `scores` are accuracy and loss in the end.
+    """
     rows = []
-    scored = None if rounds is None else rounds.dropna(subset="accuracy")
-    if scored is not None and len(scored):
-        last = scored.iloc[-1]
-        rows += [("accuracy", f"{last['accuracy']:.4f}"), ("loss", f"{last['loss']:.4f}")]
+    if scores is not None:
+        accuracy, loss = scores
+        rows += [("accuracy", f"{accuracy:.4f}"), ("loss", f"{loss:.4f}")]
     return [
         *rows,
         ("global versions", str(manifest["counts"]["versions"])),

@@ -60,7 +60,7 @@ ROOMS = {
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
         " study.best study.hardware study.curves study.warned study.words study.sensitivity"
         " study.searched study.asking calibration.computing calibration.held_out",
-        "numpy pandas matplotlib plotly",
+        "numpy pandas matplotlib plotly PIL",
     ),
     "eventlog": _room("eventlog.accounts eventlog.rows", "pyarrow pandas numpy"),
     "eventlog.accounts": _room("eventlog.rows", "numpy"),
@@ -102,9 +102,9 @@ ROOMS = {
         f"{_BELOW_ASSEMBLY} assembly provenance.lineage", "torch numpy simpy"
     ),
     "runs": _room(),
-    "runs.summary": _room("", "pandas"),
+    "runs.summary": _room(),
     "runs.runfolder": _room(
-        "runs.summary eventlog provenance.replay scenario.yaml_source", "pyarrow pandas"
+        "runs.summary eventlog provenance.replay scenario.yaml_source", "pyarrow pandas numpy"
     ),
     "runs.files": _room("eventlog provenance.replay runs.runfolder", "filelock"),
     "runs.battery_levels": _room(
@@ -135,7 +135,7 @@ ROOMS = {
     "console": _room(
         "runs.runfolder runs.summary scenario study protocols.publication calibration"
         " console.printable console.terminal",
-        "rich pandas",
+        "rich pandas numpy",
     ),
     "console.printable": _room(),
     "console.terminal": _room("console.printable", "rich"),
