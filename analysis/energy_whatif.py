@@ -20,7 +20,7 @@ import pandas as pd
 import simfl
 from simfl.assembly.simulation import Options
 from simfl.pictures.colours import STATE_COLOURS
-from simfl.pictures.overview import legend_above
+from simfl.pictures.style import legend_above
 from simfl.provenance.results import FolderStore
 from simfl.scenario.shipped import shipped_scenarios
 

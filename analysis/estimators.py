@@ -17,7 +17,7 @@ import pandas as pd
 import simfl
 from simfl.measures.estimation_error import estimation_errors
 from simfl.pictures.colours import COLOURS
-from simfl.pictures.overview import legend_above
+from simfl.pictures.style import legend_above
 
 SCENARIO = Path(__file__).parents[1] / "scenarios" / "latency_estimators.yaml"
 ESTIMATORS = ("nig", "ewma", "last", "mean", "oracle")

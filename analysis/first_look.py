@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 import simfl
 from simfl.pictures.colours import COLOURS, STATE_COLOURS
-from simfl.pictures.overview import legend_above
+from simfl.pictures.style import legend_above
 
 MOST_BARS, MOST_ROUNDS = 40, 150  # in a figure; the tables in memory hold all
 

@@ -15,7 +15,7 @@ from simfl.calibration.held_out import Prediction
 from simfl.common.files import replacing
 from simfl.console.printable import printable
 from simfl.pictures.colours import COLOURS
-from simfl.pictures.overview import STYLE
+from simfl.pictures.style import STYLE
 
 
 def save_predictions(fit: ComputingFit, path: Path) -> Path:

@@ -17,7 +17,7 @@ from matplotlib.ticker import EngFormatter
 from simfl.common.files import RunFolderError, replacing
 from simfl.console.printable import printable
 from simfl.pictures.colours import COLOURS
-from simfl.pictures.overview import STYLE
+from simfl.pictures.style import STYLE
 from simfl.runs.runfolder import LoadedRun
 from simfl.study.comparisons import CONFIDENCE
 from simfl.study.curves import NotDrawable, check_axes, curve_of, mean_curve

@@ -1,112 +1,106 @@
-"""One figure of a run: how well, how long, how costly, and who took part."""
+"""One picture of a run: how well, how long, how costly, and who took part."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator
+import numpy as np
 
 from simfl.common.files import replacing
 from simfl.console.printable import printable
 from simfl.pictures.colours import COLOURS, STATE_COLOURS
+from simfl.pictures.panels import Bars, Line, Panel, name_axis, number_axis
+from simfl.pictures.sheet import draw_sheet
 from simfl.runs.runfolder import LoadedRun
-
-STYLE: dict[Any, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "font.size": 10,
-    "text.parse_math": False,  # a "$" in a name is a "$"
-}
 
 MOST_NAMED_EDGES = 8
 """More edge servers than colours are not told apart."""
 
+MARGIN = 1.05
+"""How far an axis goes beyond what it shows."""
+
+MOST_APART = 50
+"""Clients with a gap between their bars."""
+
 
 def save_overview(run: LoadedRun, path: Path) -> Path:
-    """Write `draw_overview`'s figure as a PNG."""
-    with replacing(path, f".partial{path.suffix}") as file, mpl.rc_context(STYLE):
-        draw_overview(run).savefig(file, format="png")
+    """Write the overview as a PNG."""
+    title = printable(f"{run.manifest['name']}, seed {run.manifest['seed']}")
+    with replacing(path, f".partial{path.suffix}") as file:
+        # A picture of few colours: packing it harder takes three times as long and saves little.
+        draw_sheet(overview_panels(run), title).save(file, format="PNG", compress_level=3)
     return path
 
 
-def draw_overview(run: LoadedRun) -> Figure:
-    """Four panels: accuracy against time and clients' energy, where this goes, participation.
+def overview_panels(run: LoadedRun) -> list[list[Panel]]:
+    """Accuracy against time and clients' energy, where this goes, participation.
 
     Where nothing was evaluated, versions stand in for accuracy.
     """
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11, 7.5), layout="constrained")
-        axes = figure.subplots(2, 2)
-        _accuracy(axes[0, 0], run, "time_s", "simulated time (s)")
-        _accuracy(axes[0, 1], run, "client_energy_j", "energy of clients (J)")
-        _energy(axes[1, 0], run)
-        _participation(axes[1, 1], run)
-        figure.suptitle(printable(f"{run.manifest['name']}, seed {run.manifest['seed']}"))
-    return figure
+    return [
+        [
+            _accuracy(run, "time_s", "simulated time (s)"),
+            _accuracy(run, "client_energy_j", "energy of clients (J)"),
+        ],
+        [_energy(run), _participation(run)],
+    ]
 
 
-def legend_above(axes: Axes, title: str) -> None:
-    """A title, and below it the legend in one or two rows, both above the axes."""
-    entries = len(axes.get_legend_handles_labels()[0])
-    columns = entries if entries <= 5 else (entries + 1) // 2
-    rows = -(-entries // columns)
-    axes.set_title(title, pad=12 + 14 * rows)
-    axes.legend(
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        ncols=columns,
-        fontsize=8,
-        frameon=False,
-        handlelength=1.2,
-        columnspacing=1.2,
+def _accuracy(run: LoadedRun, column: str, label: str) -> Panel:
+    """Against a column of the rounds table."""
+    accuracy = run.column("rounds", "accuracy")
+    evaluated = ~np.isnan(accuracy)
+    if evaluated.any():
+        figure, x, y = "test accuracy", run.column("rounds", column)[evaluated], accuracy[evaluated]
+    else:
+        figure, x, y = "global version", *(run.column("rounds", one) for one in (column, "version"))
+    low, high = (float(y.min()), float(y.max())) if y.size else (0.0, 1.0)
+    beyond = (MARGIN - 1) * (high - low)
+    return Panel(
+        number_axis(label, 0.0, MARGIN * float(x.max(initial=0.0))),
+        number_axis(figure, low - beyond, high + beyond, whole=figure == "global version"),
+        [Line(x, y, COLOURS[0])],
+        grid=True,
     )
 
 
-def _accuracy(axes: Axes, run: LoadedRun, column: str, label: str) -> None:
-    """Against a column of the rounds table."""
-    figure = "accuracy" if run.rounds["accuracy"].notna().any() else "version"
-    shown = run.rounds.dropna(subset=figure)
-    axes.plot(shown[column], shown[figure], marker=".", color=COLOURS[0])
-    axes.set(xlabel=label, ylabel="test accuracy" if figure == "accuracy" else "global version")
-    if shown[column].max() >= 10_000:
-        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    axes.set_xlim(left=0)
-    axes.grid(alpha=0.3)
-
-
-def _energy(axes: Axes, run: LoadedRun) -> None:
-    columns = [f"{state}_j" for state in STATE_COLOURS]
-    totals = run.clients.groupby("device")[columns].mean()
-    bottom = totals.iloc[:, 0] * 0.0
+def _energy(run: LoadedRun) -> Panel:
+    device = run.column("clients", "device")
+    kinds, places = np.unique(device.astype(str), return_inverse=True)
+    clients = np.bincount(places)
+    rows, left = np.arange(kinds.size, dtype=float), np.zeros(kinds.size)
+    shapes, legend = [], []
     for state, colour in STATE_COLOURS.items():
-        joules = totals[f"{state}_j"]
-        label = {"tail": "radio's tail"}.get(state, state)
-        axes.barh(
-            totals.index, joules, left=bottom, label=label if joules.any() else None, color=colour
-        )
-        bottom = bottom + joules
-    axes.set(xlabel="mean energy per client (J)")
-    legend_above(axes, "where the joules of clients go")
+        joules = np.bincount(places, run.column("clients", f"{state}_j")) / clients
+        shapes.append(Bars(left, left + joules, rows - 0.4, rows + 0.4, colour))
+        if joules.any():
+            legend.append(({"tail": "radio's tail"}.get(state, state), colour))
+        left = left + joules
+    return Panel(
+        number_axis("mean energy per client (J)", 0.0, MARGIN * float(left.max(initial=0.0))),
+        name_axis([printable(str(kind)) for kind in kinds]),
+        shapes,
+        "where the joules of clients go",
+        legend,
+    )
 
 
-def _participation(axes: Axes, run: LoadedRun) -> None:
-    clients = run.clients
-    for index, (edge, members) in enumerate(clients.groupby("edge")):
-        axes.bar(
-            members["client"],
-            members["participations"],
-            color=COLOURS[index % len(COLOURS)],
-            label=f"edge {edge}",
-            width=0.8 if len(clients) <= 50 else 1.0,
-        )
-    axes.set(xlabel="client", ylabel="rounds finished")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    if 1 < clients["edge"].nunique() <= MOST_NAMED_EDGES:
-        legend_above(axes, "who took part")
-    else:
-        axes.set_title("who took part")
+def _participation(run: LoadedRun) -> Panel:
+    client, edge, finished = (
+        run.column("clients", name) for name in ("client", "edge", "participations")
+    )
+    half = 0.4 if client.size <= MOST_APART else 0.5
+    edges = np.unique(edge[~np.isnan(edge)])
+    shapes, legend = [], []
+    for index, one in enumerate(edges):
+        own, colour = edge == one, COLOURS[index % len(COLOURS)]
+        ends = (client[own] - half, client[own] + half)
+        shapes.append(Bars(*ends, np.zeros(np.count_nonzero(own)), finished[own], colour))
+        legend.append((f"edge {one:.0f}", colour))
+    return Panel(
+        number_axis("client", -0.7, float(client.max(initial=0.0)) + 0.7, whole=True),
+        number_axis("rounds finished", 0.0, MARGIN * float(finished.max(initial=1.0)), whole=True),
+        shapes,
+        "who took part",
+        legend if 1 < edges.size <= MOST_NAMED_EDGES else (),
+    )

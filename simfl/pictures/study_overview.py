@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from simfl.common.files import replacing
 from simfl.console.printable import printable
 from simfl.pictures.colours import COLOURS
-from simfl.pictures.overview import STYLE
+from simfl.pictures.style import STYLE
 from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names

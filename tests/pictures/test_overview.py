@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import ImageColor
 
 import simfl
+from simfl.pictures.colours import STATE_COLOURS
 from simfl.pictures.curves import plot
-from simfl.pictures.overview import draw_overview, save_overview
+from simfl.pictures.overview import overview_panels, save_overview
+from simfl.pictures.panels import Bars, name_axis, number_axis
+from simfl.pictures.sheet import LARGE, SMALL, WIDTH, draw_sheet, frames
 from simfl.runs.runfolder import LoadedRun
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -23,36 +28,91 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
 
 
 def test_legends_lie_above_their_axes(trained: LoadedRun) -> None:
-    """A legend covers neither bars nor the title."""
-    figure = draw_overview(trained)
-    figure.draw_without_rendering()
+    """A legend covers neither bars nor the title, and all of it is on the page."""
+    placed = [frame for frame in frames(overview_panels(trained)) if frame.panel.legend]
 
-    legends = [axes for axes in figure.axes if axes.get_legend()]
-    assert len(legends) == 2
-    for axes in legends:
-        legend = axes.get_legend()
-        assert legend is not None
-        box = legend.get_window_extent()
-        assert box.y0 >= axes.bbox.y1
-        assert box.y1 <= axes.title.get_window_extent().y0
-        assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
+    assert len(placed) == 2
+    for frame in placed:
+        entries = list(frame.legend())
+        assert [text for _, _, text, _ in entries] == [text for text, _ in frame.panel.legend]
+        for left, middle, _, _ in entries:
+            assert frame.title_middle + LARGE / 2 < middle - SMALL / 2
+            assert middle + SMALL / 2 < frame.top
+            assert frame.left <= left < frame.right <= WIDTH
 
 
 def test_what_no_client_spent_is_not_in_the_legend(trained: LoadedRun) -> None:
     """Where waiting clients are not charged, there is no idle power; the tail says whose it is."""
-    legend = draw_overview(trained).axes[2].get_legend()
+    shown = [text for text, _ in overview_panels(trained)[1][0].legend]
 
-    assert legend is not None
-    shown = [text.get_text() for text in legend.get_texts()]
     assert shown == ["download", "compute", "upload", "radio's tail"]
 
 
 def test_clients_and_turns_are_whole_numbers(trained: LoadedRun) -> None:
     """No tick stands between two clients."""
-    panel = draw_overview(trained).axes[3]
+    panel = overview_panels(trained)[1][1]
 
-    assert panel.get_xlabel() == "client"
-    assert all(float(tick).is_integer() for tick in [*panel.get_xticks(), *panel.get_yticks()])
+    assert panel.x.label == "client"
+    assert all(place.is_integer() for place, _ in [*panel.x.ticks, *panel.y.ticks])
+
+
+def test_bars_are_as_long_as_their_figures(trained: LoadedRun) -> None:
+    """Joules by kind of device and client rounds are those of the run's table."""
+    spent, part = overview_panels(trained)[1]
+    clients = trained.clients
+    by_device = clients.groupby("device")[[f"{state}_j" for state in STATE_COLOURS]].mean()
+
+    drawn = [shape for shape in spent.shapes if isinstance(shape, Bars)]
+    assert [text for _, text in spent.y.ticks] == list(by_device.index)
+    lengths = np.column_stack([bars.right - bars.left for bars in drawn])
+    assert lengths == pytest.approx(by_device.to_numpy())
+    assert drawn[-1].right == pytest.approx(by_device.sum(axis=1).to_numpy())
+    tops = [shape.high for shape in part.shapes if isinstance(shape, Bars)]
+    assert np.concatenate(tops).tolist() == clients["participations"].tolist()
+
+
+def test_a_bar_is_painted_where_its_axes_say(trained: LoadedRun) -> None:
+    """The first client's, to its end and no farther; beside it is paper."""
+    picture = draw_sheet(overview_panels(trained), "a run")
+    frame = frames(overview_panels(trained))[3]
+    bars = next(shape for shape in frame.panel.shapes if isinstance(shape, Bars))
+    end = round(float(frame.down(bars.high[0])))
+    inside = [(frame.across(0.0), end + 2), (frame.across(0.3), frame.bottom - 3)]
+    outside = [(frame.across(0.0), end - 3), (frame.across(0.5), frame.bottom - 3)]
+
+    def paint(x: object, y: object) -> object:
+        return picture.getpixel((round(float(x)), round(float(y))))  # type: ignore[arg-type]
+
+    assert {paint(*place) for place in inside} == {ImageColor.getrgb(bars.colour)}
+    assert {paint(*place) for place in outside} == {(255, 255, 255)}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "whole", "texts"),
+    [
+        (0.0, 1.84, False, ["0.00", "0.25", "0.50", "0.75", "1.00", "1.25", "1.50", "1.75"]),
+        (0.0, 40_000.0, False, [f"{tick} k" for tick in range(0, 41, 5)]),
+        (0.0, 0.00085, False, [f"{tick} \N{MICRO SIGN}" for tick in range(0, 801, 100)]),
+        (0.95, 2.05, True, ["1", "2"]),
+        (-0.1, 0.09, False, [f"{tick / 1000:.3f}" for tick in range(-100, 90, 25)]),
+        (7.0, 7.0, True, ["7"]),
+        (0.0, 0.0, True, ["-1", "0", "1"]),
+    ],
+)  # fmt: skip
+def test_ticks_are_round(low: float, high: float, texts: list[str], *, whole: bool) -> None:
+    """And no more than one can read; where all is one value, it stands amid its surroundings."""
+    axis = number_axis("time", low, high, whole=whole)
+
+    assert [text for _, text in axis.ticks] == texts
+    assert all(axis.low <= place <= axis.high for place, _ in axis.ticks)
+
+
+def test_names_that_are_long_or_many_leave_room_for_the_panel() -> None:
+    """They are cut, and some are left out."""
+    axis = name_axis(["x" * 100, *(f"device_{index}" for index in range(1, 40))])
+
+    assert axis.ticks[0] == (0.0, "x" * 29 + "\u2026")
+    assert [place for place, _ in axis.ticks] == [float(place) for place in range(0, 40, 3)]
 
 
 def test_a_plot_is_a_picture_in_a_notebook(trained: LoadedRun) -> None:
@@ -70,4 +130,4 @@ def test_a_run_without_evaluation_shows_its_versions(tmp_path: Path) -> None:
     path = save_overview(run, tmp_path / "overview.png")
 
     assert path.read_bytes().startswith(b"\x89PNG")
-    assert draw_overview(run).axes[0].get_ylabel() == "global version"
+    assert overview_panels(run)[0][0].y.label == "global version"
