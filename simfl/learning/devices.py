@@ -70,13 +70,13 @@ class ComputeDevice:
     def synchronize(self) -> None:
         """Wait until everything that was asked is computed."""
 
-    def kept_here(self, tensor: Tensor) -> Tensor:
-        """A tensor that stays in this machine's memory, such that moving parts of it is quick."""
-        return tensor
-
     def moved(self, tensor: Tensor) -> Tensor:
         """A tensor of this machine's memory, there."""
         return tensor.to(self.torch)
+
+    def taken(self, source: Tensor, rows: Tensor) -> Tensor:
+        """These rows of a tensor, there, wherever it lies; their numbers lie where it does."""
+        return source.index_select(0, rows)
 
     def computing(self, precision: Precision) -> AbstractContextManager[None]:
         """Within, float32 runs are computed in this precision, and the same way each time."""
@@ -134,18 +134,17 @@ class CudaDevice(ComputeDevice):
         """Wait for all of its streams."""
         torch.cuda.synchronize(self.torch)
 
-    def kept_here(self, tensor: Tensor) -> Tensor:
-        """In pinned memory, which the device reads by itself."""
-        return tensor.pin_memory()
+    def taken(self, source: Tensor, rows: Tensor) -> Tensor:
+        """Through pinned memory, which the device reads by itself while the processor goes on.
 
-    def moved(self, tensor: Tensor) -> Tensor:
-        """Through pinned memory, while the processor goes on.
-
-        torch keeps a pinned block until the copies out of it are done.
+        torch gives a pinned block to nobody else until the copies out of it are done.
         """
-        if tensor.device == self.torch:
-            return tensor
-        return tensor.pin_memory().to(self.torch, non_blocking=True)
+        if source.device == self.torch:
+            return source.index_select(0, rows)
+        shape = (len(rows), *source.shape[1:])
+        pinned = torch.empty(shape, dtype=source.dtype, pin_memory=True)
+        torch.index_select(source, 0, rows, out=pinned)
+        return pinned.to(self.torch, non_blocking=True)
 
     @contextmanager
     def computing(self, precision: Precision) -> Iterator[None]:

@@ -26,7 +26,8 @@ def placed_shards(shards: Sequence[Examples], network: Network) -> list[Examples
     if not on.accelerates or not cast:
         return cast
     inputs = torch.cat([one.inputs for one in cast])
-    inputs = on.moved(inputs) if _fit(cast, network) else on.kept_here(inputs)
+    if _fit(cast, network):
+        inputs = on.moved(inputs)
     targets = on.moved(torch.cat([one.targets for one in cast]))
     sizes = [len(one) for one in cast]
     parts = zip(torch.split(inputs, sizes), torch.split(targets, sizes), strict=True)

@@ -47,7 +47,10 @@ class Scenario(Section):
     name: Annotated[str, Field(strict=True, min_length=1)] = "scenario"
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
     dtype: Literal["float32", "float64"] = "float32"
-    precision: Literal["float32", "tf32", "bfloat16"] = "float32"
+    precision: Annotated[
+        Literal["float32", "tf32", "bfloat16"],
+        Field(description="of products and convolutions in float32; others than that on a GPU"),
+    ] = "float32"
     data: DataSection
     model: AnyPart
     population: Annotated[PopulationSection, BeforeValidator(from_name)]

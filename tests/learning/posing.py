@@ -14,7 +14,7 @@ class Posing(ComputeDevice):
     """Computes on the CPU in cohorts padded for `total_bytes` of memory.
 
     Of these, others occupy all but `free_bytes`: what needs more is refused as CUDA refuses it.
-    `moved_bytes` counts what was brought there of what stays in this machine's memory.
+    `streamed_bytes` counts what was brought there of what stays in this machine's memory.
     """
 
     kind = "posing"
@@ -26,8 +26,8 @@ class Posing(ComputeDevice):
         self.free_bytes = self.total_bytes if free_bytes is None else int(free_bytes)
         self.claims: list[float] = []
         self.refused = 0
-        self.streams = False
-        self.moved_bytes = 0
+        self.streamed_bytes = 0
+        self._there: list[Tensor] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Posing, (self.total_bytes, self.free_bytes)
@@ -39,13 +39,14 @@ class Posing(ComputeDevice):
             raise torch.OutOfMemoryError(f"posing: out of memory for {needed_bytes:.0f} bytes")
         self.claims.append(needed_bytes)
 
-    def kept_here(self, tensor: Tensor) -> Tensor:
-        """Streaming has begun."""
-        self.streams = True
+    def moved(self, tensor: Tensor) -> Tensor:
+        """From now on it is there."""
+        self._there.append(tensor)
         return tensor
 
-    def moved(self, tensor: Tensor) -> Tensor:
-        """Counted while data are streamed."""
-        if self.streams:
-            self.moved_bytes += tensor.numel() * tensor.itemsize
-        return tensor
+    def taken(self, source: Tensor, rows: Tensor) -> Tensor:
+        """Rows of what is not there are counted."""
+        taken = super().taken(source, rows)
+        if not any(source is one for one in self._there):
+            self.streamed_bytes += taken.numel() * taken.itemsize
+        return taken

@@ -106,8 +106,8 @@ class StackedBatches:
         if not self._ahead:
             steps = max(1, VALUES_AHEAD // (self._places[0].numel() * self._inputs[0].numel()))
             places = self._places[step : step + steps, :live]
-            taken = self._inputs.index_select(0, places.flatten())
-            rows = self._network.on.moved(taken).to(self._network.dtype)
+            rows = self._network.on.taken(self._inputs, places.flatten())
+            rows = rows.to(self._network.dtype)
             self._ahead.extend(rows.view(*places.shape, *rows.shape[1:]).unbind(0))
         inputs = self._ahead.popleft()
         return inputs if live == inputs.shape[0] else inputs[:live]

@@ -77,9 +77,10 @@ class Setup:
                 for one in tasks
             ]
             found: dict[int, Update] = {}
-            for places in trainer.cut(whole):
-                updates = trainer.train([whole[place] for place in places])
-                found.update(zip(places, updates, strict=True))
+            with network.computing():
+                for places in trainer.cut(whole):
+                    updates = trainer.train([whole[place] for place in places])
+                    found.update(zip(places, updates, strict=True))
             return [without_start(found[place]) for place in range(len(tasks))]
 
         return train
