@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import simfl
+from simfl.assembly import registry
 from simfl.assembly.simulation import Options
 from simfl.learning import devices
 from simfl.learning.devices import CPU, CUBLAS_WORKSPACE, CudaDevice, found_device
@@ -21,6 +22,7 @@ from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.learning.posing import Posing
 from tests.small import final_weights, largest_difference, simulated, small
+from tests.test_contracts import PROTOCOLS, refusal, scenario_of
 
 NOISY = """
 import torch
@@ -246,3 +248,18 @@ def test_cuda_computes_the_same_way_each_time(monkeypatch: pytest.MonkeyPatch) -
     assert inside[0] is faster[0] is True
     assert set(inside[1]) <= {"ieee", False}
     assert set(faster[1]) <= {"tf32", True}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", registry.names("algorithms"))
+def test_every_algorithm_in_padded_cohorts(algorithm: str) -> None:
+    """To the last bit the CPU's model, under the first protocol that it takes."""
+    protocol = next(one for one in PROTOCOLS if not refusal(algorithm, one))
+    scenario = scenario_of(algorithm, protocol)
+    (_, expected), (simulation, found) = (
+        simulated(scenario, device=device) for device in ("cpu", Posing(MEMORIES["small"]))
+    )
+
+    if simulation.algorithm.learns:
+        assert largest_difference(final_weights(found), final_weights(expected)) == 0.0
+    assert [one.kind for one in found.warnings] == [one.kind for one in expected.warnings]
