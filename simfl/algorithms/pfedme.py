@@ -97,16 +97,17 @@ class PFedMe(Algorithm):
             name.removeprefix(PERSONAL): parameters[name] for name in parameters if PERSONAL in name
         }
         model = {name: one for name, one in parameters.items() if PERSONAL not in name}
-        w = {name: model[name].detach() for name in kept}
-        theta = w
+        theta = w = {name: model[name].detach() for name in kept}
+        pull = self.personal_rate * self.closeness
+        shift = {name: pull * one for name, one in w.items()}
         for _ in range(self.personal_steps):  # line 7
-            own = {name: one.clone().requires_grad_() for name, one in theta.items()}
+            own = {name: one.detach().requires_grad_() for name, one in theta.items()}
             f = batch.mean_loss(batch.forward({**model, **own}, batch.inputs))
             slopes = torch.autograd.grad(f.sum(), list(own.values()))
+            # theta - rate (slope + lambda (theta - w)), in as few passes as it takes
             theta = {
-                name: theta[name]
-                - self.personal_rate * (slope + self.closeness * (theta[name] - w[name]))
-                for name, slope in zip(own, slopes, strict=True)
+                name: ((1 - pull) * one).add_(shift[name]).sub_(self.personal_rate * slope)
+                for (name, one), slope in zip(theta.items(), slopes, strict=True)
             }
         moved = squared_distance({name: model[name] for name in kept}, theta)
         # A step of eta along (kept - theta) / eta ends in theta.
