@@ -27,9 +27,26 @@ def cases(self_contained: bool) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("path", cases(self_contained=True))
+ALGORITHMS = [one for one in cases(self_contained=True) if one.id.startswith("algorithms/")]
+"""Alike but for the algorithm, each of which is held to a loop in tests of its own."""
+OTHERS = [one for one in cases(self_contained=True) if not one.id.startswith("algorithms/")]
+
+
+@pytest.mark.parametrize("path", OTHERS)
 def test_a_scenario_runs(path: Path, tmp_path: Path) -> None:
     """Two versions complete, and the laws of the run hold."""
+    assert_runs(path, tmp_path)
+
+
+@pytest.mark.grid(3)
+@pytest.mark.parametrize("path", ALGORITHMS)
+def test_an_algorithm_s_scenario_runs(path: Path, tmp_path: Path) -> None:
+    """As all others do."""
+    assert_runs(path, tmp_path)
+
+
+def assert_runs(path: Path, tmp_path: Path) -> None:
+    """Run two versions."""
     scenario = simfl.Scenario.from_yaml(path, ["stop.versions=2"])
 
     run = simfl.run(scenario, tmp_path / "run")

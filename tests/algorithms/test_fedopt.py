@@ -36,6 +36,7 @@ def stepped(name: str, x: Weights, m: Weights, v: Weights, delta: Weights) -> No
         x[n] = x[n] + ETA * m[n] / (torch.sqrt(v[n]) + TAU)
 
 
+@pytest.mark.grid(3)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_fedopt_is_what_its_papers_say(name: str, tmp_path: Path) -> None:
     """Delta_t is the mean by data size of the clients' changes; v begins as tau^2."""
