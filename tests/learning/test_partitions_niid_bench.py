@@ -116,6 +116,7 @@ def test_dirichlet_shares_have_the_laws_variance() -> None:
     assert (sizes.sum(axis=1) == 1000).all()
     assert (sizes / 1000).var() == pytest.approx(0.0625, rel=0.15)
     largest = max(deal(DirichletSizes(), 4), key=len)
+    assert not (np.diff(largest) == 1).all()  # a random choice, not a stretch of the file
     assert np.bincount(LABELS[largest], minlength=10).min() > 0.5 * len(largest) / 10
 
 
