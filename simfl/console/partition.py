@@ -48,7 +48,8 @@ def print_partition(title: str, examples: IntArray, label_counts: IntArray) -> N
     if labels:
         shared = -(-labels // len(SIGNS))
         what = "its label" if shared == 1 else f"one of {shared} neighbouring labels"
-        console.print(f"a sign stands for about {per_sign:.3g} examples of {what}")
+        many = f"about {per_sign:.3g} examples" if per_sign > 1 else "one example"
+        console.print(f"a sign stands for {many} of {what}")
 
 
 def summary(examples: IntArray, label_counts: IntArray) -> list[str]:

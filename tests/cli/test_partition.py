@@ -39,6 +39,7 @@ def test_a_table_and_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [(int(one[0]), int(one[1])) for one in cells] == list(enumerate(sizes))
     assert [len(one[3]) for one in cells] == [60, 30, 12, 6, 6, 6, 6, 6]
     assert all(len(set(one[3])) <= int(one[2]) <= 10 for one in cells)
+    assert "a sign stands for about 1.67 examples of its label" in result.stdout
     assert "220 examples at 8 clients, 10 to 100 each" in result.stdout
     assert matplotlib.image.imread(picture).std() > 0
     assert sorted(one.name for one in tmp_path.iterdir()) == ["clients.png", "small.yaml"]

@@ -23,6 +23,7 @@ ROWS = """age, job,   who,  earns
 TEST = """age,job,earns
 40,smith,high
 100,clerk,low
+50,welder,low
 """
 WHOLE: dict[str, Any] = {"label": "earns", "owner": "who", "test": "test.csv"}
 
@@ -47,10 +48,10 @@ def test_columns_become_features(folder: Path) -> None:
     ages = (np.array([20.0, 40.0, 60.0, 80.0]) - 50) / np.sqrt(500)
     assert data.train.inputs[:, :3].tolist() == [[1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]]
     assert data.train.inputs[:, 3].tolist() == pytest.approx(ages)
-    assert data.test.inputs[:, :3].tolist() == [[0, 0, 1], [0, 0, 0]]
-    assert data.test.inputs[:, 3].tolist() == pytest.approx([-10 / 500**0.5, 50 / 500**0.5])
+    assert data.test.inputs[:, :3].tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
+    assert data.test.inputs[:, 3].tolist() == pytest.approx([-10 / 500**0.5, 50 / 500**0.5, 0])
     assert data.train.targets.tolist() == [1, 0, 0, 1]
-    assert data.test.targets.tolist() == [0, 1]
+    assert data.test.targets.tolist() == [0, 1, 1]
     assert (data.task, data.outputs) == ("classification", 2)
     assert data.natural is not None and data.natural.tolist() == [0, 1, 0, 2]
 
@@ -75,7 +76,7 @@ def test_a_share_is_held_out_of_every_class(tmp_path: Path) -> None:
     data, other = dataset.load(tmp_path, 1), dataset.load(tmp_path, 2)
 
     assert data.test.targets.bincount().tolist() == [10, 10]
-    assert data.natural is not None
+    assert data.natural is not None and data.natural.shape == (80,)
     everything = sorted([*data.train.inputs[:, 0].tolist(), *data.test.inputs[:, 0].tolist()])
     assert everything == list(range(100))
     order = data.train.inputs[:, 0].numpy().argsort()
