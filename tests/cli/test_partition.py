@@ -75,7 +75,8 @@ def test_sizes_alone_and_many_clients(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize(("clients", "labels"), [(100, 10), (3, 25), (2, 0)])
 def test_bars_of_the_picture_are_the_counts(clients: int, labels: int) -> None:
-    """One rectangle for every label that a client has, as high as there are examples of it."""
+    """One rectangle for every label that a client has, as high as there are examples of it, upon those of
+    the labels before."""
     counts = np.random.default_rng(1).integers(0, 5, (clients, labels))
     counts[:, :1] += 1
     examples = counts.sum(axis=1) if labels else np.array([5, 9])
@@ -83,11 +84,13 @@ def test_bars_of_the_picture_are_the_counts(clients: int, labels: int) -> None:
 
     axes = draw_partition("some", examples, counts).axes[0]
 
-    heights = np.zeros(drawn.shape)
+    tops, heights = np.zeros(drawn.shape), np.zeros(drawn.shape)
     bars = [one for one in axes.collections if isinstance(one, PolyCollection)]
     for label, one in enumerate(bars):
         for path in one.get_paths():
             x, y = path.vertices[:4].T
             heights[round(float(x.mean())), label] += np.ptp(y)
+            tops[round(float(x.mean())), label] = y.max()
     assert heights == pytest.approx(drawn)
+    assert tops[drawn > 0] == pytest.approx(drawn.cumsum(axis=1)[drawn > 0])
     assert len(set(label_colours(20))) == 20
