@@ -178,10 +178,16 @@ def in_interval(low: float, high: float) -> str:
     if math.isnan(low):
         return "-"
     if math.isinf(high):
-        return "not known" if math.isinf(low) else f"{low:.3g} or more"
+        return "not known" if math.isinf(low) else f"{_in_short(low)} or more"
     if high - low <= ROUNDING * max(abs(low), abs(high)):
         return "the same"
-    return f"{low:.3g} to {high:.3g}"
+    return f"{_in_short(low)} to {_in_short(high)}"
+
+
+def _in_short(value: float) -> str:
+    """Three digits; up to a million without an exponent."""
+    text = f"{value:.3g}"
+    return f"{float(text):.0f}" if "e+" in text and abs(value) < 1e6 else text
 
 
 def in_probability(share: float, draws: int) -> str:

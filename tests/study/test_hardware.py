@@ -286,7 +286,8 @@ def test_the_best_on_drawn_machines() -> None:
 
 def test_intervals_and_chances_in_words() -> None:
     """Nothing is called sure by so many draws."""
-    assert in_interval(118.4, 1510.0) == "118 to 1.51e+03"
+    assert in_interval(118.4, 1510.0) == "118 to 1510"
+    assert in_interval(-2.5e-7, 3.456e6) == "-2.5e-07 to 3.46e+06"
     assert in_interval(2.0, 2.0) == "the same"
     assert in_interval(3.0, np.inf) == "3 or more"
     assert in_interval(np.nan, np.nan) == "-"
