@@ -23,6 +23,7 @@ from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.scenario.yaml_source.source import KeyPath, Source
 from simfl.system.catalogue import shipped_folder
+from simfl.system.uncertainty import DISTRIBUTIONS
 
 
 def place(folder: Path | str = ".", *keys: str) -> KeyPath:
@@ -427,7 +428,9 @@ def test_every_number_of_a_profile_may_have_an_interval() -> None:
     )
 
     assert figure in device["properties"]["power_idle_w"]["anyOf"]
-    assert schema["$defs"]["interval"]["required"] == ["value", "interval"]
+    interval = schema["$defs"]["interval"]
+    assert interval["required"] == ["value", "interval"]
+    assert tuple(interval["properties"]["distribution"]["enum"]) == DISTRIBUTIONS
     assert json.dumps(figure) in json.dumps(cpu["properties"]["rates"])
     for name in ("cores", "frequency_levels_hz"):
         assert json.dumps(figure) not in json.dumps(cpu["properties"][name])

@@ -32,7 +32,6 @@ from simfl.scenario.validation.keys import REQUIRED, adapter, json_schema, param
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.error import show
 from simfl.scenario.yaml_source.source import KeyPath, Source
-from simfl.system.uncertainty import DISTRIBUTIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -368,7 +367,7 @@ _INTERVAL = {
             "maxItems": 2,
             "description": "the two ends, with the value between them",
         },
-        "distribution": {"enum": list(DISTRIBUTIONS), "default": DISTRIBUTIONS[0]},
+        "distribution": {"enum": ["lognormal", "normal"], "default": "lognormal"},
     },
     "required": ["value", "interval"],
     "additionalProperties": False,

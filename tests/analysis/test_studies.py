@@ -79,7 +79,7 @@ def test_every_point_of_a_shipped_study_is_valid(name: str) -> None:
     """Whatever keys and names have become; with one of its seeds, in which they do not differ."""
     study = Study.from_yaml(STUDIES / f"{name}.yaml", shipped_scenarios())
 
-    found = points(study.model_copy(update={"seeds": study.seeds[:1]}))
+    found = points(study.model_copy(update={"seeds": study.seeds[:1], "uncertainty": None}))
 
     assert len(found) * len(study.seeds) >= 30
 
