@@ -15,7 +15,7 @@ from matplotlib.ticker import EngFormatter, NullFormatter
 
 from simfl.common.files import replacing
 from simfl.pictures.colours import COLOURS
-from simfl.pictures.overview import STYLE
+from simfl.pictures.style import STYLE
 from simfl.system.catalogue import Catalogue
 from validated.families import PUBLISHED, ROOT
 from validated.scores import (

@@ -59,8 +59,7 @@ def test_what_is_recorded_is_what_the_code_predicts(recorded: Results) -> None:
 def test_what_the_page_says_of_its_goals(recorded: Results) -> None:
     """Intervals hold on boards and phones, and are too narrow for other models on a core.
 
-    The baseline is worse everywhere, rankings hold as often as they are called, and FLASH's layers are
-    within their limits.
+    The baseline is worse everywhere, rankings hold, and FLASH's layers are within their limits.
     """
     whole = recorded.predictions.query("family != @validation.LAYERS")
     is_narrow = whole["family"].isin([validation.MORE, validation.NEW])
