@@ -39,10 +39,19 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simfl.study.session.run_locally", run_in_this_process)
 
 
-def as_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As far as IPython says."""
-    shell = SimpleNamespace(kernel=object())
+def as_notebook(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """As far as IPython says; the states of each line that it is given, as it shows them."""
+    shell, lines = SimpleNamespace(kernel=object()), []
+
+    def display(data: dict[str, str], *, raw: bool, display_id: bool) -> SimpleNamespace:
+        assert raw and display_id
+        states = [data["text/plain"]]
+        lines.append(states)
+        return SimpleNamespace(update=lambda data, *, raw: states.append(data["text/plain"]))
+
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    return lines
 
 
 def test_a_run_of_a_mapping_or_of_a_shipped_name() -> None:
@@ -133,19 +142,20 @@ def test_the_package_of_studies_is_the_function_too() -> None:
 def test_a_notebook_sees_one_line_and_nobody_else_any(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run's line goes with it; a study's stays. Nothing where nobody watches."""
+    """It is replaced in place, and its last state stays. Nothing where nobody watches."""
     simfl.run(TINY)
     assert capsys.readouterr() == ("", "")
 
-    as_notebook(monkeypatch)
+    lines = as_notebook(monkeypatch)
     simfl.run({**TINY, "seed": 1})
-    run = capsys.readouterr().out
+    simfl.run({**TINY, "seed": 1})  # which is read: nothing goes on
     simfl.study(STUDY)
-    study = capsys.readouterr().out
 
-    assert "version 1/1" in run and "\n" not in run and run.endswith("\r")
-    assert study.startswith("\rstudy: ") and study.endswith("\n")
-    assert "study: 2 of 2 done" in study.rpartition("\r")[2]
+    run, study = lines
+    assert "version 1/1" in run[-1]
+    assert study[0].startswith("study: ") and "study: 2 of 2 done" in study[-1]
+    assert not any("\n" in state for state in [*run, *study])
+    assert capsys.readouterr() == ("", "")
 
 
 def test_dir_lists_what_is_public_and_nothing_else() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import Any, Self
 
 from rich.console import RenderableType
 from rich.live import Live
@@ -21,8 +20,9 @@ NOTEBOOK_SECONDS = 0.2
 class LiveDisplay(ABC):
     """Shown from `with` to its end where a person watches; plain lines elsewhere.
 
-    In a terminal on standard error; in a notebook it is one line, `_line`, which is written anew.
-    `transient`: nothing of it is left on the screen. `quiet`: neither display nor lines.
+    In a terminal on standard error; `transient`: nothing of it is left there. In a notebook it is
+    one line, `_line`, that is replaced, and stays as it is in the end. `quiet`: neither display nor
+    lines.
     """
 
     def __init__(self, *, quiet: bool, transient: bool) -> None:
@@ -48,7 +48,7 @@ class LiveDisplay(ABC):
 
     def __exit__(self, *_: object) -> None:
         if self._cell is not None:
-            self._cell.end("" if self._transient else self._line())
+            self._cell.end(self._line())
         if self._live is not None:
             self._redraw()
             self._live.stop()
@@ -66,25 +66,28 @@ class LiveDisplay(ABC):
 
 
 class _CellLine:
-    """A line below a notebook's cell that is written over: without widgets, in every notebook."""
+    """A line below a notebook's cell that takes the place of the one before, in saved ones too."""
 
     def __init__(self) -> None:
         self._shown_at = float("-inf")
-        self._length = 0
+        self._display: Any = None
 
     def show(self, line: str) -> None:
         now = time.monotonic()
         if now - self._shown_at >= NOTEBOOK_SECONDS:
             self._shown_at = now
-            self._write(printable(line))
+            self._write(line)
 
     def end(self, line: str) -> None:
-        """The last state: nothing, or a line that stays."""
-        self._write(printable(line))
-        sys.stdout.write("\n" if line else "\r")
-        sys.stdout.flush()
+        """The last state, where any was shown."""
+        if self._display is not None:
+            self._write(line)
 
     def _write(self, line: str) -> None:
-        sys.stdout.write("\r" + line.ljust(self._length))
-        sys.stdout.flush()
-        self._length = len(line)
+        from IPython.display import display  # it is there: this is a notebook
+
+        shown = {"text/plain": printable(line)}
+        if self._display is None:
+            self._display = display(shown, raw=True, display_id=True)
+        else:
+            self._display.update(shown, raw=True)

@@ -135,7 +135,7 @@ ROOMS = {
     "console": _room(
         "runs.runfolder runs.summary scenario study protocols.publication calibration"
         " console.printable console.terminal",
-        "rich pandas numpy",
+        "rich pandas numpy IPython",
     ),
     "console.printable": _room(),
     "console.terminal": _room("console.printable", "rich"),

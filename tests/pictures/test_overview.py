@@ -71,6 +71,16 @@ def test_bars_are_as_long_as_their_figures(trained: LoadedRun) -> None:
     assert np.concatenate(tops).tolist() == clients["participations"].tolist()
 
 
+def test_axes_span_their_frames(trained: LoadedRun) -> None:
+    """From end to end, and evenly."""
+    for frame in frames(overview_panels(trained)):
+        x, y = frame.panel.x, frame.panel.y
+        across = frame.across(np.linspace(x.low, x.high, 3))
+        down = frame.down(np.linspace(y.low, y.high, 3))
+        assert across == pytest.approx(np.linspace(frame.left, frame.right, 3))
+        assert down == pytest.approx(np.linspace(frame.bottom, frame.top, 3))
+
+
 def test_a_bar_is_painted_where_its_axes_say(trained: LoadedRun) -> None:
     """The first client's, to its end and no farther; beside it is paper."""
     picture = draw_sheet(overview_panels(trained), "a run")
