@@ -88,3 +88,11 @@ print(json.dumps([gc.get_stats()[0]["collections"] - before, gc.isenabled()]))
 
     assert collections < 10
     assert enabled is collecting
+
+
+def test_a_finished_study_is_read_without_what_draws_its_points() -> None:
+    """Answers in tables take neither the library that trains nor a second of scipy.stats."""
+    loaded = loaded_by("import simfl.study.finished, simfl.study.loaded, simfl.console.answers")
+
+    assert "simfl.console.search" in loaded
+    assert not loaded & {"torch", "sklearn", "matplotlib", "plotly", "scipy.stats"}

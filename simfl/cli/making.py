@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ import typer
 from simfl.cli.common import complete_scenario, exit_codes, say
 from simfl.scenario.shipped import scenario_path
 
-TEMPLATES = Path(str(files("simfl"))) / "cli" / "templates"
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 def new(

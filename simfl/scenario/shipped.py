@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 
 def shipped_scenarios() -> dict[str, Path]:
     """Scenarios by name: those inside an installed package, else the checkout's folder."""
-    package = Path(str(files("simfl")))
+    package = Path(__file__).parents[1]
     inside = package / "_data" / "scenarios"
     folder = inside if inside.is_dir() else package.parent / "scenarios"
     return {

@@ -9,7 +9,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.stats import qmc
 
 from simfl.common.arrays import FloatArray
 from simfl.study.studyfile import VARIANT, Interval, Sample, Study, level, value_of
@@ -133,6 +132,8 @@ def draw(sample: Sample) -> list[list[float | int]]:
     Latin hypercube: McKay, Beckman, Conover, Technometrics 21 (1979); Sobol sequence: scrambled
     as by Owen (1998); Saltelli's design: `saltelli`.
     """
+    from scipy.stats import qmc  # a second to load; studies without points to draw do without
+
     keys = len(sample.over)
     if sample.method == "saltelli":
         rows = saltelli(qmc.Sobol(d=2 * keys, rng=sample.seed).random(sample.size))

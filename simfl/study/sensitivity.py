@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.design import saltelli
@@ -32,6 +31,8 @@ def sobol_indices(table: pd.DataFrame, metric: str, factors: Sequence[str]) -> p
     the design's rows, always with the same draws. No rows where nothing varies, or where the figure
     is not `explainable`. ValueError says what keeps the settings from being a whole design.
     """
+    from scipy import stats  # a second to load; most studies that are read again do without
+
     if not explainable(table, metric):
         return pd.DataFrame(columns=COLUMNS)
     means = setting_means(judged(table, metric), metric, factors)
