@@ -36,7 +36,7 @@ from simfl.learning.datasets.base import Examples
 from simfl.learning.job import LocalTraining
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.network import Network
-from simfl.learning.trainer import LocalJob, Loss, Trainer
+from simfl.learning.trainer import Loss, Trainer
 from simfl.learning.workers.crates import Bundle, Crate
 from simfl.learning.workers.on_ray import RayCluster, RayLine, RayWorkers
 from simfl.learning.workers.remote import RemoteTrainer
@@ -111,21 +111,7 @@ def one_round(
     bench: Bench, trainer: Trainer, algorithm: FedAvg, clients: int, *, look: bool = False
 ) -> None:
     """A round as a run makes it: jobs, their updates, and the mean; `look`: at single updates."""
-    futures = []
-    for client in range(clients):
-        bench.jobs += 1
-        futures.append(
-            trainer.submit(
-                LocalJob(
-                    key=str(bench.jobs),
-                    client=client,
-                    seed=bench.jobs,
-                    version=0,
-                    make_brief=partial(algorithm.brief, bench.network, bench.state, client, -1),
-                )
-            )
-        )
-    updates = [future.result() for future in futures]
+    updates = [future.result() for future in bench.submitted(trainer, algorithm, clients)]
     if look:
         updates = [replace(update, payload=dict(update.payload)) for update in updates]
     bench.state = algorithm.aggregate(bench.state, updates, None)  # type: ignore[arg-type]

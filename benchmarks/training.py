@@ -35,7 +35,7 @@ from simfl.learning.models.linear import Linear
 from simfl.learning.models.mlp import Mlp
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
-from simfl.learning.trainer import LocalJob, Trainer
+from simfl.learning.trainer import Future, LocalJob, Trainer
 from simfl.learning.workers.parallel import ParallelTrainer
 
 ALGORITHM = FedAvg(
@@ -108,23 +108,18 @@ class Bench:
 
     def simfl(self, workers: int, clients: int) -> None:
         """Submit a job per client, read all."""
-        trainer = self.trainers[workers]
+        for future in self.submitted(self.trainers[workers], ALGORITHM, clients):
+            future.result()
+
+    def submitted(self, trainer: Trainer, algorithm: FedAvg, clients: int) -> list[Future]:
+        """A job per client as a run hands them in, all of them from the state."""
         futures = []
         for client in range(clients):
             self.jobs += 1
-            futures.append(
-                trainer.submit(
-                    LocalJob(
-                        key=str(self.jobs),
-                        client=client,
-                        seed=self.jobs,
-                        version=0,
-                        make_brief=partial(ALGORITHM.brief, self.network, self.state, client, -1),
-                    )
-                )
-            )
-        for future in futures:
-            future.result()
+            brief = partial(algorithm.brief, self.network, self.state, client, -1)
+            job = LocalJob(str(self.jobs), client, seed=self.jobs, version=0, make_brief=brief)
+            futures.append(trainer.submit(job))
+        return futures
 
 
 def make_trainer(network: Network, examples: Sequence[Examples], workers: int) -> Trainer:
