@@ -44,17 +44,18 @@ class Names:
 
     def __init__(self, names: Sequence[str]) -> None:
         encoded = [name.encode() for name in names]
-        self._letters = np.frombuffer(b"".join(encoded), np.uint8)
         self._sizes = np.array([len(name) for name in encoded])
-        self._starts = np.cumsum(self._sizes) - self._sizes
+        padded = np.array(encoded, dtype=f"S{max(1, self._sizes.max())}")
+        self._letters = padded.view(np.uint8).reshape(len(encoded), -1)
+        self._is_letter = np.arange(self._letters.shape[1]) < self._sizes[:, None]
 
     def column(self, numbers: IntArray, empty: BoolArray | None = None) -> pa.Array:
         """The name of each of `numbers`, of shape (rows,), but where they are `empty`."""
-        shown = numbers if empty is None else np.where(empty, 0, numbers)
-        sizes = self._sizes[shown] if empty is None else np.where(empty, 0, self._sizes[shown])
+        shown = numbers if empty is None else numbers[~empty]
+        sizes = np.zeros(numbers.size, dtype=np.int64)
+        sizes[slice(None) if empty is None else ~empty] = self._sizes[shown]
         ends = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.arange(ends[-1]) + np.repeat(self._starts[shown] - ends[:-1], sizes)
-        return _texts(ends, self._letters[places], empty)
+        return _texts(ends, self._letters[shown][self._is_letter[shown]], empty)
 
 
 def column_of(values: Any) -> pa.Array | pa.ChunkedArray:
