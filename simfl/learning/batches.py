@@ -19,7 +19,7 @@ def plan_batches(
 ) -> list[Tensor]:
     """Row indices (int64, on the CPU) of each step of a job: see `plan_order`."""
     order, sizes = plan_order(seed, num_examples, local, kind, smallest)
-    return list(torch.split(order, sizes))
+    return list(torch.split(torch.cat(order), sizes))
 
 
 def plan_order(
@@ -28,8 +28,8 @@ def plan_order(
     local: LocalTraining,
     kind: RecipeKind = "train",
     smallest: int = 1,
-) -> tuple[Tensor, list[int]]:
-    """Row indices (int64, on the CPU) of a job with this seed, step after step, and step sizes.
+) -> tuple[list[Tensor], list[int]]:
+    """Row indices (int64, on the CPU) of a job with this seed, pass after pass, and step sizes.
 
     Training goes through the shard in passes; a pass is a fresh permutation cut into batches, of
     which the last may be short. `local.epochs` counts passes, `local.steps` batches (passes go on
@@ -62,9 +62,12 @@ def plan_order(
         orders = [torch.randperm(num_examples, generator=generator) for _ in range(passes)]
     else:
         orders = [torch.arange(num_examples)] * passes
-    used, count = sum(sizes), sum(taken)
-    order = torch.cat(orders if used == num_examples else [one[:used] for one in orders])
-    return order if order.shape[0] == count else order[:count], taken
+    used, missing = sum(sizes), sum(sizes) * passes - sum(taken)
+    if used < num_examples:
+        orders = [one[:used] for one in orders]
+    if missing:
+        orders[-1] = orders[-1][: used - missing]
+    return orders, taken
 
 
 def padded_rows(num_examples: int, batch_size: int | None) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -87,8 +88,9 @@ class Cohort(ABC):
             ]
         optimizer = unstack(self.train(), share=share) or [{} for _ in self.tasks]
         rows = unstack({**self.parameters, **self.buffers}, share=share)
+        sent = self.tasks[0].sent(self.network)
         return [
-            task.trained(self.network, tensors, held, steps, **figures)
+            task.trained(self.network, sent, tensors, held, steps, **figures)
             for task, tensors, held, steps, figures in zip(
                 self.tasks, rows, optimizer, self.data.steps, measures, strict=True
             )
@@ -237,7 +239,6 @@ class DenseCohort(Cohort):
         super().__init__(network, data)
         self.chain = chain
         self.weights = data.valid / data.valid.sum(2, keepdim=True).clamp(min=1)
-        self._slopes = self._weighted(self.weights)
         for layer in chain.layers:
             self.parameters[layer.weight] = aligned(self.parameters[layer.weight])
 
@@ -245,7 +246,7 @@ class DenseCohort(Cohort):
         """The gradients of the mean loss over each job's valid rows."""
         found: Parameters = {}
         parameters = _first(self.parameters, self.data.live[step])
-        values, slope = self._slope(step, parameters)
+        values, slope = self._slope(step, parameters, self._slopes)
         self.chain.backward(parameters, values, slope, collect(found))
         return {name: found[name] for name in self.trainable}
 
@@ -257,7 +258,7 @@ class DenseCohort(Cohort):
             return super().train()
         each = [task.brief.recipe.local.learning_rate for task in self.tasks]
         rates = self.weights.new_tensor(each)
-        self._slopes = self._weighted(self.weights * rates.view(1, -1, 1))
+        slopes = self._weighted(self.weights * rates.view(1, -1, 1))
         kept, shift = self._pull(rates)
         live = 0
         for step, now in enumerate(self.data.live):
@@ -265,7 +266,7 @@ class DenseCohort(Cohort):
             if now != live:
                 live, parameters = now, _first(self.parameters, now)
                 take = descend(parameters, _first(kept, now), _first(shift, now))
-            values, slope = self._slope(step, parameters)
+            values, slope = self._slope(step, parameters, slopes)
             self.chain.backward(parameters, values, slope, take)
         self.finished.put_back(self.parameters)
         return {}
@@ -285,9 +286,15 @@ class DenseCohort(Cohort):
             shift[name] = shift[name].sub_(less) if name in shift else less.neg_()
         return kept, shift
 
-    def _slope(self, step: int, parameters: Parameters) -> tuple[list[Tensor], Tensor]:
+    def _slope(
+        self, step: int, parameters: Parameters, slopes: OutputSlopes
+    ) -> tuple[list[Tensor], Tensor]:
         values, outputs = self.chain.forward(parameters, self.data.inputs(step))
-        return values, self._slopes.at(step, outputs)
+        return values, slopes.at(step, outputs)
+
+    @cached_property
+    def _slopes(self) -> OutputSlopes:
+        return self._weighted(self.weights)
 
     def _weighted(self, weights: Tensor) -> OutputSlopes:
         return OutputSlopes(self.network.objective, self.data.targets, weights)

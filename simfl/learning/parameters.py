@@ -6,7 +6,7 @@ leading job axis, one slice per client job that is trained together with the oth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -141,7 +141,6 @@ def stack(
 
 def unstack(stacked: Parameters, *, share: bool = False) -> list[Parameters]:
     """Each job's slices, as tensors of its own: a view (`share`) keeps the whole stack alive."""
-    columns: list[Sequence[Tensor]] = [tensor.detach().unbind(0) for tensor in stacked.values()]
-    if not share:
-        columns = [[one.clone() for one in column] for column in columns]
+    taken: Callable[[Tensor], Any] = torch.unbind if share else torch.unbind_copy
+    columns = [taken(tensor.detach()) for tensor in stacked.values()]
     return [dict(zip(stacked, row, strict=True)) for row in zip(*columns, strict=True)]

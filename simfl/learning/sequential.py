@@ -48,7 +48,8 @@ def train_one(
         if task.brief.recipe.kind == "gradient":
             return task.derived(run.gradient(batches), **measures)
         optimizer = run.train(batches)
-        return task.trained(network, run.tensors(), optimizer, len(batches), **measures)
+        sent, tensors = task.sent(network), run.tensors()
+        return task.trained(network, sent, tensors, optimizer, len(batches), **measures)
 
 
 class _LocalRun:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -27,9 +27,8 @@ MASK_PREFIX = "mask/"
 class Task:
     """A job whose inputs are all at hand: what a trainer needs in order to compute its update.
 
-    `start` are the weights training starts from: those that the client has `received`, or (None)
-    the brief's own, with its private tensors in place of those of the same name. `uplink` is what a
-    codec makes of the upload; None: it arrives as it is.
+    `received` are the weights that the client has of the brief's start (None: those themselves),
+    `uplink` is what a codec makes of the upload (None: it arrives as it is).
     """
 
     client: int
@@ -37,28 +36,26 @@ class Task:
     version: int
     brief: Brief
     memory: Memory
-    start: Parameters
     examples: Examples
     common: Any
     received: Parameters | None = None
     uplink: ValueCodec | None = None
 
-    def starts(self) -> Parameters:
-        """What `start` is, of the other fields."""
+    @cached_property
+    def start(self) -> Parameters:
+        """The weights training starts from: private tensors in place of those of the same name."""
         start = self.brief.start if self.received is None else self.received
         return {**start, **self.memory.private} if self.memory.private else start
 
-    def cohort(self) -> Hashable:
-        """Tasks with equal values here can be trained as one stack of tensors."""
+    def kind(self) -> Hashable:
+        """Tasks with equal values here, and starts of one form, can be trained as one stack."""
         recipe, own, corrected = self.brief.recipe, self.brief.own, tuple(self.brief.correction)
         inputs = self.examples.inputs.shape[1:]
         rows = padded_rows(len(self.examples), recipe.local.batch_size)
-        shapes = tuple([(name, one.shape, one.dtype) for name, one in self.start.items()])
-        owned = tuple([(name, one.shape, one.dtype) for name, one in own.items()]) if own else ()
-        return _shape(recipe), shapes, owned, corrected, inputs, rows, id(self.common)
+        return _shape(recipe), _shapes(own), corrected, inputs, rows, id(self.common)
 
-    def order(self, network: Network) -> tuple[Tensor, list[int]]:
-        """Row indices of all steps, one after the other, and how many each step takes."""
+    def order(self, network: Network) -> tuple[list[Tensor], list[int]]:
+        """Row indices of all steps, in pieces, and how many each step takes."""
         recipe = self.brief.recipe
         smallest = 2 if network.normalisation else 1
         return plan_order(
@@ -68,7 +65,7 @@ class Task:
     def batches(self, network: Network) -> list[Tensor]:
         """Row indices of each step of this job."""
         order, sizes = self.order(network)
-        return list(torch.split(order, sizes))
+        return list(torch.split(torch.cat(order), sizes))
 
     def parameter_names(self, network: Network) -> tuple[str, ...]:
         """Names of the model's parameters, and of what is trained beside it."""
@@ -117,9 +114,15 @@ class Task:
         """Optimizer steps that the kept state has seen."""
         return self.memory.optimizer_steps if self.brief.recipe.local.keep_optimizer else 0
 
+    def sent(self, network: Network) -> frozenset[str]:
+        """Names of what an update of this recipe carries."""
+        names = frozenset((*self.trainable(network), *network.buffer_names))
+        return names - self.brief.recipe.stays
+
     def trained(
         self,
         network: Network,
+        sent: frozenset[str],
         tensors: Parameters,
         optimizer: Parameters,
         steps: int,
@@ -127,10 +130,10 @@ class Task:
     ) -> Update:
         """The update of a training job: `tensors` are the model after `steps` steps.
 
-        `optimizer` maps "<buffer>/<parameter>" to what the optimizer holds afterwards.
+        `sent` is `self.sent(network)`, which a cohort asks for once. `optimizer` maps
+        "<buffer>/<parameter>" to what the optimizer holds afterwards.
         """
         recipe = self.brief.recipe
-        sent = {*self.trainable(network), *network.buffer_names} - recipe.stays
         memory = self.memory
         if recipe.stays:
             kept = {name: tensor for name, tensor in tensors.items() if name in recipe.stays}
@@ -181,6 +184,20 @@ class Task:
             measures=measures,
             steps=steps,
         )
+
+
+def alike(tasks: Sequence[Task]) -> list[list[int]]:
+    """The places of tasks that can be trained as one stack of tensors, kind by kind."""
+    starts = {id(task.start): task.start for task in tasks}  # most jobs have the same one
+    forms = {key: _shapes(start) for key, start in starts.items()}
+    kinds: dict[Hashable, list[int]] = {}
+    for place, task in enumerate(tasks):
+        kinds.setdefault((forms[id(task.start)], task.kind()), []).append(place)
+    return list(kinds.values())
+
+
+def _shapes(tensors: Parameters) -> Hashable:
+    return tuple([(name, one.shape, one.dtype) for name, one in tensors.items()])
 
 
 @lru_cache(maxsize=64)

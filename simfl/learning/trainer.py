@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.parameters import Elsewhere, Parameters, all_finite
 from simfl.learning.placing import placed_shards
-from simfl.learning.task import Task
+from simfl.learning.task import Task, alike
 
 Loss = Callable[[Parameters, Minibatch], Tensor]
 """An algorithm's loss: one value per job, shape (jobs,). See `Algorithm.loss`."""
@@ -316,11 +316,8 @@ class Trainer(ABC):
         Cohorts of one kind are of equal size, jobs of similar length together: less waiting for
         the longest.
         """
-        groups: dict[Hashable, list[int]] = {}
-        for place, task in enumerate(tasks):
-            groups.setdefault(task.cohort(), []).append(place)
         cohorts = []
-        for group in groups.values():
+        for group in alike(tasks):
             size = -(-len(group) // self.pieces([tasks[place] for place in group]))
             ordered = sorted(group, key=lambda place: len(tasks[place].examples), reverse=True)
             cohorts += [ordered[start : start + size] for start in range(0, len(ordered), size)]
@@ -331,19 +328,17 @@ class Trainer(ABC):
         brief = job.make_brief()
         memory = Memory() if job.previous is None else job.previous.memory()
         received = None if job.receive is None else job.receive(brief)
-        task = Task(
+        return Task(
             client=job.client,
             seed=job.seed,
             version=job.version,
             brief=brief,
             memory=memory,
-            start={},
             examples=self.shards[job.client],
             common=None if job.make_common is None else job.make_common(),
             received=received,
             uplink=job.uplink,
         )
-        return replace(task, start=task.starts())
 
 
 def _out_of_reach(update: Update) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class StackedBatches:
         self,
         network: Network,
         tasks: Sequence[Task],
-        plans: Sequence[tuple[Tensor, list[int]]],
+        plans: Sequence[tuple[list[Tensor], list[int]]],
         augmentation: Augmentation | None,
         *,
         whole: bool = False,
@@ -46,32 +47,36 @@ class StackedBatches:
         self._augmentation = augmentation
         self.steps = [len(sizes) for _, sizes in plans]
         longest = max(self.steps)
-        self.training = [sum(count > step for count in self.steps) for step in range(longest)]
+        self.training: list[int] = []
+        for job in reversed(range(len(tasks))):
+            self.training += [job + 1] * (self.steps[job] - len(self.training))
         self.live = [len(tasks)] * longest if whole else self.training
-        orders, examples = [order for order, _ in plans], [task.examples for task in tasks]
+        order = torch.cat([piece for pieces, _ in plans for piece in pieces])
+        examples = [task.examples for task in tasks]
+        lengths = [len(own) for own in examples]
+        rows = padded_rows(lengths[0], tasks[0].brief.recipe.local.batch_size)
         inputs, targets, firsts = _parts_of_one(examples) if whole else (None, None, None)
         if inputs is None or targets is None or firsts is None:
-            lengths = np.array([own.inputs.shape[0] for own in examples])
-            if sum(order.shape[0] for order in orders) < lengths.sum():
-                examples = [own.take(order) for own, order in zip(examples, orders, strict=True)]
-                lengths = np.array([order.shape[0] for order in orders])
-                orders = [torch.arange(order.shape[0]) for order in orders]
-            firsts = lengths.cumsum() - lengths
+            if len(order) < sum(lengths):
+                lengths = [sum(sizes) for _, sizes in plans]
+                taken = zip(examples, torch.split(order, lengths), strict=True)
+                examples = [own.take(places) for own, places in taken]
+                order = torch.cat([torch.arange(count) for count in lengths])
+            firsts = np.array([0, *accumulate(lengths[:-1])])
             inputs = torch.cat([own.inputs for own in examples])
             targets = torch.cat([own.targets for own in examples])
-        rows = padded_rows(
-            tasks[0].examples.inputs.shape[0], tasks[0].brief.recipe.local.batch_size
-        )
         sizes = np.array([one + [0] * (longest - len(one)) for _, one in plans])
         present = np.arange(rows) < sizes[:, :, None]
         # Places in all jobs' data, of which only what the steps take is held where that is less;
         # padding points at the job's own first row.
         places = np.zeros(present.shape, np.int64)
-        places[present] = torch.cat(orders).numpy()
+        places[present] = order.numpy()
         places += firsts[:, None, None]
         by_step = _by_step(places)
         self._inputs, self._places = inputs, by_step.to(inputs.device)
         self._ahead: deque[Tensor] = deque()
+        values = places[:, 0].size * self._inputs[0].numel()
+        self._steps_ahead = max(1, VALUES_AHEAD // values)
         self._generators = [torch.Generator(network.device) for _ in tasks] if network.draws else []
         self.targets = targets.index_select(0, by_step.to(targets.device).flatten()).view(
             *by_step.shape, *targets.shape[1:]
@@ -104,8 +109,7 @@ class StackedBatches:
         """The live jobs' inputs as they are in the data; small ones are taken for steps ahead."""
         live = self.live[step]
         if not self._ahead:
-            steps = max(1, VALUES_AHEAD // (self._places[0].numel() * self._inputs[0].numel()))
-            places = self._places[step : step + steps, :live]
+            places = self._places[step : step + self._steps_ahead, :live]
             rows = self._network.on.taken(self._inputs, places.flatten())
             rows = rows.to(self._network.dtype)
             self._ahead.extend(rows.view(*places.shape, *rows.shape[1:]).unbind(0))

@@ -82,7 +82,7 @@ class _EachProduct(torch.autograd.Function):
 
 def by_numpy(device: torch.device) -> bool:
     """Whether numpy computes the products of tensors there, faster than torch would."""
-    return device.type == "cpu" and openblas() is not None
+    return openblas() is not None and device.type == "cpu"
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:

@@ -16,9 +16,6 @@ from simfl.learning.trainer import Augmentation, Loss, without_start
 NO_EXAMPLES: Any = None
 """What stands for a client's data on the way to a worker, which has them."""
 
-RETOLD: Any = None
-"""What stands for a job's start on the way to a worker, which makes it of brief and memory."""
-
 
 class SpreadTrainer(BatchedTrainer):
     """A trainer whose cohorts are computed by several workers."""
@@ -40,9 +37,7 @@ class SpreadTrainer(BatchedTrainer):
 
 def requests(cohorts: Sequence[Sequence[Task]]) -> list[list[Task]]:
     """What workers are sent of tasks: not the examples, which they have."""
-    return [
-        [replace(task, examples=NO_EXAMPLES, start=RETOLD) for task in tasks] for tasks in cohorts
-    ]
+    return [[replace(task, examples=NO_EXAMPLES) for task in tasks] for tasks in cohorts]
 
 
 def answered(
@@ -72,10 +67,7 @@ class Setup:
         )
 
         def train(tasks: Sequence[Task]) -> list[Update]:
-            whole = [
-                replace(one, examples=trainer.shards[one.client], start=one.starts())
-                for one in tasks
-            ]
+            whole = [replace(one, examples=trainer.shards[one.client]) for one in tasks]
             found: dict[int, Update] = {}
             with network.computing():
                 for places in trainer.cut(whole):
