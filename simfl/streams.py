@@ -9,6 +9,9 @@ and a million clients cost one array instead of a million generator objects.
 from __future__ import annotations
 
 import hashlib
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -153,6 +156,22 @@ class Streams:
     def generator(self, component: str, entity: int = 0, counter: int = 0) -> np.random.Generator:
         """A numpy generator of its own, for permutations, Dirichlet draws and the like."""
         return np.random.Generator(np.random.Philox(key=self.seed(component, entity, counter)))
+
+
+@contextmanager
+def process_generators(seed: int) -> Iterator[None]:
+    """Python's and numpy's own generators begin anew from `seed`; they go on as before afterwards.
+
+    For code that is not simfl's: it draws from them without asking.
+    """
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  # what others draw from
+    random.seed(seed)
+    np.random.seed(seed & _LOW)  # noqa: NPY002  # what others draw from
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002  # what others draw from
 
 
 def _address(entity: Any, counter: Any) -> tuple[Any, ...]:

@@ -149,7 +149,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     network = _network(scenario, parts[("model",)], partitioned.data, device)
     with blame(scenario.where("model"), parts[("model",)]):
         check_tokens(parts[("model",)], [partitioned.data.test, *partitioned.clients])
-    check_stop(scenario, algorithm, network)
+    check_stop(scenario, algorithm, protocol, network)
     with blame(scenario.where("population")):
         check_costs(world, network)
     training = network, algorithm.local, partitioned.num_examples

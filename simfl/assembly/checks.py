@@ -248,12 +248,14 @@ def check_batches(
         raise scenario.where("algorithm", "local", "batch_size").error(str(batch_size), accepted)
 
 
-def check_stop(scenario: Scenario, algorithm: Algorithm, network: Network) -> None:
+def check_stop(
+    scenario: Scenario, algorithm: Algorithm, protocol: Protocol, network: Network
+) -> None:
     """Raises `ScenarioError` for an end that no run of this algorithm can come to."""
     stop, name = scenario.stop, part_name(type(algorithm))
     for key in LEARNED_CRITERIA:
         value = getattr(stop, key)
-        if value is not None and not algorithm.learns:
+        if value is not None and not (algorithm.learns or protocol.brings_values):
             reason = (
                 f"algorithm {name} learns nothing, so that there is no {key} to reach; accepted: "
                 f"versions, time_s, energy_j, bytes"

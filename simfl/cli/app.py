@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simfl.cli.bridging import flower
 from simfl.cli.calibrating import calibrate, measure
 from simfl.cli.common import (
     DataRoot,
@@ -203,7 +204,7 @@ def partition(
             say(f"figure: {drawn}")
 
 
-for _command in (study, report, plot, trace, compare, export, new, calibrate, measure):
+for _command in (flower, study, report, plot, trace, compare, export, new, calibrate, measure):
     app.command()(_command)
 
 

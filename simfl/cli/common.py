@@ -55,6 +55,7 @@ NAMED = (
     | dict.fromkeys(("Diverged", "StandaloneDiverged"), DIVERGED)
     | dict.fromkeys(
         (
+            "AppFailed",
             "NoWorkers",
             "PartMisbehaves",
             "RunFailed",

@@ -22,6 +22,10 @@ ADVICE = {
     "out_of_memory": (
         "a smaller batch_size or model, or other devices; population.memory: null refuses such runs"
     ),
+    "client_errors": (
+        "Flower's strategies go on without such clients: mend the ClientApp, unless failures are"
+        " what is studied"
+    ),
     "sized_only": (
         "its cost in accuracy is not in the figures: take a codec that acts on the values that this"
         " algorithm sends, or say `values: false` where that is meant"

@@ -32,13 +32,17 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 
 
 def read_parquet(path: Path, schema: pa.Schema | None = None) -> pa.Table:
-    """The table of a file; raises `RunFolderError` unless it is one, with these columns."""
+    """The table of a file; raises `RunFolderError` unless it is one, with these columns.
+
+    Columns of a dotted name, as of what an app measures, may follow them.
+    """
     try:
         with pq.ParquetFile(path.absolute()) as file:
             table = file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise RunFolderError(f"{path}: not readable as Parquet ({_in_short(error)})") from None
-    if schema is not None and not table.schema.equals(schema):
+    own = [name for name in table.column_names if "." not in name]
+    if schema is not None and not table.select(own).schema.equals(schema):
         raise RunFolderError(f"{path}: not a table of simfl's: {_difference(table.schema, schema)}")
     return table
 

@@ -72,7 +72,7 @@ def _walked(module: nn.Module, example: tuple[Tensor, ...], by_layers: bool) -> 
     # The fast path of attention is one operation, which has no formula.
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.no_grad(), nullcontext() if by_layers else _Operations(count.product):
+        with torch.no_grad(), nullcontext() if by_layers else Operations(count.product):
             module(*example)
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
@@ -152,7 +152,7 @@ class _Count:
         self._places += length * passes
 
 
-class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's gap
+class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's gap
     """Tells `found` the name, operations, arguments and result of whatever multiplies meanwhile."""
 
     def __init__(self, found: Callable[[str, int, tuple[Any, ...], Any], None]) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from simfl.protocols.clock import Process
 from simfl.protocols.deadline_policy import DeadlinePolicy
+from simfl.protocols.learned_values import LearnedValues, ValueStore
 from simfl.protocols.run import Run
+from simfl.protocols.timing_only import TimingOnly
 from simfl.protocols.wait_for import WaitFor
+from simfl.streams import Streams
 
 
 class Protocol(ABC):
@@ -24,6 +28,8 @@ class Protocol(ABC):
     name: ClassVar[str]
     hierarchical: ClassVar[bool] = False
     overlapping: ClassVar[bool] = False
+    brings_values: ClassVar[bool] = False
+    """Whether what is learned comes with the protocol, and not from algorithm, model and data."""
 
     @property
     def idle_keys(self) -> dict[str, str]:
@@ -62,6 +68,19 @@ class Protocol(ABC):
     def most_updates(self) -> int | None:
         """The most updates that an aggregation takes; None is as many as were selected."""
         return None
+
+    def values(
+        self,
+        plain: TimingOnly,
+        streams: Streams,
+        store: ValueStore | None,
+        platform: Mapping[str, Any],
+    ) -> LearnedValues:
+        """What a run learns whose algorithm learns nothing: `plain`, unless the protocol does.
+
+        `store` keeps results for other runs, `platform` is what their bits depend on.
+        """
+        return plain
 
     @abstractmethod
     def process(self, run: Run) -> Process:

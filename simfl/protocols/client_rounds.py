@@ -17,7 +17,8 @@ from simfl.protocols.deadline_policy import UNLIMITED, DeadlinePolicy
 from simfl.protocols.deciders import Deciders
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatched import Dispatched
-from simfl.protocols.dispatcher import Dispatcher, Orders, Workload
+from simfl.protocols.dispatcher import Computed, Dispatcher, Orders, Workload
+from simfl.protocols.exchanges import Exchanges
 from simfl.protocols.late import Late
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.observations import Observations
@@ -25,8 +26,9 @@ from simfl.protocols.queries import Queries
 from simfl.protocols.servers import Crashed
 from simfl.protocols.setting import Setting
 from simfl.protocols.state_ref import StateRef
+from simfl.system.presence import Presence
 from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
-from simfl.system.server_id import ServerId
+from simfl.system.server_id import CLOUD, ServerId
 
 
 @dataclass(eq=False)
@@ -44,6 +46,7 @@ class ClientRounds:
         self,
         setting: Setting,
         dispatcher: Dispatcher,
+        presence: Presence,
         queries: Queries,
         values: LearnedValues,
         deciders: Deciders,
@@ -51,8 +54,7 @@ class ClientRounds:
         num_examples: IntArray,
     ) -> None:
         clients = setting.world.num_clients
-        self._world = setting.world
-        self._clock = setting.clock
+        self._setting = setting
         self._dispatcher = dispatcher
         self._queries = queries
         self._values = values
@@ -63,6 +65,9 @@ class ClientRounds:
         self._history = _History(np.zeros(clients, dtype=np.int64), np.full(clients, -1))
         self._under_way: dict[int, Dispatched] = {}
         self._late = Late(observations, setting.log)
+        self.exchanges = Exchanges(
+            self._begin, dispatcher, presence, observations, setting.clock, self._frequency_hz
+        )
 
     @property
     def warnings(self) -> list[Notice]:
@@ -95,7 +100,7 @@ class ClientRounds:
             delivered = delivered.take(np.zeros(delivered.clients.size, dtype=bool))
         if self._needs_losses:
             fresh = delivered.clients[delivered.versions == ref.version]
-            loss = self._values.losses(ref, fresh, self._clock.now_s)
+            loss = self._values.losses(ref, fresh, self._setting.clock.now_s)
             self._observations.losses(fresh, loss)
         return delivered
 
@@ -108,7 +113,7 @@ class ClientRounds:
         policy: DeadlinePolicy,
     ) -> Generator[simpy.Event, Any, Delivered]:
         """What is there when `policy` ends: none, if all messages were lost."""
-        now_s, history = self._clock.now_s, self._history
+        now_s, history = self._setting.clock.now_s, self._history
         self._late.observe(now_s)
         rounds, held = history.rounds[clients], history.version[clients]
         history.rounds[clients] += 1
@@ -122,7 +127,7 @@ class ClientRounds:
             factor = examples / plain
         held_bytes = self._queries.brought(clients, ref, server)
         orders = Orders(
-            self._world,
+            self._setting.world,
             clients,
             rounds,
             Workload(
@@ -147,16 +152,18 @@ class ClientRounds:
 
         cohort = self._dispatcher.dispatch(orders, received, computed)
         self._under_way[id(cohort)] = cohort
-        with self._clock.waiting(str(server), f"{clients.size} clients' uploads"):
+        with self._setting.clock.waiting(str(server), f"{clients.size} clients' uploads"):
             try:
                 closed_s = yield from cohort.closed(policy, self._values.min_updates)
             except Crashed:
                 del self._under_way[id(cohort)]
-                self._observations.finished(cohort.reports(cohort.arrives_s <= self._clock.now_s))
+                self._observations.finished(
+                    cohort.reports(cohort.arrives_s <= self._setting.clock.now_s)
+                )
                 raise
         del self._under_way[id(cohort)]
         if not server.is_edge:
-            self._observations.arrived(server, self._clock.now_s - now_s)
+            self._observations.arrived(server, self._setting.clock.now_s - now_s)
         versions = np.full(clients.size, ref.version, dtype=np.int64)
         delivered = Delivered(clients, versions, prices.up_bytes, futures)
         carried = self._late.carried(server, closed_s)
@@ -171,6 +178,27 @@ class ClientRounds:
         arrived = delivered if there.all() else delivered.take(there)
         return Delivered.join([arrived, *carried]) if carried else arrived
 
+    def _begin(
+        self,
+        clients: IntArray,
+        load: Workload,
+        version: int,
+        round_number: int,
+        computed: Computed,
+    ) -> Dispatched:
+        """Clients begin rounds for the cloud whose content is not this run's; nobody waits here.
+
+        Raises ValueError for a client that is still under way.
+        """
+        rounds = self._history.rounds[clients]
+        self._history.rounds[clients] += 1
+        orders = Orders(self._setting.world, clients, rounds, load, version, round_number, CLOUD)
+        return self._dispatcher.dispatch(orders, _not_told, computed)
+
+    def _frequency_hz(self, clients: IntArray, round_number: int) -> FloatArray:
+        """The clock that the allocation gives each client in such a round."""
+        return self._allocating.frequency_hz(clients, np.ones(clients.size), round_number, CLOUD)
+
     def close(self, now_s: float) -> list[Rows]:
         """The run ends: count rounds that end by now; rows of what is under way."""
         self._late.observe(now_s)
@@ -182,3 +210,7 @@ class ClientRounds:
     def forget(self, server: ServerId) -> None:
         """A server has lost the updates that it was to carry over."""
         self._late.forget(server)
+
+
+def _not_told(places: IntArray) -> None:
+    """Who has received what is known by whoever wrote it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from simfl.algorithms.base import Standing, Work
 from simfl.common.arrays import FloatArray, IntArray
@@ -23,6 +23,16 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.learned_facts import Contributions
 from simfl.protocols.state_ref import StateRef
 from simfl.provenance.journal import Snapshot
+
+
+class ValueStore(Protocol):
+    """Values of tensors by key, kept for this run and others."""
+
+    def get(self, key: str) -> Any | None:
+        """The value of a key, if it is (still) there."""
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a value."""
 
 
 @dataclass(frozen=True)

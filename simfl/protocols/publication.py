@@ -82,7 +82,8 @@ class Publications:
     ) -> bool:
         """Take in a version; True if the run ends with it. Raises `Diverged`.
 
-        `standing` is that of an algorithm that says itself when training is over.
+        `standing` is that of an algorithm that says itself when training is over; "metrics" of the
+        evaluation are columns of the table beside the usual ones.
         """
         loss = evaluation["loss"] if evaluation else None
         accuracy = evaluation["accuracy"] if evaluation else None
@@ -100,6 +101,7 @@ class Publications:
             "updates": staleness.size,
             "staleness": float(staleness.mean()) if staleness.size else 0.0,
             "staleness_max": int(staleness.max(initial=0)),
+            **(evaluation or {}).get("metrics", {}),
         }
         self._same_moment = self._same_moment + 1 if row["latency_s"] == 0.0 else 0
         if self._same_moment >= MOST_VERSIONS_AT_ONCE:

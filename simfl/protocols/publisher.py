@@ -86,5 +86,7 @@ class Publisher:
         if self.publications.at_clients:
             evaluation["own"] = self._values.served_at_clients(ref, now_s)
         about = {"version": ref.version, "round": round_number, "value": evaluation["accuracy"]}
+        if about["value"] is None:  # who brings values may know but the loss
+            del about["value"]
         self._servers.note(CLOUD, "evaluate", {"loss": evaluation["loss"]}, **about)
         return evaluation

@@ -26,6 +26,7 @@ from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.deciders import Deciders
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatcher import Dispatcher
+from simfl.protocols.exchanges import Exchanges
 from simfl.protocols.expectations import expectations
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.membership import Membership
@@ -78,7 +79,7 @@ class Run:
         seen, dispatcher = self.observations, Dispatcher(world, log, clock, presence, self._servers)
         queries = Queries(world, values, dispatcher, seen, data, streams, clock)
         self._client_rounds = ClientRounds(
-            setting, dispatcher, queries, values, deciders, seen, data
+            setting, dispatcher, presence, queries, values, deciders, seen, data
         )
         self.forwards = Broadcasts(world, values, dispatcher, clock)
         self._scheduler = Scheduler(deciders.scheduling, self._servers, seen, streams, clock)
@@ -116,6 +117,11 @@ class Run:
     def publications(self) -> Publications:
         """The versions published so far."""
         return self._publisher.publications
+
+    @property
+    def exchanges(self) -> Exchanges:
+        """Messages that somebody else writes, and their answers."""
+        return self._client_rounds.exchanges
 
     @property
     def edge(self) -> IntArray:

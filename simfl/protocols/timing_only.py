@@ -28,8 +28,8 @@ class TimingOnly(LearnedValues):
     """
 
     def __init__(self, network: Network, local: LocalTraining) -> None:
-        self._network = network
-        self._local = local
+        self.network = network
+        self.local = local
 
     @property
     def min_updates(self) -> int:
@@ -62,28 +62,28 @@ class TimingOnly(LearnedValues):
         self, clients: IntArray, futures: Sequence[Future], ref: StateRef, held: IntArray
     ) -> Prices:
         """The model down, the model up, plain training in between."""
-        size = np.full(clients.size, self._network.size_bytes, dtype=np.int64)
+        size = np.full(clients.size, self.network.size_bytes, dtype=np.int64)
         return Prices(size, size, np.ones(clients.size), np.zeros(clients.size))
 
     def examples(self, num_examples: IntArray, version: int) -> FloatArray:
         """Examples passed over by the recipe, per client."""
-        passes: FloatArray = self._local.passes(num_examples) * num_examples
+        passes: FloatArray = self.local.passes(num_examples) * num_examples
         return passes
 
     def steps(self, num_examples: IntArray, version: int) -> FloatArray:
         """Mini-batches of the recipe, per client."""
-        steps: FloatArray = self._local.num_steps(num_examples)
+        steps: FloatArray = self.local.num_steps(num_examples)
         return steps
 
     def batches(self, num_examples: IntArray) -> FloatArray:
         """Of one pass, per client."""
-        batches: FloatArray = self._local.batches(num_examples)
+        batches: FloatArray = self.local.batches(num_examples)
         return batches
 
     @property
     def work(self) -> ModelWork:
         """How much work the model is."""
-        return self._network.work
+        return self.network.work
 
     def forwards(self, ref: StateRef, moved: IntArray, clients: int) -> IntArray | None:
         """Nothing beside rounds."""
@@ -91,12 +91,12 @@ class TimingOnly(LearnedValues):
 
     def tier_price(self, ref: StateRef) -> Price:
         """The model, each way."""
-        return Price(self._network.size_bytes, self._network.size_bytes, work=0.0)
+        return Price(self.network.size_bytes, self.network.size_bytes, work=0.0)
 
     def server_work(self, ref: StateRef, delivered: Delivered) -> Work:
         """That of a plain mean."""
         received = float(delivered.up_bytes.sum())
-        return Work(2.0 * received / BYTES_PER_VALUE, received + self._network.size_bytes)
+        return Work(2.0 * received / BYTES_PER_VALUE, received + self.network.size_bytes)
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None

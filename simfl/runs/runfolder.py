@@ -153,8 +153,14 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def write_table(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    """Write a table of `TABLES` from its rows; keys that a row lacks are empty."""
-    write_parquet(table_of(rows, TABLES[name]), folder / f"{name}.parquet")
+    """Write a table of `TABLES` from its rows; keys that a row lacks are empty.
+
+    Dotted keys, as of what an app measures, are columns of numbers behind the others.
+    """
+    schema = TABLES[name]
+    for other in sorted({key for row in rows for key in row if "." in key}):
+        schema = schema.append(pa.field(other, pa.float64()))
+    write_parquet(table_of(rows, schema), folder / f"{name}.parquet")
 
 
 def described_files(folder: Path) -> dict[str, dict[str, Any]]:

@@ -130,6 +130,17 @@ ROOMS = {
         " provenance.results protocols.publication scenario",
         "pandas scipy optuna ray numpy pydantic filelock",
     ),
+    # Other people's apps: the only room that knows their frameworks, each in files of its own.
+    "bridges": _room(
+        "protocols learning.calls system bridges.flower_app bridges.flower_grid"
+        " bridges.flower_values"
+    ),
+    "bridges.flower_app": _room("bridges", "flwr"),
+    "bridges.flower_grid": _room("bridges protocols", "flwr numpy"),
+    "bridges.flower_values": _room(
+        "bridges protocols algorithms.base provenance.journal", "flwr numpy torch"
+    ),
+    "flower": _room("bridges.present scenario"),
     "exports": _room("runs.runfolder protocols.publication", "torch mlflow"),
     # What a run shows, and what everything is shown with.
     "console": _room(
@@ -143,7 +154,7 @@ ROOMS = {
     "cli": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.simulation runs.execution"
         " runs.battery_levels cli.listing common.ray_cluster console study exports calibration"
-        " __init__",
+        " flower __init__",
         "typer rich",
     ),
     "cli.listing": _room(

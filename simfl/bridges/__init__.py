@@ -1,0 +1,1 @@
+"""Other people's apps on simfl's machines and clock."""

@@ -1,0 +1,291 @@
+"""A Flower app: its folder, its two halves, and the messages between them.
+
+With `flower_grid.py` the only files that import flwr, and this one alone knows anything of it that
+is not public: whose task the process is (`_identify`), and how messages are serialised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from flwr.app import (
+    ArrayRecord,
+    Context,
+    Error,
+    Message,
+    RecordDict,
+)
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import Strategy
+
+from simfl.bridges.app_folder import (
+    BadApp,
+    Values,
+    digest_of_sources,
+    forget_modules,
+    fused,
+    read_settings,
+)
+
+RUN_ID, SERVER_NODE, FIRST_NODE = 1, 1, 10**18
+"""Identifiers, constant so that runs are the same; those of nodes are as long as Flower's own."""
+
+CLIENT_APP_RAISED, MESSAGE_UNAVAILABLE = 2, 3
+"""Codes of Flower's errors (flwr.common.constant.ErrorCode)."""
+
+Tell = Callable[[str, Mapping[str, float]], None]
+
+
+class FlowerApp:
+    """An app's two halves, loaded anew from its folder, and its run-config."""
+
+    def __init__(self, folder: Path, run_config: Values) -> None:
+        settings = read_settings(folder)
+        self.folder = folder
+        self.run_config = fused(settings, run_config)
+        self._modules_before = set(sys.modules)
+        forget_modules(folder)
+        self._path = str(folder.absolute())
+        sys.path.insert(0, self._path)
+        try:
+            components = settings["components"]
+            self.server: ServerApp = _loaded(components["serverapp"], ServerApp)
+            self.client: ClientApp = _loaded(components["clientapp"], ClientApp)
+        except BaseException:
+            self.close()
+            raise
+        self.source = digest_of_sources(folder, self._modules_before)
+
+    def close(self) -> None:
+        """Forget the app's modules: another run loads them anew, with nothing left in them."""
+        if self._path in sys.path:
+            sys.path.remove(self._path)
+        forget_modules(self.folder)
+
+    def call_server(self, grid: Grid) -> None:
+        """Run the server to its end."""
+        _identify()
+        context = Context(
+            run_id=RUN_ID,
+            node_id=SERVER_NODE,
+            node_config={},
+            state=RecordDict(),
+            run_config=dict(self.run_config),
+        )
+        self.server(grid, context)
+
+    def call_client(
+        self, message: Message, client: int, clients: int, state: bytes
+    ) -> tuple[Message, bytes]:
+        """A client's answer to a message, and its memory (serialised, as given) after that."""
+        context = Context(
+            run_id=RUN_ID,
+            node_id=FIRST_NODE + client,
+            node_config={"partition-id": client, "num-partitions": clients},
+            state=unpacked(state),
+            run_config=dict(self.run_config),
+        )
+        reply = self.client(message, context)
+        if not isinstance(reply, Message):
+            raise TypeError(f"the ClientApp answered with {type(reply).__name__}, not a Message")
+        return reply, packed(context.state)
+
+    def place(self, error: BaseException) -> str:
+        """Where in the app an error came from, and what it is."""
+        steps = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
+        own = [one for one in steps if Path(one.filename).is_relative_to(self.folder.absolute())]
+        where = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else str(self.folder)
+        return f"{where}: {type(error).__name__}: {error}"
+
+
+def node_of(client: int) -> int:
+    """The identifier of a client's node."""
+    return FIRST_NODE + client
+
+
+def client_of(message: Message, clients: int) -> int:
+    """The client that a message is for; raises ValueError where there is none."""
+    client = int(message.metadata.dst_node_id) - FIRST_NODE
+    if not 0 <= client < clients:
+        raise ValueError(f"a message to node {message.metadata.dst_node_id}, which is not there")
+    return client
+
+
+def addressed(message: Message, content: bytes, number: int) -> Message:
+    """The message as its receiver gets it: a copy, with the identifiers of who sent it."""
+    about = message.metadata
+    copied = Message(
+        unpacked(content),
+        dst_node_id=about.dst_node_id,
+        message_type=about.message_type,
+        ttl=about.ttl,
+        group_id=about.group_id,
+    )
+    # As Flower's own grids do.
+    named = {"_message_id": f"{number:064x}", "_run_id": RUN_ID, "_src_node_id": SERVER_NODE}
+    copied.metadata.__dict__.update(named)
+    return copied
+
+
+def answered(message: Message, content: bytes) -> Message:
+    """A reply with that content."""
+    return _named(Message(unpacked(content), reply_to=message))
+
+
+def refused(message: Message, code: int, reason: str) -> Message:
+    """A reply that says what went wrong."""
+    return _named(Message(Error(code=code, reason=reason), reply_to=message))
+
+
+def _named(reply: Message) -> Message:
+    reply.metadata.__dict__["_message_id"] = f"{reply.metadata.reply_to_message_id[:-1]}r"
+    return reply
+
+
+def packed(content: RecordDict) -> bytes:
+    """Records as Flower sends them."""
+    from flwr.common.serde import recorddict_to_proto
+
+    serialised: bytes = recorddict_to_proto(content).SerializeToString(deterministic=True)
+    return serialised
+
+
+def unpacked(content: bytes) -> RecordDict:
+    """Records as they are received."""
+    from flwr.common.serde import recorddict_from_proto
+    from flwr.proto.recorddict_pb2 import RecordDict as Proto
+
+    return recorddict_from_proto(Proto.FromString(content))
+
+
+def size_bytes(message: Message, content_bytes: int) -> int:
+    """Bytes of a whole message, serialised, whose content has so many of its own."""
+    from flwr.common.serde import error_to_proto, metadata_to_proto
+    from flwr.proto.message_pb2 import Message as Proto
+
+    error = error_to_proto(message.error) if message.has_error() else None
+    around = Proto(metadata=metadata_to_proto(message.metadata), error=error)
+    if message.has_error():
+        return int(around.ByteSize())
+    length_bytes = max((content_bytes.bit_length() + 6) // 7, 1)
+    return int(around.ByteSize()) + 1 + length_bytes + content_bytes
+
+
+def numbers(content: RecordDict) -> dict[str, float]:
+    """All single numbers among an answer's metrics."""
+    found: dict[str, float] = {}
+    for record in content.metric_records.values():
+        found.update(single(record))
+    return found
+
+
+def single(metrics: Mapping[str, Any] | None) -> dict[str, float]:
+    """The single numbers among metrics."""
+    known = (metrics or {}).items()
+    return {key: float(one) for key, one in known if isinstance(one, int | float)}
+
+
+def arrays_of(arrays: ArrayRecord) -> dict[str, Any]:
+    """A model's arrays by name, as numpy has them."""
+    return {name: array.numpy() for name, array in arrays.items()}
+
+
+def has_arrays(content: RecordDict) -> bool:
+    """Whether records hold a model, or a part of one."""
+    return any(len(record) for record in content.array_records.values())
+
+
+def model_digest(content: RecordDict) -> bytes:
+    """The same for records that hold the same arrays; nothing where there are none."""
+    if not has_arrays(content):
+        return b""
+    digest = hashlib.sha256()
+    for name, record in content.array_records.items():
+        for key, array in record.items():
+            digest.update(f"{name} {key} {array.dtype} {array.shape}".encode() + array.data)
+    return digest.digest()
+
+
+@contextmanager
+def recorded_strategies(tell: Tell, tell_model: Callable[[ArrayRecord], None]) -> Iterator[None]:
+    """Listens to Flower's strategies: what they aggregate and evaluate is told, by its origin.
+
+    A strategy runs as it is; its own `start` is not heard where it does not call Flower's.
+    """
+    start = Strategy.start
+    signature = inspect.signature(start)
+
+    def heard(self: Strategy, *args: Any, **named: Any) -> Any:
+        given = signature.bind(self, *args, **named)
+        aggregate_train, aggregate_evaluate = self.aggregate_train, self.aggregate_evaluate
+        evaluate_fn = given.arguments.get("evaluate_fn")
+
+        def train(*args: Any, **named: Any) -> Any:
+            arrays, metrics = made = aggregate_train(*args, **named)
+            if arrays is not None:
+                tell_model(arrays)
+            tell("train", single(metrics))
+            return made
+
+        def evaluate(*args: Any, **named: Any) -> Any:
+            metrics = aggregate_evaluate(*args, **named)
+            tell("evaluate", single(metrics))
+            return metrics
+
+        def at_server(server_round: int, *args: Any, **named: Any) -> Any:
+            assert evaluate_fn is not None
+            metrics = evaluate_fn(server_round, *args, **named)
+            if server_round:
+                tell("server", single(metrics))
+            return metrics
+
+        if evaluate_fn is not None:
+            given.arguments["evaluate_fn"] = at_server
+        vars(self).update(aggregate_train=train, aggregate_evaluate=evaluate)
+        try:
+            return start(*given.args, **given.kwargs)
+        finally:
+            for name in ("aggregate_train", "aggregate_evaluate"):
+                vars(self).pop(name, None)
+
+    Strategy.start = heard
+    try:
+        yield
+    finally:
+        Strategy.start = start
+
+
+def platform() -> dict[str, str]:
+    """What an answer's bits depend on beside torch."""
+    return {"flwr": version("flwr"), "numpy": version("numpy")}
+
+
+def _identify() -> None:
+    """Say whose task this process is: Flower's newer versions ask when a message is made.
+
+    The one thing that is set of Flower's own; versions without it set it in the grid.
+    """
+    try:
+        from flwr.supercore.task_identity import TaskIdentity
+    except ImportError:
+        return
+    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = RUN_ID, 1, SERVER_NODE
+
+
+def _loaded(reference: str, wanted: type) -> Any:
+    module, _, names = reference.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in names.split("."):
+        found = getattr(found, name)
+    if not isinstance(found, wanted):
+        raise BadApp(f"{reference} is a {type(found).__name__}, accepted: a {wanted.__name__}")
+    return found

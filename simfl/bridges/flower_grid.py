@@ -1,0 +1,339 @@
+"""Flower's `Grid` over simulated time: the whole of what a ServerApp sees of the world.
+
+A message to a node is a client round (`protocols/exchanges.py`); the ClientApp is called when its
+node begins, for its answer decides how long that takes, and the answer is handed over when the
+simulated device would have sent it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from simfl.bridges.flower_app import (
+    MESSAGE_UNAVAILABLE,
+    addressed,
+    client_of,
+    has_arrays,
+    model_digest,
+    node_of,
+    numbers,
+    packed,
+    refused,
+    size_bytes,
+)
+from simfl.bridges.flower_values import Answer, AppValues
+from simfl.bridges.polling import Polls
+from simfl.common.arrays import IntArray
+from simfl.protocols.clock import Process
+from simfl.protocols.deliveries import Delivered
+from simfl.protocols.exchanges import Letter, LetterLoad
+from simfl.protocols.program import Ended, Program
+from simfl.protocols.run import Run
+
+Found = TypeVar("Found")
+
+NODES_FOR_FREE, PULLS_FOR_FREE = 3, 1
+"""So often in a row a question may be asked, with the same answer, before time moves on.
+
+Flower's strategies ask for the nodes twice before they sample some of them.
+"""
+
+
+class FlowerLetter(Letter):
+    """One of Flower's messages, on its way."""
+
+    def __init__(
+        self, message: Message, content: bytes, grid: SimulatedGrid, expires_s: float
+    ) -> None:
+        self.message = message
+        self.content = content
+        self.expires_s = expires_s
+        self.client = client_of(message, grid.clients)
+        self.version, self.round_number = grid.version, grid.round_number
+        self.kind = message.metadata.message_type
+        self.trains = self.kind.partition(".")[0] == "train"
+        self.id = message.metadata.message_id
+        self.here = False
+        self.answer: Answer | None = None
+        self._grid = grid
+
+    def load(self) -> LetterLoad:
+        """Have the client answer: what it is going to send decides what that takes."""
+        self.answer = answer = self._grid.answered(self)
+        down_bytes, up_bytes = self._grid.bytes_of(self, answer)
+        work = answer.work
+        return LetterLoad(down_bytes, up_bytes, work.examples, work.steps, work.model)
+
+    def computed(self, *, ended: bool) -> None:
+        """Only what was computed to its end is remembered by the node."""
+        if ended and self.answer is not None:
+            self._grid.states[self.client] = self.answer.state
+
+    def arrived(self) -> None:
+        """The reply can be pulled from now on."""
+        self.here = True
+
+
+class SimulatedGrid(Grid):
+    """The nodes are a run's clients; `sizes` are declared bytes, each way, by type of message."""
+
+    def __init__(
+        self,
+        run: Run,
+        program: Program,
+        values: AppValues,
+        sizes: Callable[[str], tuple[int | None, int | None]],
+    ) -> None:
+        self._simulated = run
+        self._program = program
+        self._values = values
+        self._sizes = sizes
+        self._polls = Polls()
+        self._letters: dict[str, FlowerLetter] = {}
+        self._posted: IntArray = np.zeros(run.world.num_clients, dtype=np.int64)
+        self._sent = 0
+        self._ref = values.at(0)
+        self._fresh: list[FlowerLetter] = []
+        self._model = b""
+        self._made: Delivered | None = None
+        self.states: dict[int, bytes] = {}
+        self.round_number = -1
+
+    # What Flower asks.
+
+    def set_run(self, run: Any) -> None:
+        """There is one run."""
+
+    @property
+    def run(self) -> Any:
+        """Flower's own record of a run, which there is not."""
+        raise NotImplementedError("grid.run is not there under simfl: no run of Flower's is kept")
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        """A message of these."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """The nodes that are present now."""
+        found: list[int] = self._program.wait(
+            lambda: self._polled(("nodes",), NODES_FOR_FREE, self._nodes, np.inf, away=True)
+        )
+        return list(found)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Send messages now; their identifiers."""
+        all_of_them = list(messages)
+        found: list[str] = self._program.wait(lambda: self._pushed(all_of_them))
+        return found
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """The replies to these messages that have arrived."""
+        wanted = list(dict.fromkeys(message_ids))
+        found: list[Message] = self._program.wait(lambda: self._pulled(wanted))
+        return found
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Send messages and wait for the replies, no longer than `timeout` simulated seconds."""
+        all_of_them = list(messages)
+        limit_s = np.inf if timeout is None else float(timeout)
+        found: list[Message] = self._program.wait(partial(self._exchanged, all_of_them, limit_s))
+        return found
+
+    # What letters ask.
+
+    @property
+    def clients(self) -> int:
+        """How many nodes there are, present or not."""
+        return self._simulated.world.num_clients
+
+    @property
+    def version(self) -> int:
+        """Of the server's model."""
+        return self._ref.version
+
+    def answered(self, letter: FlowerLetter) -> Answer:
+        """The answer of a letter's client."""
+        number = int(self._posted[letter.client])
+        self._posted[letter.client] += 1
+        digest = hashlib.sha256(letter.content).hexdigest()
+        state = self.states.get(letter.client, b"")
+        return self._values.answer(letter.message, digest, letter.client, number, state)
+
+    def bytes_of(self, letter: FlowerLetter, answer: Answer) -> tuple[int, int]:
+        """Down and up: those of the messages, serialised, unless others are declared."""
+        down_bytes, up_bytes = self._sizes(letter.kind)
+        if down_bytes is None:
+            down_bytes = size_bytes(letter.message, len(letter.content))
+        return down_bytes, answer.reply_bytes if up_bytes is None else up_bytes
+
+    # In simulated time.
+
+    def finished(self) -> Process:
+        """The server has come to its end: its last version is out."""
+        yield from self._aggregated()
+        yield from self._published()
+
+    @property
+    def _now_s(self) -> float:
+        return self._simulated.clock.now_s
+
+    def _nodes(self) -> list[int]:
+        there = np.flatnonzero(self._simulated.exchanges.there(self._simulated.all_clients))
+        return [node_of(client) for client in there.tolist()]
+
+    def _polled(
+        self,
+        question: tuple[Any, ...],
+        free: int,
+        look: Callable[[], Found],
+        until_s: float,
+        *,
+        away: bool,
+    ) -> Process:
+        """The answer to a question; asked again and again, with nothing changed, time moves on."""
+        answer = look()
+        if self._polls.stands_still(question, answer, free):
+            clients = self._simulated.all_clients
+            gone = clients[~self._simulated.exchanges.there(clients)] if away else clients[:0]
+            with self._simulated.clock.waiting("the ServerApp", f"other {question[0]}"):
+                yield from self._simulated.exchanges.change(until_s, gone)
+            answer = look()
+            self._polls.moved(question, answer, free)
+        return answer
+
+    def _pushed(self, messages: Sequence[Message]) -> Process:
+        self._polls.changed()
+        packages = {id(one.content): packed(one.content) for one in messages}
+        models = {model_digest(one.content) for one in messages} - {b""}
+        if models - {self._model}:
+            yield from self._aggregated()
+            self._model = models.pop()
+        if any(one.metadata.message_type.startswith("train") for one in messages):
+            yield from self._published()
+            self.round_number += 1
+        letters = []
+        for message in messages:
+            content = packages[id(message.content)]
+            self._sent += 1
+            copied = addressed(message, content, self._sent)
+            expires_s = self._now_s + float(message.metadata.ttl)
+            letters.append(FlowerLetter(copied, content, self, expires_s))
+        self._letters.update({one.id: one for one in letters})
+        self._simulated.exchanges.post(letters)
+        return [one.id for one in letters]
+
+    def _pulled(self, wanted: list[str]) -> Process:
+        known = [self._letters[one] for one in wanted if one in self._letters]
+        expires_s = min((one.expires_s for one in known), default=np.inf)
+
+        def ready() -> list[str]:
+            now_s = self._now_s
+            return [one.id for one in known if one.here or one.expires_s <= now_s]
+
+        question = ("replies", *wanted)
+        found = yield from self._polled(question, PULLS_FOR_FREE, ready, expires_s, away=False)
+        return self._handed_over([self._letters[one] for one in found])
+
+    def _exchanged(self, messages: Sequence[Message], limit_s: float) -> Process:
+        ids = yield from self._pushed(messages)
+        letters = [self._letters[one] for one in ids]
+        until_s = self._now_s + limit_s
+        none: IntArray = np.zeros(0, dtype=np.int64)
+        while True:
+            waiting = [one for one in letters if not (one.here or one.expires_s <= self._now_s)]
+            if not waiting or self._now_s >= until_s:
+                break
+            wake_s = min(until_s, *(one.expires_s for one in waiting))
+            with self._simulated.clock.waiting("the ServerApp", f"{len(waiting)} replies"):
+                yield from self._simulated.exchanges.change(wake_s, none)
+        there = [one for one in letters if one not in waiting]
+        return self._handed_over(there)
+
+    def _handed_over(self, letters: Sequence[FlowerLetter]) -> list[Message]:
+        """Replies; the updates among them are in the server's hands."""
+        if letters:
+            self._polls.changed()
+        replies = []
+        for one in letters:
+            del self._letters[one.id]
+            if not one.here or one.answer is None:
+                replies.append(refused(one.message, MESSAGE_UNAVAILABLE, "no reply in time"))
+                continue
+            reply = one.answer.reply
+            replies.append(reply)
+            if one.trains and reply.has_content() and has_arrays(reply.content):
+                self._fresh.append(one)
+        self._measured(letters)
+        return replies
+
+    def _measured(self, letters: Sequence[FlowerLetter]) -> None:
+        """The mean of what clients say of themselves, until a strategy knows better."""
+        for origin in ("train", "evaluate"):
+            said = [
+                numbers(one.answer.reply.content)
+                for one in letters
+                if one.here
+                and one.answer is not None
+                and one.kind.partition(".")[0] == origin
+                and one.answer.reply.has_content()
+            ]
+            weights = [one.get("num-examples", 1.0) for one in said]
+            names = {key for one in said for key in one if key != "num-examples"}
+            if sum(weights):
+                self._values.tell(
+                    origin,
+                    {
+                        name: sum(
+                            weight * one[name]
+                            for weight, one in zip(weights, said, strict=True)
+                            if name in one
+                        )
+                        / sum(weights)
+                        for name in names
+                    },
+                )
+
+    def _aggregated(self) -> Process:
+        """The server has made a new model of the updates in its hands: that takes it time."""
+        letters, self._fresh = self._fresh, []
+        if not letters:
+            return
+        sent = [self.bytes_of(one, one.answer)[1] for one in letters if one.answer]
+        taken_in = Delivered(
+            np.array([one.client for one in letters]),
+            np.array([one.version for one in letters]),
+            np.array(sent),
+            [],
+        )
+        before = self._made
+        self._made = taken_in if before is None else Delivered.join([before, taken_in])
+        self._ref = yield from self._simulated.aggregate(self._ref, taken_in, self.round_number)
+
+    def _published(self) -> Process:
+        """The version that was made last is out, with all that was measured of it since."""
+        made, self._made = self._made, None
+        if made is None:
+            return
+        staleness = made.staleness(self._ref.version - 1)
+        over = self._simulated.publish(
+            self._ref, self.round_number, made.clients.size, staleness=staleness
+        )
+        yield from ()
+        if over:
+            raise Ended

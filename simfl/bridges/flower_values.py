@@ -1,0 +1,294 @@
+"""What a Flower app learns: the answers of its clients, and the figures of its versions.
+
+An answer has a key made of everything that it was computed from (the app's source and run-config,
+the seed, node, message number, node state, message, numeric platform). With a result store it is
+looked up before the ClientApp is called: a run that was killed goes on, and where only hardware
+changes nothing is trained again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import Message
+
+from simfl.algorithms.base import ServerState, Work
+from simfl.bridges.flower_app import (
+    CLIENT_APP_RAISED,
+    FlowerApp,
+    answered,
+    numbers,
+    packed,
+    platform,
+    refused,
+    size_bytes,
+)
+from simfl.bridges.message_work import NO_WORK, MessageWork, UnknownWork
+from simfl.bridges.message_work import Work as MessagesWork
+from simfl.common.model_work import ModelWork
+from simfl.common.notices import Notice, notice
+from simfl.protocols.deliveries import Delivered
+from simfl.protocols.learned_values import Effort, ValueStore
+from simfl.protocols.state_ref import StateRef
+from simfl.protocols.timing_only import TimingOnly
+from simfl.provenance.journal import make_key
+from simfl.streams import Streams, process_generators
+
+BYTES_PER_VALUE = 4
+
+ORIGINS = ("server", "evaluate", "train")
+"""Who measured a figure: the ServerApp, clients that evaluate, clients that train."""
+
+
+class AppFailed(RuntimeError):
+    """An app cannot go on; the text says where."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A client's answer: the reply, its bytes, the client's memory after it, and what it took."""
+
+    reply: Message
+    reply_bytes: int
+    state: bytes
+    work: MessagesWork
+
+
+@dataclass(frozen=True)
+class Named:
+    """Which metrics of an app are a version's accuracy and loss; None: found by their names."""
+
+    accuracy: str | None
+    loss: str | None
+
+
+class AppValues(TimingOnly):
+    """The values of one run of an app; `open` loads it."""
+
+    def __init__(
+        self,
+        plain: TimingOnly,
+        work: MessageWork,
+        named: Named,
+        streams: Streams,
+        store: ValueStore | None,
+        numeric: Mapping[str, Any],
+    ) -> None:
+        super().__init__(plain.network, plain.local)
+        self._work = work
+        self._named = named
+        self._streams = streams
+        self._store = store
+        self._numeric = sorted({**numeric, **platform()}.items(), key=str)
+        self._clients = 0
+        self._app: FlowerApp | None = None
+        self._seen_kinds: set[str] = set()
+        self._counts = {"asked": 0, "trained": 0, "reused": 0}
+        self._client_s = 0.0
+        self._errors: list[str] = []
+        self._told: dict[str, dict[str, float]] = {}
+        self._weights: Mapping[str, Any] = {}
+
+    def open(self, app: FlowerApp, clients: int) -> None:
+        """From now on the answers are this app's, at so many clients."""
+        self._app, self._clients = app, clients
+
+    @property
+    def server_seed(self) -> int:
+        """Of the generators that the ServerApp draws from."""
+        return self._streams.seed("flower.server")
+
+    def close(self) -> None:
+        """Let the app go."""
+        if self._app is not None:
+            self._app.close()
+
+    def answer(
+        self, message: Message, digest: str, client: int, number: int, state: bytes
+    ) -> Answer:
+        """A client's answer to its `number`-th message, of this content `digest`."""
+        assert self._app is not None
+        kind = message.metadata.message_type
+        key = make_key(
+            "flower answer",
+            self._app.source,
+            sorted(self._app.run_config.items()),
+            self._streams.seed_value,
+            (client, self._clients, number, kind, message.metadata.group_id),
+            hashlib.sha256(state).hexdigest(),
+            digest,
+            self._numeric,
+        )
+        self._counts["asked"] += 1
+        kept = None if self._store is None else self._store.get(key)
+        if kept is None:
+            kept = self._made(message, client, number, state)
+            if self._store is not None and "error" not in kept:
+                self._store.put(key, kept)
+        else:
+            self._counts["reused"] += 1
+        if "error" in kept:
+            reply = refused(message, CLIENT_APP_RAISED, kept["error"])
+            return Answer(reply, size_bytes(reply, 0), state, MessagesWork(0.0, 0.0, NO_WORK))
+        content = _bytes(kept["reply"])
+        reply = answered(message, content)
+        return Answer(
+            reply, size_bytes(reply, len(content)), _bytes(kept["state"]), self._priced(kind, kept)
+        )
+
+    def _made(self, message: Message, client: int, number: int, state: bytes) -> dict[str, Any]:
+        """Have the ClientApp answer: reply and state, serialised, and what was counted."""
+        assert self._app is not None
+        kind, began = message.metadata.message_type, time.perf_counter()
+        seed = self._streams.seed("flower.client", client, number)
+        try:
+            with generators(seed), self._work.watching(kind) as call:
+                reply, after = self._app.call_client(message, client, self._clients, state)
+        except Exception as error:  # an app may raise anything
+            place = self._app.place(error)
+            if kind not in self._seen_kinds:  # it has never worked: that is no fault to live with
+                raise AppFailed(
+                    f"the ClientApp failed at its first {kind!r} message: {place}"
+                ) from error
+            self._errors.append(f"client {client}: {place}")
+            return {"error": place}
+        finally:
+            self._client_s += time.perf_counter() - began
+        self._seen_kinds.add(kind)
+        self._counts["trained"] += 1
+        if reply.has_error():
+            return {"error": reply.error.reason}
+        examples = numbers(reply.content).get("num-examples")
+        try:
+            work = self._work.of(kind, call, examples)
+        except UnknownWork as error:
+            raise AppFailed(
+                f"what a {kind!r} message takes is not known: {error}; declare it as"
+                f" protocol.work.{kind}"
+            ) from error
+        return {
+            "reply": _tensor(packed(reply.content)),
+            "state": _tensor(after),
+            "forms": tuple(sorted(call.passes)),
+            "examples": examples,
+            "work": (work.examples, work.steps),
+            "model": tuple(getattr(work.model, one.name) for one in fields(ModelWork)),
+        }
+
+    def _priced(self, kind: str, kept: Mapping[str, Any]) -> MessagesWork:
+        """What an answer took, as it was counted when it was made, or as is declared now."""
+        known = self._work.declares(kind, kept["examples"])
+        if known is not None:
+            return known
+        model = ModelWork(*kept["model"])
+        self._work.learn(kind, tuple(kept["forms"]), model)
+        examples, steps = kept["work"]
+        return MessagesWork(examples, steps, model)
+
+    # Figures of versions.
+
+    def tell(self, origin: str, metrics: Mapping[str, float]) -> None:
+        """Somebody has measured the version that is made now."""
+        if metrics:
+            self._told[origin] = dict(metrics)
+
+    def tell_model(self, weights: Mapping[str, Any]) -> None:
+        """The server's model is this, by names of arrays."""
+        self._weights = weights
+
+    def at(self, version: int) -> StateRef:
+        """The handle of a version; its value is the latest model that the strategy has told."""
+
+        def weights() -> ServerState:
+            tensors = {
+                name: torch.from_numpy(np.array(one))
+                for name, one in self._weights.items()
+                if np.asarray(one).dtype.kind in "fiub"
+            }
+            return ServerState(tensors, version)
+
+        return StateRef("", version, weights)
+
+    def aggregate(
+        self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
+    ) -> StateRef:
+        """The next version."""
+        return self.at(ref.version + 1)
+
+    def server_work(self, ref: StateRef, delivered: Delivered) -> Work:
+        """That of a plain mean: two operations per value, all models and one more moved."""
+        sizes = delivered.up_bytes.astype(float)
+        received = float(sizes.sum())
+        return Work(2.0 * received / BYTES_PER_VALUE, received + float(sizes.max(initial=0.0)))
+
+    def evaluation(self, ref: StateRef, now_s: float) -> dict[str, Any] | None:
+        """What has been measured since the last version, once."""
+        told, self._told = self._told, {}
+        if not told:
+            return None
+        return {
+            "accuracy": _figure(told, self._named.accuracy, "acc", ORIGINS[:2]),
+            "loss": _figure(told, self._named.loss, "loss", ORIGINS[:2]),
+            "metrics": {
+                f"{origin}.{name}": value
+                for origin, metrics in sorted(told.items())
+                for name, value in sorted(metrics.items())
+            },
+        }
+
+    @property
+    def effort(self) -> Effort:
+        """Messages that were answered, here or by another run."""
+        asked, trained, reused = self._counts.values()
+        return Effort(asked, trained, reused)
+
+    def wall_s(self) -> dict[str, float]:
+        """The ClientApps' own time."""
+        return {"training": self._client_s}
+
+    def notices(self) -> list[Notice]:
+        """Of answers that were errors."""
+        if not self._errors:
+            return []
+        message = f"{len(self._errors)} messages were answered with an error; {self._errors[0]}"
+        return [notice("client_errors", message, len(self._errors))]
+
+
+def _figure(
+    told: Mapping[str, Mapping[str, float]], name: str | None, part: str, origins: tuple[str, ...]
+) -> float | None:
+    """The figure of that name, or the first whose name has `part` in it, of the first to know."""
+    for origin in origins:
+        metrics = told.get(origin, {})
+        if name is not None:
+            if name in metrics:
+                return metrics[name]
+            continue
+        for key in sorted(metrics, key=lambda key: (part not in key.split("_"), key)):
+            if part in key.lower():
+                return metrics[key]
+    return None
+
+
+@contextmanager
+def generators(seed: int) -> Iterator[None]:
+    """Python's, numpy's and torch's generators begin from a seed; afterwards they go on."""
+    with process_generators(seed), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def _tensor(content: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8) if content else torch.empty(0)
+
+
+def _bytes(kept: torch.Tensor) -> bytes:
+    content: bytes = kept.numpy().tobytes()
+    return content

@@ -1,0 +1,206 @@
+"""What an app's messages take of a device: declared by the user, or counted while the app works.
+
+simfl's machines are calibrated for models: a trained example is three forward passes of the model
+(`TRAINING_FLOPS_PER_FORWARD`), one that is only looked at is one. A counted message is put in those
+terms: the rows that went through the app's model, exactly, times the model's work per row. Where
+the operations that torch really did (counted once per kind of message and model, or every
+`recount_every`-th message) are more than that or far less, or the app trains a part of its weights
+only, the operations count instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Annotated
+
+from simfl.common.model_work import ModelWork
+from simfl.learning.calls import Call, CallCounter
+from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
+
+MORE = 1.05
+"""Operations count in place of the model's passes from this factor above them on."""
+
+FEWER = 0.5
+"""And from here downwards: nobody went backwards, although gradients could have been had."""
+
+NO_WORK = ModelWork(dense=1.0)
+"""Of a message that nothing is computed for: no examples of any model."""
+
+_COUNTED = ("convolution", "depthwise", "dense")
+
+
+class UnknownWork(ValueError):
+    """Nobody can say what a message takes; its text says why."""
+
+
+@dataclass(frozen=True)
+class DeclaredWork:
+    """What a kind of message takes, in place of counting: floating-point operations by kind.
+
+    Of one example's forward pass, as `ModelWork` counts them. `passes` are those over the examples
+    that the answer says it used ("num-examples"), in batches of `batch_size` (null: all at once).
+    """
+
+    convolution: Annotated[float, ">= 0"] = 0.0
+    depthwise: Annotated[float, ">= 0"] = 0.0
+    dense: Annotated[float, ">= 0"] = 0.0
+    recurrent: Annotated[float, ">= 0"] = 0.0
+    embedding: Annotated[float, ">= 0", "per step"] = 0.0
+    traffic_bytes: Annotated[float, ">= 0", "bytes of activations"] = 0.0
+    recurrent_places: Annotated[float, ">= 0", "per step"] = 0.0
+    passes: Annotated[float, ">= 0"] = 1.0
+    batch_size: Annotated[int | None, ">= 1"] = None
+    forward_only: Annotated[bool, "no backward pass, as in an evaluation"] = False
+
+    def __post_init__(self) -> None:
+        if not self.model.forward_flops > 0:
+            raise ValueError(
+                "a declared work needs operations: at least one of convolution, depthwise, dense"
+                " and recurrent above 0"
+            )
+
+    @property
+    def model(self) -> ModelWork:
+        """Of one example, and of one step."""
+        return ModelWork(**{one.name: getattr(self, one.name) for one in fields(ModelWork)})
+
+
+@dataclass(frozen=True)
+class Work:
+    """So many examples, in so many steps, of a model of this work."""
+
+    examples: float
+    steps: float
+    model: ModelWork
+
+
+def declared(work: DeclaredWork, examples: float | None) -> Work:
+    """That of a message whose answer speaks of so many examples."""
+    if examples is None:
+        raise UnknownWork('its answer has no metric "num-examples", by which declared work goes')
+    share = 1.0 / TRAINING_FLOPS_PER_FORWARD if work.forward_only else 1.0
+    batches = 1.0 if work.batch_size is None else math.ceil(examples / work.batch_size)
+    return Work(work.passes * examples * share, work.passes * batches * share, work.model)
+
+
+class MessageWork:
+    """Counts messages by their type; `declares` are the types that are declared instead."""
+
+    def __init__(self, declares: Mapping[str, DeclaredWork], recount_every: int | None) -> None:
+        self._declared = declares
+        self._recount_every = recount_every
+        self._counter = CallCounter()
+        self._seen: dict[str, int] = {}
+        self._wanted: set[str] = set()
+        self._known: dict[tuple[str, tuple[str, ...]], ModelWork] = {}
+        self._by_example: dict[str, ModelWork] = {}
+
+    @contextmanager
+    def watching(self, kind: str) -> Iterator[Call]:
+        """What a message of a kind has torch do, until the end of the block."""
+        if kind in self._declared:
+            yield Call()
+            return
+        seen = self._seen.get(kind, 0)
+        self._seen[kind] = seen + 1
+        again = self._recount_every is not None and seen % self._recount_every == 0
+        operations = seen == 0 or again or kind in self._wanted
+        self._wanted.discard(kind)
+        with self._counter.watching(operations=operations) as call:
+            yield call
+
+    def of(self, kind: str, call: Call, examples: float | None) -> Work:
+        """What such a message takes, whose answer speaks of so many examples."""
+        if kind in self._declared:
+            return declared(self._declared[kind], examples)
+        rows, steps = _amounts(call)
+        forms = tuple(sorted(call.passes))
+        known = kind, forms
+        if rows:
+            if call.operations is not None:
+                self._known[known] = self._effective(call, rows)
+            elif known not in self._known:
+                self._known[known] = self._model(call)
+                self._wanted.add(kind)  # the next message of the kind is looked at closely
+            return Work(rows, steps, self._known[known])
+        return self._without_model(kind, call, examples)
+
+    def declares(self, kind: str, examples: float | None) -> Work | None:
+        """The declared work of such a message; None: it is counted."""
+        return declared(self._declared[kind], examples) if kind in self._declared else None
+
+    def learn(self, kind: str, call_forms: tuple[str, ...], model: ModelWork) -> None:
+        """Another run has counted this kind of message and model."""
+        self._known.setdefault((kind, call_forms), model)
+
+    def _without_model(self, kind: str, call: Call, examples: float | None) -> Work:
+        """Of a message in which no torch module was called."""
+        operations = call.operations
+        if operations is not None and any(operations.values()):
+            if not examples:
+                raise UnknownWork(
+                    "it multiplies without a torch module, and its answer has no metric"
+                    ' "num-examples" to divide by'
+                )
+            per_row = TRAINING_FLOPS_PER_FORWARD * examples
+            self._by_example[kind] = ModelWork(
+                **{one: operations[one] / per_row for one in _COUNTED}
+            )
+        if kind in self._by_example:
+            return Work(examples or 0.0, 1.0, self._by_example[kind])
+        if kind.partition(".")[0] == "query":
+            return Work(0.0, 0.0, NO_WORK)
+        raise UnknownWork("it computes nothing with torch that could be counted")
+
+    def _model(self, call: Call) -> ModelWork:
+        """The mean work of a row that the call saw, by the modules' own passes."""
+        works = {form: self._counter.work[form] for form in call.passes}
+        unknown = [form.partition("[")[0] for form, work in works.items() if work is None]
+        if unknown:
+            raise UnknownWork(f"the module {unknown[0]} could not be walked")
+        if len(works) == 1:
+            (only,) = works.values()
+            assert only is not None
+            return only
+        rows, steps = _amounts(call)
+        total = dict.fromkeys((one.name for one in fields(ModelWork)), 0.0)
+        for form, passes in call.passes.items():
+            one_rows, one_steps = _amounts(Call({form: passes}))
+            for name in total:
+                of_steps = name in ("embedding", "recurrent_places")
+                share = one_steps / steps if of_steps else one_rows / rows
+                total[name] += share * getattr(works[form], name)
+        return ModelWork(**total)
+
+    def _effective(self, call: Call, rows: float) -> ModelWork:
+        """By the modules' passes, or by the operations where these tell another story."""
+        assert call.operations is not None
+        real = {
+            kind: call.operations[kind] / (TRAINING_FLOPS_PER_FORWARD * rows) for kind in _COUNTED
+        }
+        try:
+            model = self._model(call)
+        except UnknownWork:
+            if not sum(real.values()):
+                raise
+            return ModelWork(**real)
+        if model.recurrent:  # one operation on a CPU, or several dense ones: the form says it
+            return model
+        instead = {
+            kind: flops
+            for kind, flops in real.items()
+            if flops > MORE * getattr(model, kind)
+            or flops < (1.0 if call.frozen else FEWER) * getattr(model, kind)
+        }
+        return replace(model, **instead) if instead else model
+
+
+def _amounts(call: Call) -> tuple[float, float]:
+    """Examples and steps, as of training: what was only looked at counts as a forward pass."""
+    looks = 1.0 / TRAINING_FLOPS_PER_FORWARD
+    passes = call.passes.values()
+    rows = sum(one.trained + looks * one.looked for one in passes)
+    return rows, sum(one.steps + looks * one.looks for one in passes)

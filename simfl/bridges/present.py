@@ -1,0 +1,44 @@
+"""The simulated clock, for an app that asks: there is one while a run is going on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Present:
+    """What an app may ask of the run that it is in, and tell it."""
+
+    now_s: Callable[[], float]
+    tell: Callable[[str, Mapping[str, float]], None]
+
+
+_runs: list[Present] = []
+
+
+@contextmanager
+def present(one: Present) -> Iterator[None]:
+    """That run is going on until the end of the block."""
+    _runs.append(one)
+    try:
+        yield
+    finally:
+        _runs.remove(one)
+
+
+def now() -> float:
+    """Simulated seconds since the run began; outside of one, those of the machine's own clock."""
+    return _runs[-1].now_s() if _runs else time.monotonic()
+
+
+def record(**metrics: float) -> None:
+    """The server has measured its latest model: `accuracy`, `loss`, or any other figures.
+
+    For servers with a loop of their own; what Flower's strategies evaluate is known without it.
+    Outside of a run it does nothing.
+    """
+    if _runs:
+        _runs[-1].tell("server", {name: float(one) for name, one in metrics.items()})

@@ -1,0 +1,91 @@
+"""`simfl flower`: a Flower app's folder, run on simulated machines."""
+
+from __future__ import annotations
+
+import logging
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from simfl.cli.common import Traceback, exit_codes
+
+
+def flower(
+    app: Annotated[Path, typer.Argument(help="The app's folder, with its pyproject.toml.")],
+    population: Annotated[
+        Path | None, typer.Option(help="YAML of the machines: a scenario's population section.")
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(help="YAML of a scenario without data, model and algorithm, instead."),
+    ] = None,
+    run_config: Annotated[
+        list[str] | None,
+        typer.Option("--run-config", metavar="KEY=VALUE", help="A value of the app's, as TOML."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the scenario."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Another seed.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Run folder to make.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
+    reuse: Annotated[
+        Path | None, typer.Option(help="Folder of answers to share; else answers/ beside --out.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option(help="No progress, no summary.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Run a Flower app, unchanged, on simulated machines and leave a run folder."""
+    with exit_codes(traceback=traceback):
+        from simfl import Options
+        from simfl import flower as bridge
+        from simfl.console.run import Watcher, print_summary
+        from simfl.pictures.overview import save_overview
+        from simfl.provenance.results import FolderStore
+        from simfl.runs.execution import default_folder
+        from simfl.runs.execution import run as run_scenario
+
+        if (population is None) == (scenario is None):
+            raise typer.BadParameter("accepted: one of --population and --scenario")
+        loaded = bridge.scenario(
+            app,
+            population=population,
+            base=scenario,
+            run_config=_values(run_config or []),
+            overrides=overrides or (),
+            seed=seed,
+        )
+        if quiet:
+            logging.getLogger("flwr").setLevel(logging.WARNING)
+        folder = out or default_folder(loaded)
+        with Watcher(loaded, quiet=quiet) as watcher:
+            store = FolderStore(reuse or folder.absolute().parent / "answers")
+            options = Options(watch=watcher.update, device="cpu", store=store)
+            result = run_scenario(loaded, folder, options, overwrite=overwrite, resume=resume)
+        if not quiet:
+            print_summary(result, save_overview(result, result.path / "overview.png"))
+
+
+def _values(given: list[str]) -> dict[str, Any]:
+    """KEY=VALUE pairs, as `flwr run` reads them: several may stand in one text."""
+    values: dict[str, Any] = {}
+    for pair in [one for text in given for one in _pairs(text)]:
+        key, equals, value = pair.partition("=")
+        try:
+            if not (key and equals):
+                raise ValueError(pair)
+            values[key] = tomllib.loads(f"value = {value}")["value"]
+        except ValueError:
+            message = f"found {pair!r}, accepted: KEY=VALUE with a TOML value, as lr=0.1 or tag='a'"
+            raise typer.BadParameter(message, param_hint="--run-config") from None
+    return values
+
+
+def _pairs(text: str) -> list[str]:
+    """At blanks that stand before another KEY=, not within quotes."""
+    return re.findall(r"\S+?=(?:'[^']*'|\"[^\"]*\"|\S+)|\S+", text)

@@ -1,0 +1,194 @@
+"""Letters to clients: messages that somebody else writes, each answered by a client round.
+
+Who is asked what is decided outside of simfl, by the server of another framework (`bridges/`). A
+letter goes down to its client, the client works on it and sends an answer up: a round like any
+other, through the same dispatcher. A client that is busy or away gets its letters afterwards, one
+after another, in the order in which they were posted.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import simpy
+
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.common.model_work import ModelWork
+from simfl.protocols.clock import Clock
+from simfl.protocols.dispatched import Dispatched
+from simfl.protocols.dispatcher import Computed, Dispatcher, Workload
+from simfl.protocols.observations import Observations
+from simfl.system.moments import Moment
+from simfl.system.presence import Presence
+
+
+@dataclass(frozen=True)
+class LetterLoad:
+    """What a letter asks of its client: bytes each way, before the codec, and work in between.
+
+    Training passes over `examples` in so many `steps`, of a model that is so much `work`.
+    """
+
+    down_bytes: int
+    up_bytes: int
+    examples: float
+    steps: float
+    work: ModelWork
+
+
+class Letter(ABC):
+    """A message to one client, and what becomes of it; `trains`: its answer is an update.
+
+    `version` and `round_number` are what the rows say.
+    """
+
+    client: int
+    version: int
+    round_number: int
+    trains: bool
+
+    @abstractmethod
+    def load(self) -> LetterLoad:
+        """What it takes: asked once, when its client begins."""
+
+    @abstractmethod
+    def computed(self, *, ended: bool) -> None:
+        """The computation ends, or never will: known before the clock gets there."""
+
+    @abstractmethod
+    def arrived(self) -> None:
+        """The answer arrives now."""
+
+
+Begin = Callable[[IntArray, Workload, int, int, Computed], Dispatched]
+"""Sends clients off with a workload, at a version and in a round; is told who computed."""
+
+
+class Exchanges:
+    """Delivers letters, and says when anything has changed."""
+
+    def __init__(
+        self,
+        begin: Begin,
+        dispatcher: Dispatcher,
+        presence: Presence,
+        observations: Observations,
+        clock: Clock,
+        frequency_hz: Callable[[IntArray, int], FloatArray],
+    ) -> None:
+        self._begin = begin
+        self._dispatcher = dispatcher
+        self._presence = presence
+        self._observations = observations
+        self._clock = clock
+        self._frequency_hz = frequency_hz
+        self._waiting: dict[int, deque[Letter]] = {}
+        self._changed = clock.env.event()
+
+    def there(self, clients: IntArray) -> BoolArray:
+        """Which clients are present now, busy or not."""
+        return self._presence.there(clients, self._clock.now_s)
+
+    def post(self, letters: Sequence[Letter]) -> None:
+        """Send letters now, to those who are free and present; the others get theirs later."""
+        now_s = self._clock.now_s
+        clients = np.array([one.client for one in letters], dtype=np.int64)
+        first = np.zeros(clients.size, dtype=bool)
+        first[np.unique(clients, return_index=True)[1]] = True
+        free = first & (self._dispatcher.free_s(clients) <= now_s) & self.there(clients)
+        free &= np.array([one.client not in self._waiting for one in letters], dtype=bool)
+        self._dispatch([one for one, now in zip(letters, free, strict=True) if now])
+        for one, now in zip(letters, free, strict=True):
+            if now:
+                continue
+            if one.client in self._waiting:
+                self._waiting[one.client].append(one)
+            else:
+                self._waiting[one.client] = deque([one])
+                self._clock.env.process(self._deliver(one.client))
+
+    def change(self, until_s: float, clients: IntArray) -> Generator[simpy.Event, Any, None]:
+        """Wait for the next answer, or until one of `clients`, who are away, may be back.
+
+        No longer than `until_s`. Nothing at all may come: then the clock says so.
+        """
+        back_s = self._presence.next_s(clients, self._clock.now_s)
+        ahead = back_s[np.isfinite(back_s) & (back_s > self._clock.now_s)]
+        until_s = min(until_s, float(ahead.min(initial=np.inf)))
+        alarm = [self._clock.until(until_s)] if np.isfinite(until_s) else []
+        yield self._clock.env.any_of([self._changed, *alarm])
+        yield self._clock.now(Moment.DECISION)
+
+    def _deliver(self, client: int) -> Generator[simpy.Event, Any, None]:
+        """Send a client its letters, one after another, whenever it can take the next."""
+        who, letters = np.array([client]), self._waiting[client]
+        while letters:
+            free_s = float(self._dispatcher.free_s(who)[0])
+            if free_s > self._clock.now_s:
+                known = np.isfinite(free_s)
+                yield self._clock.until(free_s) if known else self._dispatcher.freed
+                continue
+            if not self.there(who)[0]:
+                back_s = float(self._presence.next_s(who, self._clock.now_s)[0])
+                if not np.isfinite(back_s):
+                    break  # nobody will ever take them
+                yield self._clock.until(max(back_s, np.nextafter(self._clock.now_s, np.inf)))
+                continue
+            yield self._clock.now(Moment.DECISION)
+            self._dispatch([letters.popleft()])
+        del self._waiting[client]
+
+    def _dispatch(self, letters: Sequence[Letter]) -> None:
+        """Clients, each of them free and present, begin now; those of the same work together."""
+        together: dict[tuple[Any, ...], list[tuple[Letter, LetterLoad]]] = {}
+        for one in letters:
+            load = one.load()
+            about = load.work, one.version, one.round_number
+            together.setdefault(about, []).append((one, load))
+        for (work, version, round_number), cohort in together.items():
+            self._dispatch_alike(cohort, work, version, round_number)
+
+    def _dispatch_alike(
+        self,
+        cohort: Sequence[tuple[Letter, LetterLoad]],
+        work: ModelWork,
+        version: int,
+        round_number: int,
+    ) -> None:
+        letters, loads = zip(*cohort, strict=True)
+        clients = np.array([one.client for one in letters], dtype=np.int64)
+        workload = Workload(
+            np.array([one.examples for one in loads], dtype=float),
+            np.array([one.steps for one in loads], dtype=float),
+            work,
+            np.array([one.down_bytes for one in loads], dtype=np.int64),
+            np.array([one.up_bytes for one in loads], dtype=np.int64),
+            self._frequency_hz(clients, round_number),
+        )
+
+        def computed(places: IntArray, times_s: FloatArray) -> None:
+            for place, time_s in zip(places.tolist(), times_s.tolist(), strict=True):
+                letters[place].computed(ended=bool(np.isfinite(time_s)))
+
+        dispatched = self._begin(clients, workload, version, round_number, computed)
+
+        def tell(which: BoolArray) -> None:
+            for place in np.flatnonzero(which).tolist():
+                alarm = self._clock.until(float(dispatched.arrives_s[place]))
+                alarm.callbacks.append(partial(arrived, place))
+
+        def arrived(place: int, _: simpy.Event) -> None:
+            if letters[place].trains:
+                only = np.arange(clients.size) == place
+                self._observations.finished(dispatched.reports(only))
+            letters[place].arrived()
+            changed, self._changed = self._changed, self._clock.env.event()
+            changed.succeed()
+
+        dispatched.follow(-np.inf, tell)

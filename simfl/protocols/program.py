@@ -1,0 +1,82 @@
+"""Ordinary blocking code as a process of simulated time: the code and the clock take turns.
+
+The code runs in a thread of its own and asks for what takes time (`Program.wait`); until it has its
+answer it stands still, and while it computes the clock does. Never do both run at once, so that the
+order of events is that of the code, and a run is as deterministic as the code is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from simfl.protocols.clock import Process
+
+Steps = Callable[[], Process]
+"""What takes simulated time: a generator of SimPy events, to be made when its turn comes."""
+
+
+class Ended(BaseException):
+    """The run is over: raised in the code at its next question, and past its `except Exception`."""
+
+
+class Program:
+    """A function without arguments that blocks while simulated time passes."""
+
+    def __init__(self, code: Callable[[], None]) -> None:
+        self._code = code
+        self._asked: SimpleQueue[Steps | BaseException | None] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._over = False
+
+    def wait(self, steps: Steps) -> Any:
+        """For the code: what `steps` returns, once the clock has gone through it.
+
+        Raises what `steps` raises, if that is an `Exception` for the code; `Ended` once the run is
+        over.
+        """
+        if self._over:
+            raise Ended
+        self._asked.put(steps)
+        value, error = self._answers.get()
+        if error is not None:
+            raise error
+        return value
+
+    def process(self) -> Process:
+        """Run the code to its end. What it raises is raised here, and so is what `steps` do.
+
+        `Ended` among them is the end of the run.
+        """
+        threading.Thread(target=self._run, name="program", daemon=True).start()
+        try:
+            while True:
+                asked = self._asked.get()
+                if asked is None:
+                    return
+                if isinstance(asked, BaseException):
+                    raise asked
+                value = yield from asked()
+                self._answers.put((value, None))
+        except Ended:
+            return
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """Let go of the code: it ends at its next question, or where it waits for an answer."""
+        if not self._over:
+            self._over = True
+            self._answers.put((None, Ended()))
+
+    def _run(self) -> None:
+        try:
+            self._code()
+        except Ended:
+            self._asked.put(None)
+        except BaseException as error:  # noqa: BLE001  # it belongs to the process
+            self._asked.put(error)
+        else:
+            self._asked.put(None)
