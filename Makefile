@@ -20,9 +20,13 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 INSTALLED := $(VENV)/.simfl-installed
 INSTALLED_DEV := $(VENV)/.simfl-installed-dev
 
+# Flower pins versions that the others do not go with (docs/flower.md).
+VENV_FLOWER ?= .venv-flower
+INSTALLED_FLOWER := $(VENV_FLOWER)/.simfl-installed
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint test-slow test-gpu benchmark-gpu docs clean
+.PHONY: help demo test lint test-slow test-gpu benchmark-gpu test-flower docs clean
 
 help:
 	@echo "make demo       set up $(VENV) and run the quick start"
@@ -31,6 +35,7 @@ help:
 	@echo "make test-slow  the tests that take longer"
 	@echo "make test-gpu   the tests that need a CUDA device (skipped with a reason elsewhere)"
 	@echo "make benchmark-gpu  what a GPU gives, in 8 minutes at most"
+	@echo "make test-flower  the tests of the bridge to Flower, in an environment of their own"
 	@echo "make docs       build the documentation into site/"
 	@echo "make clean      remove caches and build output; keeps $(VENV) and runs/"
 
@@ -58,6 +63,9 @@ test-gpu:
 benchmark-gpu:
 	OMP_NUM_THREADS=1 $(GPU_PYTHON) benchmarks/gpu.py
 
+test-flower: $(INSTALLED_FLOWER)
+	OMP_NUM_THREADS=1 $(VENV_FLOWER)/bin/python -m pytest -m "slow or not slow" tests/bridges
+
 docs: $(INSTALLED_DEV)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
@@ -79,3 +87,9 @@ $(INSTALLED): pyproject.toml constraints.txt | $(BIN)/pip
 $(INSTALLED_DEV): pyproject.toml constraints.txt | $(BIN)/pip
 	$(PIP_INSTALL) -e '.[dev]'
 	@touch $(INSTALLED) $@
+
+$(INSTALLED_FLOWER): pyproject.toml constraints-flower.txt
+	$(PYTHON) -m venv $(VENV_FLOWER)
+	$(VENV_FLOWER)/bin/python -m pip install --disable-pip-version-check -c constraints-flower.txt \
+		$(PIP_ARGS) -e '.[flower]' pytest hypothesis
+	@touch $@

@@ -11,13 +11,13 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
-PUBLIC = ("simfl", "simfl.algorithms", "simfl.plugins")
+PUBLIC = ("simfl", "simfl.algorithms", "simfl.plugins", "simfl.flower")
 """The modules that users import from; `__all__` of each says what."""
 
 INTRODUCTION = """\
 # Public names
 
-Version {version} of what is public: of these three modules, and of the names that they list, with
+Version {version} of what is public: of these four modules, and of the names that they list, with
 their signatures. A name or an argument that is to go stays for one version more, with a
 `DeprecationWarning` that says what to use; the first number changes when it has gone. What lies
 elsewhere below `simfl` is not public and may change at any time. [plugins.md](plugins.md) shows how

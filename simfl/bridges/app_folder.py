@@ -8,6 +8,7 @@ import sysconfig
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 Values = Mapping[str, Any]
@@ -46,6 +47,14 @@ def fused(settings: Mapping[str, Any], run_config: Values) -> dict[str, Any]:
     return {**own, **given}
 
 
+def place_in(folder: Path, error: BaseException) -> str:
+    """Where in an app's folder an error came from, and what it is."""
+    steps = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    own = [one for one in steps if Path(one[0]).is_relative_to(folder.absolute())]
+    where = f"{Path(own[-1][0]).name}:{own[-1][1]}" if own else str(folder)
+    return f"{where}: {type(error).__name__}: {error}"
+
+
 def forget_modules(folder: Path) -> None:
     """Unload what was loaded from a folder."""
     below = folder.absolute()
@@ -65,7 +74,8 @@ def digest_of_sources(folder: Path, before: set[str]) -> str:
         file = getattr(sys.modules[name], "__file__", None)
         if file is not None and file.endswith(".py"):
             path = Path(file)
-            if not any(path.is_relative_to(one) for one in installed):
+            own = path.is_file() and not any(path.is_relative_to(one) for one in installed)
+            if own:  # some modules only pretend to lie in a file
                 files.add(path)
     digest = hashlib.sha256()
     for name, content in sorted((one.name, one.read_bytes()) for one in files):

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from simfl.bridges.app_folder import BadApp, fused, read_settings
+from simfl.bridges.app_folder import BadApp, fused, place_in, read_settings
 from simfl.bridges.message_work import DeclaredWork, MessageWork
 from simfl.bridges.present import Present, present
 from simfl.protocols.base import Protocol
@@ -100,14 +100,18 @@ class Flower(Protocol):
         from simfl.bridges.flower_values import AppFailed, generators
 
         values: Any = run.values
-        app = FlowerApp(Path(self.app), self.run_config)
+        folder = Path(self.app)
+        try:
+            app = FlowerApp(folder, self.run_config)
+        except Exception as error:  # an app may raise anything when it is imported
+            raise AppFailed(f"the app cannot be loaded: {place_in(folder, error)}") from error
         values.open(app, run.world.num_clients)
 
         def serve() -> None:
             try:
                 app.call_server(grid)
             except Exception as error:
-                raise AppFailed(f"the ServerApp failed: {app.place(error)}") from error
+                raise AppFailed(f"the ServerApp failed: {place_in(folder, error)}") from error
             program.wait(grid.finished)
 
         program = Program(serve)

@@ -99,13 +99,6 @@ class FlowerApp:
             raise TypeError(f"the ClientApp answered with {type(reply).__name__}, not a Message")
         return reply, packed(context.state)
 
-    def place(self, error: BaseException) -> str:
-        """Where in the app an error came from, and what it is."""
-        steps = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
-        own = [one for one in steps if Path(one.filename).is_relative_to(self.folder.absolute())]
-        where = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else str(self.folder)
-        return f"{where}: {type(error).__name__}: {error}"
-
 
 def node_of(client: int) -> int:
     """The identifier of a client's node."""

@@ -20,6 +20,7 @@ import torch
 from flwr.app import Message
 
 from simfl.algorithms.base import ServerState, Work
+from simfl.bridges.app_folder import place_in
 from simfl.bridges.flower_app import (
     CLIENT_APP_RAISED,
     FlowerApp,
@@ -152,7 +153,7 @@ class AppValues(TimingOnly):
             with generators(seed), self._work.watching(kind) as call:
                 reply, after = self._app.call_client(message, client, self._clients, state)
         except Exception as error:  # an app may raise anything
-            place = self._app.place(error)
+            place = place_in(self._app.folder, error)
             if kind not in self._seen_kinds:  # it has never worked: that is no fault to live with
                 raise AppFailed(
                     f"the ClientApp failed at its first {kind!r} message: {place}"

@@ -81,9 +81,9 @@ def declared(work: DeclaredWork, examples: float | None) -> Work:
     """That of a message whose answer speaks of so many examples."""
     if examples is None:
         raise UnknownWork('its answer has no metric "num-examples", by which declared work goes')
-    share = 1.0 / TRAINING_FLOPS_PER_FORWARD if work.forward_only else 1.0
+    share = TRAINING_FLOPS_PER_FORWARD if work.forward_only else 1.0
     batches = 1.0 if work.batch_size is None else math.ceil(examples / work.batch_size)
-    return Work(work.passes * examples * share, work.passes * batches * share, work.model)
+    return Work(work.passes * examples / share, work.passes * batches / share, work.model)
 
 
 class MessageWork:
@@ -200,7 +200,6 @@ class MessageWork:
 
 def _amounts(call: Call) -> tuple[float, float]:
     """Examples and steps, as of training: what was only looked at counts as a forward pass."""
-    looks = 1.0 / TRAINING_FLOPS_PER_FORWARD
     passes = call.passes.values()
-    rows = sum(one.trained + looks * one.looked for one in passes)
-    return rows, sum(one.steps + looks * one.looks for one in passes)
+    rows = sum(one.trained + one.looked / TRAINING_FLOPS_PER_FORWARD for one in passes)
+    return rows, sum(one.steps + one.looks / TRAINING_FLOPS_PER_FORWARD for one in passes)

@@ -64,12 +64,13 @@ class CallCounter:
             nonlocal depth
             depth += not counting
 
-        def leave(module: nn.Module, given: Any, named: Any, made: Any) -> None:
+        def leave(module: nn.Module, given: Any, *others: Any) -> None:
             nonlocal depth, counting
             if counting:
                 return
             depth -= 1
-            if depth == 0 and next(module.parameters(), None) is not None:
+            named, made = others if len(others) == 2 else ({}, None)  # what failed made nothing
+            if depth == 0 and made is not None and next(module.parameters(), None) is not None:
                 counting = True
                 try:
                     self._seen(call, module, given, named, made)

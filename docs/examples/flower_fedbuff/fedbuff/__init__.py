@@ -1,0 +1,1 @@
+"""FedBuff as a Flower app."""

@@ -1,0 +1,98 @@
+"""What an app's folder says, and what is wrong with it: no Flower needed."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from simfl import flower
+from simfl.assembly.assemble import outlined
+from simfl.bridges.app_folder import BadApp, digest_of_sources, fused, place_in, read_settings
+from simfl.cli.bridging import _values
+from simfl.scenario.yaml_source.error import ScenarioError
+from tests.bridges.apps import write_app
+
+PIS = {"device": "rpi_4b", "link": "wifi5_ac", "share": 1.0}
+POPULATION = {"name": "catalogue", "clients": 3, "groups": [PIS]}
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """An app's folder."""
+    return write_app(tmp_path / "app")
+
+
+def test_run_config_is_read_as_flower_does(app: Path) -> None:
+    """The app's own values, with others in their place; nested keys are dotted."""
+    settings = read_settings(app)
+
+    assert fused(settings, {"rounds": 7})["rounds"] == 7
+    assert fused({"config": {"a": {"b": 1, "c": 2}}}, {"a": {"c": 3}}) == {"a.b": 1, "a.c": 3}
+    with pytest.raises(BadApp, match="unknown key 'round'; accepted: fails, fraction-evaluate"):
+        fused(settings, {"round": 7})
+
+
+def test_a_folder_without_an_app_is_told(tmp_path: Path) -> None:
+    """What is missing, and in which file."""
+    with pytest.raises(BadApp, match=r"pyproject\.toml: No such file"):
+        read_settings(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.flwr.app.components]\nserverapp = 'a:b'\n")
+    with pytest.raises(BadApp, match="names no clientapp"):
+        read_settings(tmp_path)
+
+
+def test_the_source_counts(app: Path) -> None:
+    """An answer of other code has another key."""
+    before = digest_of_sources(app, set())
+    file = app / "small_app" / "client.py"
+    file.write_text(file.read_text(encoding="utf-8") + "\n# more\n", encoding="utf-8")
+
+    assert digest_of_sources(app, set()) != before
+
+
+def test_an_error_is_placed_in_the_app(app: Path) -> None:
+    """By the last line of its own that it came through."""
+    file = app / "wrong.py"
+    file.write_text("\ndef f():\n    return int('x')\n", encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("wrong", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        module.f()
+    assert place_in(app, caught.value).startswith("wrong.py:3: ValueError: invalid literal")
+
+
+def test_bad_input_is_one_clear_error(app: Path, tmp_path: Path) -> None:
+    """With the key that is to blame; where Flower is absent that is said, too."""
+    with pytest.raises(ScenarioError, match=r"protocol\.run_config: .*unknown key 'lr'"):
+        outlined(flower.scenario(app, population=POPULATION, run_config={"lr": 1.0}))
+    with pytest.raises(ScenarioError, match=r"protocol\.app: .*No such file"):
+        outlined(flower.scenario(tmp_path / "nothing", population=POPULATION))
+    base = tmp_path / "base.yaml"
+    base.write_text("model: mlp\n", encoding="utf-8")
+    with pytest.raises(ScenarioError, match="which the app brings"):
+        flower.scenario(app, population=POPULATION, base=base)
+    if importlib.util.find_spec("flwr") is None:
+        with pytest.raises(ScenarioError, match="Flower is not installed"):
+            outlined(flower.scenario(app, population=POPULATION))
+
+
+def test_values_of_the_command_line_are_toml() -> None:
+    """Several may stand in one text, as `flwr run` takes them."""
+    assert _values(["rounds=3 lr=0.1", "tag='a b'", "on=true"]) == {
+        "rounds": 3,
+        "lr": 0.1,
+        "tag": "a b",
+        "on": True,
+    }
+
+
+def test_outside_of_a_run_there_is_the_machines_clock() -> None:
+    """An app that asks for the time runs under plain Flower, too."""
+    flower.record(accuracy=0.5)
+
+    assert flower.now() <= flower.now()

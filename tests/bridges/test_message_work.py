@@ -1,0 +1,182 @@
+"""What an app's messages take: by the model's passes, by what torch does, or as declared."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from simfl.bridges.message_work import DeclaredWork, MessageWork, UnknownWork, Work, declared
+from simfl.common.model_work import ModelWork
+from simfl.learning.calls import CallCounter
+
+ROWS, STEP = 20, 8
+
+
+class Net(nn.Module):
+    """A convolution and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 4, 3), nn.Linear(4 * 36, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits."""
+        hidden: Tensor = self.last(self.first(images).relu().flatten(1))
+        return hidden
+
+
+PER_ROW = ModelWork(
+    convolution=2.0 * 4 * 36 * 27,
+    dense=2.0 * 144 * 10,
+    traffic_bytes=4.0 * (3 * 64 + 4 * 36 + 144 + 10),
+)
+
+
+def train(net: nn.Module, rows: int = ROWS) -> None:
+    """One pass in batches, as an app would."""
+    optimizer = torch.optim.SGD([one for one in net.parameters() if one.requires_grad], lr=0.1)
+    for batch in torch.zeros(rows, 3, 8, 8).split(STEP):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(batch), torch.zeros(len(batch), dtype=int)).backward()
+        optimizer.step()
+
+
+def counted(counter: MessageWork, kind: str, net: nn.Module, rows: int = ROWS) -> Work:
+    """What a message that trains takes."""
+    with counter.watching(kind) as call:
+        train(net, rows)
+    return counter.of(kind, call, examples=rows)
+
+
+def test_a_trained_example_is_that_of_the_network() -> None:
+    """Rows and steps are counted in every message, the work of a row once."""
+    counter = MessageWork({}, None)
+
+    assert counted(counter, "train", Net()) == Work(ROWS, 3, PER_ROW)
+    assert counted(counter, "train", Net(), rows=8) == Work(8, 1, PER_ROW)
+
+
+def test_what_is_looked_at_is_a_forward_pass() -> None:
+    """A third of training, in examples and in steps; with gradients that nobody asks for, too."""
+    counter, net = MessageWork({}, None), Net()
+    with counter.watching("evaluate") as call, torch.no_grad():
+        net(torch.zeros(ROWS, 3, 8, 8))
+
+    assert counter.of("evaluate", call, ROWS) == Work(ROWS / 3, 1 / 3, PER_ROW)
+
+    with counter.watching("query") as call:
+        net(torch.zeros(ROWS, 3, 8, 8))
+    looked = counter.of("query", call, ROWS)
+    assert looked.examples == ROWS
+    assert looked.model.convolution == pytest.approx(PER_ROW.convolution / 3)
+    assert looked.model.dense == pytest.approx(PER_ROW.dense / 3)
+
+
+def test_a_part_that_is_trained_costs_what_is_done() -> None:
+    """Frozen layers go forward only; the last one makes its weights' gradient."""
+    net = Net()
+    net.first.requires_grad_(False)
+
+    work = counted(MessageWork({}, None), "train", net).model
+
+    assert work.convolution == pytest.approx(PER_ROW.convolution / 3)
+    assert work.dense == pytest.approx(PER_ROW.dense * 2 / 3)
+
+
+def test_work_beside_the_model_counts() -> None:
+    """Operations that no module's forward pass explains are added."""
+
+    class Regularised(Net):
+        def forward(self, images: Tensor) -> Tensor:
+            return super().forward(images)
+
+    counter, net = MessageWork({}, None), Regularised()
+    with counter.watching("train") as call:
+        train(net)
+        for _ in range(50):
+            net.last.weight @ net.last.weight.T
+    work = counter.of("train", call, ROWS).model
+
+    assert work.convolution == PER_ROW.convolution
+    assert work.dense > 1.05 * PER_ROW.dense
+
+
+def test_recurrent_layers_go_by_their_form() -> None:
+    """On a CPU they are one operation that torch cannot look into."""
+    layer = nn.LSTM(5, 7, batch_first=True)
+    counter = MessageWork({}, None)
+    with counter.watching("train") as call:
+        layer(torch.zeros(6, 4, 5))[0].sum().backward()
+    work = counter.of("train", call, 6)
+
+    assert work.model.recurrent == 2.0 * 4 * 4 * 7 * (5 + 7)
+    assert (work.examples, work.steps, work.model.recurrent_places) == (6, 1, 4)
+
+
+def test_modules_of_several_forms_are_a_mean() -> None:
+    """So that the sum is theirs."""
+    first, second = nn.Linear(3, 5), nn.Linear(7, 2)
+    counter = MessageWork({}, None)
+    with counter.watching("train") as call:
+        first(torch.zeros(4, 3)).sum().backward()
+        second(torch.zeros(12, 7)).sum().backward()
+    work = counter.of("train", call, None)
+
+    assert work.examples * work.model.dense == pytest.approx(4 * 30 + 12 * 28)
+
+
+def test_counting_changes_nothing() -> None:
+    """Weights, generators and modes are as without it."""
+
+    def trained(watched: bool) -> tuple[Tensor, Tensor, bool]:
+        torch.manual_seed(3)
+        net = nn.Sequential(Net(), nn.Dropout(0.5))
+        net[0].eval()
+        counter = MessageWork({}, None)
+        with counter.watching("train" if watched else "other"):
+            train(net)
+        return next(net.parameters()).detach(), torch.rand(1), net[0].training
+
+    def bare() -> tuple[Tensor, Tensor, bool]:
+        torch.manual_seed(3)
+        net = nn.Sequential(Net(), nn.Dropout(0.5))
+        net[0].eval()
+        train(net)
+        return next(net.parameters()).detach(), torch.rand(1), net[0].training
+
+    one, other = trained(watched=True), bare()
+    assert torch.equal(one[0], other[0]) and torch.equal(one[1], other[1]) and one[2] == other[2]
+
+
+def test_hooks_are_gone_afterwards() -> None:
+    """Also where the code fails in the middle of a module."""
+    counter = CallCounter()
+    with pytest.raises(RuntimeError), counter.watching():
+        Net()(torch.zeros(1, 2, 8, 8))
+    with counter.watching() as call:
+        Net()(torch.zeros(1, 3, 8, 8))
+
+    assert [one.trained for one in call.passes.values()] == [1]
+
+
+def test_declared_work_is_by_the_answers_examples() -> None:
+    """Passes over them, in batches; a forward pass alone is a third."""
+    work = DeclaredWork(dense=6.0, passes=2.0, batch_size=8)
+
+    assert declared(work, 20) == Work(40.0, 6.0, ModelWork(dense=6.0))
+    assert declared(DeclaredWork(dense=6.0, forward_only=True), 21).examples == 7.0
+    with pytest.raises(UnknownWork, match="num-examples"):
+        declared(work, None)
+    with pytest.raises(ValueError, match="above 0"):
+        DeclaredWork(traffic_bytes=3.0)
+
+
+def test_what_cannot_be_counted_is_said() -> None:
+    """Nothing was done with torch."""
+    counter = MessageWork({}, None)
+    with counter.watching("train") as call:
+        pass
+
+    with pytest.raises(UnknownWork, match="nothing with torch"):
+        counter.of("train", call, 10)
