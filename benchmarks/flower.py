@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from simfl import Options, flower
@@ -17,7 +18,7 @@ from simfl.bridges.flower_app import FlowerApp, addressed, packed
 from simfl.provenance.results import FolderStore
 from simfl.runs.execution import run
 
-NODES, PER_ROUND, ROUNDS, ROWS = 1000, 50, 2, 400
+NODES, PER_ROUND, ROUNDS, ROWS = 1000, 50, 3, 400
 
 PYPROJECT = f"""
 [project]
@@ -96,24 +97,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = _app(Path(temporary) / "app")
         runs = Path(temporary) / "runs"
-        options = Options(store=FolderStore(runs / "answers"))
-        began, began_cpu = time.perf_counter(), time.process_time()
-        told: list[float] = []
+        told: list[tuple[float, float]] = []
+
+        def tell(_: object) -> None:
+            told.append((time.process_time(), time.perf_counter()))
+
         scenario = flower.scenario(folder, population=POPULATION)
-        watched = Options(
-            store=options.store, watch=lambda _: told.append(time.perf_counter() - began)
-        )
-        run(scenario, runs / "run", watched)
-        whole_s, wall_s = time.process_time() - began_cpu, time.perf_counter() - began
-        own_s = _bare(folder, ROUNDS * PER_ROUND)
-    per_round_s = own_s / ROUNDS
-    print(f"{NODES} nodes, {PER_ROUND} a round, {ROUNDS} rounds: CPU seconds")
-    print(f"  the ClientApps alone      {own_s:7.2f}")
-    print(f"  under simfl, all in all   {whole_s:7.2f}  (+{100 * (whole_s / own_s - 1):.1f} %)")
-    print(f"  wall seconds              {wall_s:7.2f}")
-    print(
-        f"  first round out after     {told[0]:7.2f}  ({told[0] - per_round_s:.2f} beyond its own)"
-    )
+        options = Options(store=FolderStore(runs / "answers"), watch=tell)
+        tell(None)
+        run(scenario, runs / "run", options)
+        own_s = _bare(folder, PER_ROUND)
+    print(f"{NODES} nodes, {PER_ROUND} a round: CPU seconds (wall seconds)")
+    print(f"  the ClientApps of a round alone     {own_s:6.2f}")
+    for number, ((cpu_s, wall_s), (next_cpu_s, next_wall_s)) in enumerate(pairwise(told), start=1):
+        spent_s = next_cpu_s - cpu_s
+        more = f"{spent_s - own_s:+.2f} s, {100 * (spent_s / own_s - 1):+.1f} %"
+        print(f"  round {number} under simfl               {spent_s:6.2f}  {more}", end="")
+        print(f"  ({next_wall_s - wall_s:.1f})")
 
 
 def _app(folder: Path) -> Path:

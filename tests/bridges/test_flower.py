@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 
 from simfl import Options, flower
 from simfl.assembly.assemble import assemble
+from simfl.bridges.app_folder import digest_of_sources
 from simfl.protocols.clock import Stalled
 from simfl.provenance.results import MemoryStore
 from simfl.runs.execution import run
@@ -23,6 +27,7 @@ from tests.bridges.apps import CLIENT, SERVER, server_of, write_app
 pytest.importorskip("flwr", reason="Flower is not installed: `make test-flower` has it")
 pytestmark = pytest.mark.filterwarnings("default")  # Flower's own
 
+STANDINS = Path(__file__).parent
 PHONES = {"device": "phone_high_sd865", "link": "lte_2021", "share": 0.5}
 POPULATION: dict[str, Any] = {
     "name": "catalogue",
@@ -313,3 +318,38 @@ def test_flowers_own_name_is_where_it_is_looked_for() -> None:
     _identify()
     made = Message(RecordDict(), dst_node_id=7, message_type="train")
     assert made.metadata.dst_node_id == 7
+
+
+EXAMPLES = os.environ.get("SIMFL_FLOWER_EXAMPLES")
+DECLARED = ["work.train.dense=24", "work.evaluate.dense=24", "work.evaluate.forward_only=true"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    EXAMPLES is None, reason="SIMFL_FLOWER_EXAMPLES names no folder of Flower's examples"
+)
+@pytest.mark.parametrize(
+    ("name", "declared"),
+    [("quickstart-pytorch", []), ("quickstart-sklearn", DECLARED), ("fl-tabular", [])],
+)
+def test_flowers_own_examples_run_as_they_are(
+    name: str, declared: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read from its repository, with a stand-in for the data sets that they download."""
+    assert EXAMPLES is not None
+    shutil.copytree(Path(EXAMPLES) / name, tmp_path / "app")
+    before = digest_of_sources(tmp_path / "app", set(sys.modules))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(STANDINS / "standin"))
+    try:
+        import torchvision.transforms  # noqa: F401
+    except (ImportError, RuntimeError):  # it does not go with the installed torch
+        monkeypatch.syspath_prepend(str(STANDINS / "standin_vision"))
+    options = [f"protocol.{one}" for one in declared]
+    config = {"num-server-rounds": 2}
+    done = run(scenario(tmp_path / "app", *options, run_config=config), tmp_path / "run")
+
+    assert done.manifest["status"] == "completed"
+    assert done.rounds["version"].tolist() == [1, 2]
+    assert done.rounds["accuracy"].notna().all()
+    assert digest_of_sources(tmp_path / "app", set(sys.modules)) == before
