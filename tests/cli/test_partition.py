@@ -75,8 +75,8 @@ def test_sizes_alone_and_many_clients(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize(("clients", "labels"), [(100, 10), (3, 25), (2, 0)])
 def test_bars_of_the_picture_are_the_counts(clients: int, labels: int) -> None:
-    """One rectangle for every label that a client has, as high as there are examples of it, upon those of
-    the labels before."""
+    """One rectangle for every label that a client has, as high as there are examples of it, on top
+    of those of the labels before."""
     counts = np.random.default_rng(1).integers(0, 5, (clients, labels))
     counts[:, :1] += 1
     examples = counts.sum(axis=1) if labels else np.array([5, 9])
