@@ -57,15 +57,16 @@ def test_what_is_recorded_is_what_the_code_predicts(recorded: Results) -> None:
 
 
 def test_what_the_page_says_of_its_goals(recorded: Results) -> None:
-    """Intervals hold on boards and phones, and are too narrow for other models on a core.
+    """Intervals hold on boards and phones, and on a core those of models that chose nothing.
 
     The baseline is worse everywhere, rankings hold, and FLASH's layers are within their limits.
     """
     whole = recorded.predictions.query("family != @validation.LAYERS")
-    is_narrow = whole["family"].isin([validation.MORE, validation.NEW])
+    on_a_core = whole["family"].isin([validation.KNOWN, validation.MORE])
 
-    assert coverage(whole[~is_narrow]) >= 0.8
-    assert coverage(whole[is_narrow]) < 0.8
+    assert coverage(whole[~on_a_core]) >= 0.8
+    assert coverage(whole[on_a_core]) >= 0.8
+    assert coverage(whole.query("family == @validation.NEW")) >= 0.8
     for _, own in whole.dropna(subset="plain").groupby("family"):
         assert interval_score(own) < interval_score(own, "plain_")
     sure = recorded.rankings.query("probability >= 0.9")
