@@ -111,6 +111,7 @@ def test_however_it_is_computed(
     assert largest_difference(weights(exact), weights(exact, trainer="sequential")) < 1e-9
 
 
+@pytest.mark.slow
 def test_workers_in_processes_code_uploads_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """A convolutional network's jobs, residuals and all, come back from another process."""
     for least in ("FEWEST_FLOPS", "FEWEST_FLOPS_FOR_THREADS", "FEWEST_FLOPS_PER_JOB"):

@@ -79,7 +79,7 @@ def test_what_an_algorithm_declares_can_be_checked(algorithm):
     assert part.min_updates >= 1
 
 
-@pytest.mark.grid(28)
+@pytest.mark.grid(14)
 @pytest.mark.parametrize(("algorithm", "protocol"), PAIRS)
 def test_pair_learns_the_same_however_it_is_computed_or_is_refused(algorithm, protocol):
     """It ends with its books balanced and finite results, or says why it makes no sense.
@@ -110,7 +110,7 @@ def test_pair_learns_the_same_however_it_is_computed_or_is_refused(algorithm, pr
     assert largest_difference(final_weights(free), final_weights(replay)) == 0.0
 
 
-@pytest.mark.grid(28)
+@pytest.mark.grid(14)
 @pytest.mark.parametrize(("algorithm", "protocol"), PAIRS)
 def test_memory_of_clients_survives_tier_boundaries(algorithm, protocol):
     """With a kept optimizer each job continues where the client's previous one ended."""
@@ -142,7 +142,7 @@ def test_memory_of_clients_survives_tier_boundaries(algorithm, protocol):
 LEARNING = [name for name in registry.names("algorithms") if class_of(name).learns]
 
 
-@pytest.mark.grid(8)
+@pytest.mark.grid(5)
 @pytest.mark.parametrize("algorithm", LEARNING)
 def test_the_plain_reference_learns_the_same(algorithm):
     """In float64, under the paper's own protocol: weights agree to 1e-9."""
@@ -156,7 +156,7 @@ def test_the_plain_reference_learns_the_same(algorithm):
     assert largest_difference(final_weights(batched), final_weights(sequential)) < 1e-9
 
 
-@pytest.mark.grid(8)
+@pytest.mark.grid(5)
 @pytest.mark.parametrize("algorithm", LEARNING)
 def test_an_interrupted_run_ends_as_an_undisturbed_one(algorithm, tmp_path):
     """Cut off at half of its versions and resumed: the same events and the same model."""
@@ -274,7 +274,7 @@ OWN_TRAITS = {
 }
 
 
-@pytest.mark.grid(20)
+@pytest.mark.grid(10)
 @pytest.mark.parametrize("protocol", list(OWN_TRAITS))
 @pytest.mark.parametrize("algorithm", REFUSING)
 def test_ones_own_protocol_is_taken_for_what_it_says_of_itself(own, algorithm, protocol):

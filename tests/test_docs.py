@@ -31,9 +31,12 @@ def test_the_code_in_the_plugins_page_is_that_of_the_examples() -> None:
 
 
 def test_every_example_is_shown() -> None:
-    """No example file is left out of plugins.md."""
+    """No example file is left out of plugins.md, no app's folder out of flower.md."""
+    apps = [file.parent for file in (DOCS / "examples").glob("*/pyproject.toml")]
+    for app in apps:
+        assert f"examples/{app.name}" in (DOCS / "flower.md").read_text(encoding="utf-8")
     for file in sorted((DOCS / "examples").rglob("*.*")):
-        if "__pycache__" not in file.parts:
+        if "__pycache__" not in file.parts and not set(apps) & set(file.parents):
             assert f"<!-- {file.relative_to(DOCS)}" in PLUGINS
 
 

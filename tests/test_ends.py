@@ -77,6 +77,7 @@ def test_a_manifest_without_room_takes_the_locks(
     assert_failed_and_resumed(tmp_path / "run", "No space left on device")
 
 
+@pytest.mark.slow
 def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
     """Segments do not fit: exit code 1, one line, and the reason in the manifest."""
     (tmp_path / "run.yaml").write_text(SCENARIO.to_yaml())

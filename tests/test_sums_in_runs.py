@@ -60,7 +60,7 @@ def test_groups_of_updates_make_the_same_model(
     assert largest_difference(final_weights(parts), final_weights(whole)) == 0.0
 
 
-@pytest.mark.grid(5)
+@pytest.mark.grid(3)
 @pytest.mark.parametrize("algorithm", LEARNING)
 def test_sums_one_after_the_other_learn_the_same(
     algorithm: str, monkeypatch: pytest.MonkeyPatch

@@ -37,7 +37,7 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(lengths, "smoke", ("algorithm.local.epochs=1", "stop.versions=3"))
 
 
-@pytest.mark.grid(5)
+@pytest.mark.grid(3)
 @pytest.mark.parametrize("exhibit", corefed.PAPER.exhibits)
 def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
     """Its values, and a figure for each of its claims that is about the data at hand."""

@@ -50,7 +50,7 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.grid(2)
+@pytest.mark.grid(1)
 @pytest.mark.parametrize("exhibit", fedcure.PAPER.exhibits)
 def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
     """Its values, its figures, and a figure for each of its claims."""

@@ -43,7 +43,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fedsac")
 
 
-@pytest.mark.grid(4)
+@pytest.mark.grid(2)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("exhibit", list(fedsac.PAPER.exhibits))
 def test_every_exhibit_is_shown_at_the_smallest_scale(

@@ -53,7 +53,7 @@ def shown(exhibit: str, out: Path) -> None:
         assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.grid(2)
+@pytest.mark.grid(1)
 @pytest.mark.parametrize("exhibit", KINDS)
 def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
     """Its values, its figures, and a figure for each of its claims."""

@@ -144,6 +144,7 @@ def test_jobs_that_kill_every_worker_are_given_up() -> None:
     assert trainer.pool.processes() == []
 
 
+@pytest.mark.slow
 def test_an_error_in_a_worker_is_raised_here() -> None:
     """What is wrong with a loss is said as it is without workers."""
     trainer = ParallelTrainer(net(Mlp((13,))), shards((9, 9)), wrong, workers=1, cohort_cap=1)
@@ -161,6 +162,7 @@ def test_what_cannot_be_sent_is_refused() -> None:
         ParallelTrainer(network, shards(), plain_loss, workers=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "recipe", "processes"),
     [

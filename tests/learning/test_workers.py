@@ -176,6 +176,7 @@ def test_an_interrupt_ends_the_workers(busy: tuple[subprocess.Popen[str], list[i
     assert errors.count("Traceback") == 1
 
 
+@pytest.mark.slow
 def test_idle_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     """A parent that is killed cannot say goodbye; its workers notice."""
     script = tmp_path / "idle.py"

@@ -269,7 +269,7 @@ def run_of(one: Scenario, folder: Path) -> LoadedRun:
 
 @given(mix=MIXES)
 @settings(
-    max_examples=7,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -97,7 +97,7 @@ def test_a_what_if_over_the_backhaul_changes_the_answer(tmp_path: Path) -> None:
         np.testing.assert_array_equal(near.events[column], unread.events[column])
 
 
-@pytest.mark.grid(8)
+@pytest.mark.grid(5)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("protocol", ["synchronous", "asynchronous", "patient"])
 def test_the_books_balance(tmp_path: Path, protocol: str, way: dict[str, Any]) -> None:

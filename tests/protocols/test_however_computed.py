@@ -69,7 +69,7 @@ def scenario_of(case: str, dtype: str = "float32") -> Scenario:
     )
 
 
-@pytest.mark.grid(14)
+@pytest.mark.grid(8)
 @pytest.mark.parametrize("case", CASES)
 def test_the_plain_reference_learns_the_same(case: str) -> None:
     """In float64: the same events, and weights that agree to 1e-9."""
@@ -82,7 +82,7 @@ def test_the_plain_reference_learns_the_same(case: str) -> None:
     assert largest_difference(final_weights(batched), final_weights(sequential)) < 1e-9
 
 
-@pytest.mark.grid(14)
+@pytest.mark.grid(8)
 @pytest.mark.parametrize("case", CASES)
 def test_resume_is_exact_and_grouping_changes_no_bit(case: str, tmp_path: Path) -> None:
     """Interrupted half-way and resumed, a run ends byte for byte as an undisturbed one.

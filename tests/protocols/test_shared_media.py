@@ -76,7 +76,7 @@ PLAIN = [(protocol, {}) for protocol in PROTOCOLS]
 WITH_ROUNDS = ("synchronous", "patient", "semi_asynchronous", "hierarchical")
 
 
-@pytest.mark.grid(9)
+@pytest.mark.grid(5)
 @pytest.mark.parametrize(
     ("protocol", "changes"), [*PLAIN, *((name, {"decisions": ASKING}) for name in WITH_ROUNDS)]
 )
@@ -116,7 +116,7 @@ WAYS = [
 ]
 
 
-@pytest.mark.grid(12)
+@pytest.mark.grid(7)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way["name"])
 @pytest.mark.parametrize("protocol", list(PROTOCOLS))
 def test_under_contention_the_books_balance(tmp_path, protocol, way):

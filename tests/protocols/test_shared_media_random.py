@@ -214,7 +214,7 @@ def scenario(**case: Any) -> dict[str, Any]:
 
 
 @given(case=st.fixed_dictionaries(CASES))
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 def test_every_law_holds_over_random_media(case: dict[str, Any]) -> None:
     """Twenty mixes."""
     laws_hold(**scenario(**case))
@@ -229,7 +229,7 @@ PLAYED = {**CASES, "algorithm": st.just(GAMES), "protocol": IMPATIENT}
 
 
 @given(case=st.fixed_dictionaries(PLAYED))
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 def test_messages_beside_turns_keep_every_law(case: dict[str, Any]) -> None:
     """Five mixes."""
     laws_hold(**scenario(**case))

@@ -286,7 +286,7 @@ def comings(draw: st.DrawFn) -> Stays:
 @given(
     stays=comings(), clients=st.integers(1, 5), limit_s=st.integers(1, 150), stepped=st.booleans()
 )
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 def test_a_wait_ends_when_it_must(stays: Stays, clients: int, limit_s: int, stepped: bool) -> None:
     """Never later than its limit while anybody is there then, nor earlier than enough are there."""
     clients = min(clients, len(stays))

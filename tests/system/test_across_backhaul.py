@@ -110,7 +110,7 @@ SENDERS = st.lists(
 
 
 @given(rule=st.sampled_from(RULES), senders=SENDERS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_nobody_gets_more_than_either_hop_has(
     rule: AcrossBackhaul, senders: list[tuple[float, float, int]]
 ) -> None:

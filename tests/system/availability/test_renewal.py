@@ -101,6 +101,7 @@ def test_sessions_seen_from_outside() -> None:
     assert stats.kstest(lasts, reference.cdf).pvalue > 0.01
 
 
+@pytest.mark.slow
 def test_availabilities_of_phones() -> None:
     """Beta(0.5, 4.75) over clients: mean 0.095, and each client keeps to its own."""
     model = Renewal(share_beta=(0.5, 4.75), present=Sojourn(100.0), absent=Sojourn(1.0))

@@ -79,7 +79,7 @@ def test_equal_to_linear_programs(case: Case) -> None:
 
 
 @given(case=networks())
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_everybody_has_a_bottleneck(case: Case) -> None:
     """No link carries too much; who gets less than its own rate is among the first of a full one.
 
