@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from validated import families
@@ -25,6 +26,7 @@ from validated.page import families as table_of_families
 from validated.scores import Held, rankings
 
 PIS = "Raspberry Pis, a model"
+OTHERS = "Raspberry Pi 5, six other models"
 JETSONS = "Jetsons, a model"
 V100 = "V100, a model"
 TASKS = "FLASH's phones, a task"
@@ -40,6 +42,7 @@ def computed(root: Path) -> Results:
     """Every prediction, from the rows below a data root and the recorded ones."""
     pis = families.trained_models(root / "measured" / "raspberry_pi_training.csv")
     others = families.trained_models(families.PUBLISHED / "training_times.csv")
+    more = families.trained_models(families.PUBLISHED / "raspberry_pi_5_others.csv")
     boards = others.only(lambda device, _: device.startswith("jetson"))
     gpus = others.only(lambda device, _: device.startswith("cloud"))
     folder = root / "device_traces"
@@ -47,6 +50,7 @@ def computed(root: Path) -> Results:
     behind = families.some_layers(folder, families.LAYERS_BEHIND, held_out=False)
     by_model = [
         families.left_out(PIS, pis, families.peaks(pis.device)),
+        families.predicted(OTHERS, pis, more, families.peaks(pis.device), np.random.default_rng(0)),
         families.left_out(JETSONS, boards, families.peaks(boards.device)),
         families.left_out(V100, gpus, families.peaks(gpus.device)),
         families.left_out(TASKS, tasks, bases, always=behind),
@@ -72,6 +76,7 @@ def computed(root: Path) -> Results:
         pd.concat([rankings(held) for held in by_model], ignore_index=True),
         families.layer_errors(folder),
         families.one_rate(pis.with_rows(others)),
+        families.by_profile(more),
         table_of(before),
     )
 

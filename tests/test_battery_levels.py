@@ -22,7 +22,7 @@ CHARGED = {**EMPTYING, "charge_w": 3.0, "plug_in_s": 1.0, "unplug_s": 1.5, "hour
 HARVESTING = {**EMPTYING, "harvest_w": [[0.0, 0.5], [0.7, 2.0]], "harvest_spread": 0.5}
 
 
-@pytest.mark.grid(6)
+@pytest.mark.grid(3)
 @pytest.mark.parametrize("batteries", [EMPTYING, CHARGED, HARVESTING])
 @pytest.mark.parametrize("leaving", ["ignore", "pause", "abort"])
 @pytest.mark.parametrize("sharing", ["dedicated", "throughput_fair"])

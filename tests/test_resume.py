@@ -260,6 +260,7 @@ class Interrupting(MemoryStore):
         super().put(key, value)
 
 
+@pytest.mark.grid(2)
 @pytest.mark.parametrize("name", list(SCENARIOS))
 def test_an_interrupt_between_an_aggregation_and_its_state_loses_no_update(tmp_path, name):
     """The updates of a version are let go of once its state is there, not before."""

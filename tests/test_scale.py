@@ -28,9 +28,8 @@ def counted(clients: int, **changes: object) -> tuple[int, int, int]:
     return len(gc.get_objects()) - before, next(run.env._eid), run.log.rows_written
 
 
-@pytest.mark.parametrize(
-    "sharing", ["dedicated", pytest.param("ofdma_equal", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("sharing", ["dedicated", "ofdma_equal"])
 def test_clients_that_wait_are_no_objects_and_no_events(sharing: str) -> None:
     """Fifty times the clients, as many in flight: the same objects and events, more rows.
 

@@ -49,6 +49,9 @@ KNOWN_ROWS = ROOT / "tests" / "calibration" / "one_core.csv"
 CPU_BASE = "minipc_n100"
 """The profile that stands for a server's core before it is measured."""
 
+VITS = {"vit_tiny": (3, 192), "vit_small": (6, 384)}
+"""Heads and width of the smaller vision transformers (DeiT's, arXiv 2012.12877)."""
+
 OPERATIONS = [place for place, term in enumerate(TERMS) if term.name in KINDS]
 """The columns of amounts that are operations."""
 EMBEDDING = [term.name for term in TERMS].index("embedding")
@@ -191,6 +194,11 @@ def _model(name: str, outputs: int) -> nn.Module:
     models = torchvision().models
     if name == "ssd_mobilenet_v1":
         return ssd_mobilenet_v1(outputs)
+    if name == "mobilenet_v2_050":
+        return models.mobilenet_v2(num_classes=outputs, width_mult=0.5)
+    if name in VITS:
+        heads, width = VITS[name]
+        return models.VisionTransformer(224, 16, 12, heads, width, 4 * width, num_classes=outputs)
     if name == "resnext101_32x4d":
         block = models.resnet.Bottleneck
         return models.ResNet(block, [3, 4, 23, 3], outputs, groups=32, width_per_group=4)
@@ -211,6 +219,17 @@ def peaks(devices: Sequence[str]) -> dict[str, Base]:
         name: Base(getattr(one, "device_class", "server"), one.processor.flops_per_s)
         for name, one in profiles.items()
     }
+
+
+def by_profile(table: Table) -> pd.DataFrame:
+    """Every row by the figures that its profile is shipped with: device, subject, ratio."""
+    places = [FLASH_TERMS.index(term.name) for term in TERMS]
+    rows = []
+    for place, device in enumerate(table.device):
+        found_s = float(table.amounts[place] @ shipped_terms(device)[places])
+        ratio = found_s / table.seconds[place]
+        rows.append({"device": device, "subject": table.subject[place], "ratio": ratio})
+    return pd.DataFrame(rows)
 
 
 def one_rate(table: Table) -> pd.DataFrame:

@@ -43,13 +43,14 @@ class Results:
 
     `predictions` has the columns of `Held.cells`, `rankings` those of `rankings`, `layers` the
     median errors of FLASH's layers, `one_rate` the ratios of the catalogue's single rates, `before`
-    the predictions without any row.
+    the predictions without any row, `by_profile` the ratios of shipped profiles on other models.
     """
 
     predictions: pd.DataFrame
     rankings: pd.DataFrame
     layers: pd.DataFrame
     one_rate: pd.DataFrame
+    by_profile: pd.DataFrame
     before: pd.DataFrame
 
     def write(self, folder: Path = RESULTS) -> None:
@@ -62,7 +63,7 @@ class Results:
 
 def read_results(folder: Path = RESULTS) -> Results:
     """The tables, as they were written."""
-    names = ("predictions", "rankings", "layers", "one_rate", "before")
+    names = ("predictions", "rankings", "layers", "one_rate", "by_profile", "before")
     keep = {"keep_default_na": False, "na_values": {"plain": "", "plain_low": "", "plain_high": ""}}
     return Results(*(pd.read_csv(folder / f"{name}.csv", **keep) for name in names))
 
@@ -76,6 +77,7 @@ def filled(page: str, results: Results) -> str:
         "rankings": lambda _: rankings(results.rankings),
         "before": lambda _: families(results.before, with_plain=False),
         "one_rate": lambda _: one_rate(results.one_rate),
+        "by_profile": lambda _: one_rate(results.by_profile),
         "spread": lambda _: spread(results.one_rate),
         "powers": lambda _: powers(),
         "published": lambda _: published(),

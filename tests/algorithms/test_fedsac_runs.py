@@ -48,7 +48,7 @@ def scenario(algorithm: str = "fedsac", **changes: Any) -> Scenario:
     )
 
 
-@pytest.mark.grid(5)
+@pytest.mark.grid(3)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("model", [MLP, ELU, CNN], ids=["mlp", "elu", "cnn"])
 @pytest.mark.parametrize("mask", ["structured", "incoming"])

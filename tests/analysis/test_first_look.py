@@ -77,6 +77,7 @@ def test_the_joules_are_all_of_them(tmp_path: Path, look: Any) -> None:
         assert (tmp_path / "run" / figure).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_run_without_clients_edges_is_understood(tmp_path: Path, look: Any) -> None:
     """Under a flat protocol a round is a round of the one server."""
     path = ROOT / "scenarios" / "timing_only.yaml"
@@ -86,6 +87,7 @@ def test_a_run_without_clients_edges_is_understood(tmp_path: Path, look: Any) ->
     assert len(look(tmp_path / "run")["rounds"]) == 3
 
 
+@pytest.mark.slow
 def test_queries_are_no_client_rounds(tmp_path: Path, look: Any) -> None:
     """A round begins when clients are dispatched, not when they are asked for their losses."""
     run = make_run(

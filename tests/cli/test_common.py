@@ -85,6 +85,7 @@ def test_an_error_about_a_name_with_control_characters(scenario: Path) -> None:
     assert r"\x1b]0;owned\x07" in result.stderr and "\x1b" not in result.stderr
 
 
+@pytest.mark.grid(8)
 @pytest.mark.parametrize("out", ["/proc/nothing", "x" * 300, "small.yaml/x"])
 @pytest.mark.parametrize("one", ["run", "report", "trace", "new", "study", "tensorboard", "reuse"])
 def test_paths_that_cannot_be_made(scenario: Path, one: str, out: str) -> None:

@@ -235,6 +235,7 @@ def assert_company_changes_no_bit(form: str, batch_size: int) -> None:
             assert_same_bits(update, expected)
 
 
+@pytest.mark.grid(8)
 @pytest.mark.parametrize("form", FORMS)
 def test_company_changes_no_bit(form: str) -> None:
     """By the library that multiplies on this machine."""

@@ -54,7 +54,7 @@ def two_turns(trainer: Trainer, recipe: Recipe, own: Parameters | None = None) -
     return [future.result() for future in [*first, *second]]
 
 
-@pytest.mark.grid(30)
+@pytest.mark.grid(20)
 @pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("kind", ["train", "gradient"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -92,6 +92,7 @@ def test_what_workers_share_is_copied_when_the_first_one_starts(
     assert max(rooms) >= 80_000
 
 
+@pytest.mark.slow
 def test_a_dead_worker_s_next_request_is_not_lost(tmp_path: Path) -> None:
     """Who dies had the next request at hand already: both are done, and order is kept."""
     pool = WorkerPool(1, fatal_once, [tmp_path / "flag"])
@@ -102,6 +103,7 @@ def test_a_dead_worker_s_next_request_is_not_lost(tmp_path: Path) -> None:
     assert (tmp_path / "flag").exists()
 
 
+@pytest.mark.grid(1)
 @pytest.mark.parametrize("room", [0, 1 << 22], ids=["pipe", "shared memory"])
 def test_answers_come_in_order_by_either_way_and_no_process_is_left(room: int) -> None:
     """More requests than workers, of sizes that need the pipe or fit the memory.

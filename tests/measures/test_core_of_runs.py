@@ -47,7 +47,7 @@ def converged(tmp_path, data, algorithm, learning_rate, versions=200, **changes)
     return simfl.run(scenario, tmp_path / algorithm["name"])
 
 
-@pytest.mark.grid(2)
+@pytest.mark.grid(1)
 @pytest.mark.parametrize(
     ("data", "offset", "rate", "weights"),
     [
@@ -81,6 +81,7 @@ def test_corefed_ends_at_the_nash_optimum_and_no_coalition_blocks(
     }
 
 
+@pytest.mark.slow
 def test_a_noisy_agent_moves_fedavg_out_of_the_optimum_and_corefed_less(tmp_path):
     """Noise on one agent's inputs: FedAvg's sum of ratios exceeds n, CoreFed's does not."""
     noise = {**REGRESSION, "noise_variance": [0.0, 0.0, 6.0]}
@@ -158,6 +159,7 @@ def test_coalitions_of_more_clients_are_not_searched(tmp_path):
     assert "certificate_margin" in core and "coalitions_margin" not in core
 
 
+@pytest.mark.slow
 def test_a_network_is_asked_for_its_radius_alone(tmp_path):
     """Without convexity there is no certificate over all predictors."""
     measures = [{"name": "core_stability", "k": 2.0}]

@@ -65,6 +65,7 @@ def test_a_pick_that_was_not_the_logged_one_is_seen(runs):
     assert virtual_queues(wrong).log_error > 0.1
 
 
+@pytest.mark.slow
 def test_starved_edge_servers_are_seen(runs):
     """Greedy never serves three of five: their queues grow by all that they would be owed."""
     queues = virtual_queues(runs("greedy"), participation=0.8)

@@ -54,7 +54,7 @@ POWERED = {
 }
 
 
-@pytest.mark.grid(6)
+@pytest.mark.grid(4)
 @pytest.mark.parametrize("leaving", ["abort", "pause"])
 @pytest.mark.parametrize("protocol", SHIPPED)
 def test_clients_that_leave_or_crash_in_mid_round(tmp_path, protocol, leaving):
@@ -79,6 +79,7 @@ def test_servers_that_crash_and_links_that_are_cut(tmp_path, protocol, loss):
     assert lost["client"].isna().any() == (loss is not None)
 
 
+@pytest.mark.grid(2)
 @pytest.mark.parametrize("loss", [None, LOSS], ids=["safe", "lossy"])
 @pytest.mark.parametrize("deadline_s", [None, 0.01])
 def test_messages_beside_rounds(tmp_path, deadline_s, loss):
@@ -137,6 +138,7 @@ link:
 """
 
 
+@pytest.mark.grid(1)
 @pytest.mark.parametrize("leaving", ["abort", "pause"])
 def test_batteries(tmp_path, leaving):
     """Clients whose batteries run empty in any stage, and between their rounds."""
@@ -146,6 +148,7 @@ def test_batteries(tmp_path, leaving):
     assert "battery_empty" in set(events["cut_by"])
 
 
+@pytest.mark.grid(1)
 @pytest.mark.parametrize("protocol", ["synchronous", "hierarchical", "semi_asynchronous"])
 def test_faults_of_a_moment_in_any_order(tmp_path, protocol):
     """Byte for byte, where clients pause, run empty and crash, and so do servers and links."""
@@ -188,7 +191,7 @@ def test_a_run_that_stalls_has_its_last_moment_in_the_log(tmp_path):
         assert one.events["energy_j"].sum() == pytest.approx(one.manifest["energy_j"])
 
 
-@pytest.mark.grid(5)
+@pytest.mark.grid(3)
 @pytest.mark.parametrize("leaving", ["abort", "pause"])
 @pytest.mark.parametrize("seed", range(103, 108))
 def test_clients_that_leave_by_the_clock(tmp_path, seed, leaving):
@@ -397,6 +400,7 @@ def test_the_comparison_sees_a_last_byte(tmp_path):
     assert not same_words('{"idle": [0, 1]}', '{"idle": [0]}')
 
 
+@pytest.mark.grid(1)
 @pytest.mark.parametrize("protocol", ["synchronous", "hierarchical"])
 def test_late_updates_in_whichever_order_they_come(tmp_path, protocol):
     """Stragglers of several rounds that are carried over into one: by round and client."""

@@ -135,7 +135,7 @@ ABSENCES: dict[str, Any] = {
 }
 
 
-@pytest.mark.grid(5)
+@pytest.mark.grid(3)
 @pytest.mark.parametrize("mode", ["present", "rounds"])
 @pytest.mark.parametrize("protocol", ["synchronous", "asynchronous", "semi_asynchronous"])
 @pytest.mark.parametrize("sharing", ["dedicated", "throughput_fair"])

@@ -35,6 +35,7 @@ def test_without_noise_it_knows_every_latency(selection, tmp_path):
     assert errors["relative_error"].abs().max() < 1e-12
 
 
+@pytest.mark.grid(1)
 @pytest.mark.parametrize("selection", ["all", {"name": "random", "count": 2}])
 def test_with_noise_it_knows_the_mean(selection, tmp_path):
     """The mean of the longest of noisy rounds, which is longer than the longest mean round."""
@@ -160,6 +161,7 @@ def test_it_knows_rivals_and_sleeping_radios(sleepy, sharing, tmp_path):
     assert errors.groupby("edge")["realised_s"].nunique().max() > 1  # asleep at first, then not
 
 
+@pytest.mark.grid(1)
 @pytest.mark.parametrize("sharing", ["dedicated", SHARED])
 def test_it_knows_the_mean_with_rivals(sleepy, sharing, tmp_path):
     """Two of five clients, drawn at random, with noise."""
