@@ -143,32 +143,50 @@ def chosen_rate(study: Study, cell: Experiment) -> float | None:
     """Of the grid, the rate that needs the fewest rounds to the target on held-out images.
 
     With the first seed; among rates that do not get there, the most accurate one. The grid is
-    printed. None where it is not complete: then the cell has no value.
+    printed. A rate is given up one round after the fewest rounds of those before it: it could not
+    be chosen. None where the grid is not complete: then the cell has no value.
     """
     data = next(one for one in reversed(cell.overrides) if one.startswith("data.name="))
     held = (f"data.name={HELD_OUT}", f"data.of={data.removeprefix('data.name=')}")
     rates = RATES[::4] if study.scale.name == "smoke" else RATES
-    grid = [
-        replace(one, name=f"{one.name}, rate {rate}", overrides=(*one.overrides, *held))
+    grid = {
+        rate: replace(one, name=f"{one.name}, rate {rate}", overrides=(*one.overrides, *held))
         for rate in rates
         for one in [with_rate(cell, rate)]
-    ]
-    trials = replace(study, seeds=1).run(grid)
-    if len(trials) < len(grid):
-        print(
-            f"{cell.data}, {cell.name}: {len(trials)} of {len(grid)} runs of its grid are there\n"
-        )
-        return None
-    values = gather(trials, rounds_to_target)
-    tried = values.pivot_table(index="name", columns="figure", values="value", dropna=False)
-    tried = tried.reindex([one.name for one in grid]).reindex(columns=["rounds_bound", "accuracy"])
-    tried.index = pd.Index(rates)
-    best = tried.sort_values(["rounds_bound", "accuracy"], ascending=[True, False], kind="stable")
+    }
+    one_seed = replace(study, seeds=1)
+    tried: dict[float, tuple[float, float, float]] = {}
+    enough = math.inf
+    # Large rates are the fast ones: with them first, little of the others is run in vain.
+    for rate in sorted(rates, reverse=True):
+        given_up = () if enough == math.inf else (f"stop.versions={enough + 1:.0f}",)
+        trial = replace(grid[rate], overrides=(*grid[rate].overrides, *given_up))
+        try:
+            trials = one_seed.run([trial])
+        except OnlyPlanned:
+            one_seed.run([one for of, one in grid.items() if of < rate])
+            raise
+        if not trials:
+            print(f"{cell.data}, {cell.name}: {len(tried)} of {len(rates)} of its grid are there\n")
+            return None
+        of = gather(trials, rounds_to_target).set_index("figure")["value"]
+        rounds, accuracy = of["rounds"], of["accuracy"]
+        # One that diverged has neither.
+        order = math.inf if math.isnan(rounds) else rounds
+        tried[rate] = order, math.inf if math.isnan(accuracy) else -accuracy, of["rounds_bound"]
+        enough = min(enough, order)
     shown = pd.DataFrame(
-        [tried["rounds_bound"].map("{:.0f}".format), tried["accuracy"].map("{:.4f}".format)]
+        {
+            rate: {
+                "rounds": f"{'over ' if rounds == math.inf else ''}{bound:.0f}",
+                "accuracy": f"{-error:.4f}",
+            }
+            for rate in rates
+            for rounds, error, bound in [tried[rate]]
+        }
     )
     print_markdown(f"{cell.data}, {cell.name}: held out", shown)
-    return float(best.index[0])
+    return min(rates, key=lambda rate: tried[rate][:2])
 
 
 def with_rate(cell: Experiment, rate: float) -> Experiment:
