@@ -161,15 +161,26 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "message"), [("id", "^categorical: .*1,600 different"), ("x", "inf")]
+    ("column", "message"),
+    [
+        ("id", "^categorical: .*1,600 different"),
+        ("x", r"^numeric: column 'x' has inf in row 1801, accepted"),
+        ("list", r"^categorical: column 'list' has lists, as \[1, 2\]; accepted"),
+    ],
 )
-def test_identifiers_and_infinities_are_refused(tmp_path: Path, column: str, message: str) -> None:
+def test_identifiers_infinities_and_lists_are_refused(
+    tmp_path: Path, column: str, message: str
+) -> None:
     """By the column."""
     rows = pd.DataFrame({"x": np.arange(2000.0), "y": np.arange(2000) % 2})
     rows["id"] = [f"n{number}" for number in range(2000)]
-    rows.loc[5, "x"] = np.inf if column == "x" else 5.0
+    rows.loc[1800, "x"] = np.inf if column == "x" else 5.0
+    if column == "list":
+        rows["list"] = [[1, 2]] * len(rows)
+    # What the file calls its rows is not their number.
+    rows.index += 100
     rows.to_parquet(tmp_path / "rows.parquet")
-    table: Table = Parquet("rows.parquet", "y", leave_out=("id",) if column == "x" else ())
+    table: Table = Parquet("rows.parquet", "y", leave_out=() if column == "id" else ("id",))
 
     with pytest.raises(ValueError, match=message):
         table.load(tmp_path, 1)

@@ -178,8 +178,7 @@ def _require(rows: Any, column: str, key: str) -> None:
 def _values(rows: Any, column: str, key: str) -> np.ndarray:
     """A column of single values: numbers, or text."""
     _require(rows, column, key)
-    found = rows.with_format("numpy")[:][column]
-    values = np.asarray(found)
+    values = _array(rows, column)
     if values.dtype.kind == "O":
         values = np.array([str(one) for one in values])
     if values.ndim != 1 or values.dtype.kind not in "fiubSU":
@@ -192,7 +191,7 @@ def _values(rows: Any, column: str, key: str) -> np.ndarray:
 
 def _numbers(rows: Any, column: str) -> np.ndarray:
     """A column of numbers, or of equally long lists of them: (rows, ...)."""
-    values = np.asarray(rows.with_format("numpy")[:][column])
+    values = _array(rows, column)
     if values.dtype.kind in "fiub":
         return values
     first = values.flat[0] if values.size else ""
@@ -208,6 +207,11 @@ def _numbers(rows: Any, column: str) -> np.ndarray:
             f" {sizes[1]}; accepted: lists of one length"
         )
     raise ValueError(f"inputs: column {column!r} has values that are no numbers, as {first!r}")
+
+
+def _array(rows: Any, column: str) -> np.ndarray:
+    """A column as it is; images in other columns are not decoded."""
+    return np.asarray(rows.with_format("numpy", columns=[column])[:][column])
 
 
 def _images(rows: Any, column: str, size: int | None) -> np.ndarray:

@@ -75,6 +75,13 @@ class Table(Dataset):
             kept, held = held_out(_labels(rows[self.label]), self.test_share, seed)
             train, test = rows.iloc[kept], rows.iloc[held]
         parts = [train, test]
+        for column in categorical:
+            first = train[column].iloc[0]
+            if np.ndim(first):
+                raise ValueError(
+                    f"categorical: column {column!r} has lists, as {np.asarray(first).tolist()};"
+                    f" accepted: one value in every row; leave it out with leave_out"
+                )
         numbers = [self._numbers(part, numeric) for part in parts]
         texts = [[_texts(part[column]) for column in categorical] for part in parts]
         encoding = Encoding.of(texts[0], numbers[0], standardised=self.numbers == "standardised")
@@ -99,7 +106,7 @@ class Table(Dataset):
         rows = self.read(file)
         if not len(rows):
             raise ValueError(f"{file} has no rows")
-        return rows
+        return rows.reset_index(drop=True)
 
     def _features(self, rows: pd.DataFrame) -> tuple[list[str], list[str]]:
         """The numeric and the categorical columns, in the file's order."""
@@ -168,7 +175,7 @@ class Table(Dataset):
             if wrong.size:
                 raise ValueError(
                     f"numeric: column {column!r} has {found[wrong[0], place]} in row"
-                    f" {wrong[0] + 1}, accepted: finite numbers"
+                    f" {rows.index[wrong[0]] + 1}, accepted: finite numbers"
                 )
         return found
 
