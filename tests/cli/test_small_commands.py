@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from typer.testing import CliRunner
 import simfl
 from simfl.assembly import registry
 from simfl.assembly.assemble import outlined
-from simfl.cli.app import app
+from simfl.cli.app import app, main
 from simfl.cli.listing import KINDS
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.plan import points
@@ -133,3 +136,33 @@ def test_a_study_takes_keys_and_seeds_from_the_command_line(tmp_path: Path) -> N
     assert command("study", file, "--seeds", "5-3").exit_code == 2
     with pytest.raises(ScenarioError, match="points vary it"):
         Study.from_yaml(file, overrides=["algorithm.local.steps=3"])
+
+
+@pytest.mark.parametrize("name", ["run", "list", "convert-trace", "study"])
+def test_only_the_command_that_is_called_is_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """The others would take as long to make as the scenario to check."""
+    registered, at_the_end = list(app.registered_commands), []
+    monkeypatch.setattr(atexit, "register", at_the_end.append)
+    monkeypatch.setattr(app, "registered_commands", registered)
+    monkeypatch.setattr(sys, "argv", ["simfl", name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert name in capsys.readouterr().out
+    assert len(app.registered_commands) == 1 < len(registered)
+    assert at_the_end == [gc.freeze]
+
+
+def test_a_command_that_is_none_is_told_from_all_of_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name that is misspelt has all commands to be near to."""
+    monkeypatch.setattr(app, "registered_commands", list(app.registered_commands))
+    monkeypatch.setattr(atexit, "register", id)
+    monkeypatch.setattr(sys, "argv", ["simfl", "partitoin"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "'partition'" in capsys.readouterr().err
