@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,7 +21,8 @@ from simfl.learning.models.mlp import Mlp
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Elsewhere, all_finite
-from simfl.learning.sums import weighted_mean
+from simfl.learning.sums import FAN, weighted_mean
+from simfl.learning.task import Task
 from simfl.learning.trainer import Trainer
 from simfl.learning.workers.crates import Crate
 from simfl.learning.workers.remote import RemoteTrainer
@@ -94,6 +96,52 @@ def test_a_cluster_changes_no_bit(
     for expected, update in zip(*results, strict=True):
         assert_same_bits(update, expected)
         assert update.measures == expected.measures
+
+
+def tasks_of(model: Any, sizes: Sequence[int], workers: int) -> tuple[RemoteTrainer, list[Task]]:
+    """A trainer with so many workers, and a job of each client with so many examples."""
+    network = Network(partial(as_module, model, IMAGE, 3), IMAGE, Objective("classification"))
+    trainer = RemoteTrainer(
+        network,
+        shards(sizes),
+        plain_loss,
+        cluster=Cluster(),
+        workers=workers,
+        device="cpu",
+        describe=numeric_platform,
+        platform={},
+        give_up_s=5.0,
+    )
+    recipe = Recipe(LocalTraining(epochs=1, batch_size=8))
+    futures = [submit(trainer, client, recipe) for client in range(len(sizes))]
+    return trainer, [trainer._task(one) for one in futures]
+
+
+def test_parts_are_about_as_much_work_each() -> None:
+    """None is more than its share by more than the clients that it is rounded to; none is empty,
+    and each holds neighbours."""
+    sizes = [2] * 60 + [40] * 20
+    trainer, tasks = tasks_of(Mlp((4,)), sizes, 4)
+
+    parts = trainer.cut(tasks[::-1])
+
+    order = [len(sizes) - 1 - place for part in parts for place in part]
+    assert len(parts) == 4 and order == list(range(len(sizes)))
+    work = [sum(sizes[len(sizes) - 1 - place] for place in part) for part in parts]
+    assert max(work) <= sum(sizes) / 4 + FAN * max(sizes)
+    assert all(len(part) % FAN == 0 for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("model", "clients", "parts"),
+    [(Mlp((4,)), 127, 1), (Mlp((4,)), 128, 2), (Mlp((900,)), 31, 1), (Mlp((900,)), 32, 2)],
+    ids=["cohorts of 64", "two of them", "one branch", "two branches"],
+)
+def test_a_second_part_takes_no_company_away(model: Mlp, clients: int, parts: int) -> None:
+    """A worker has two where either fills the largest cohorts, and branches of the sum."""
+    trainer, tasks = tasks_of(model, [2] * clients, 1)
+
+    assert len(trainer.cut(tasks)) == parts
 
 
 def spread_out(*fates: str) -> tuple[RemoteTrainer, list[Update], list[Update], Cluster]:

@@ -7,8 +7,10 @@ tensors of one object lie side by side and are copied out in one piece, which th
 from __future__ import annotations
 
 import io
+import math
 import pickle
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -120,12 +122,26 @@ def copies(flat: Tensor, run: Run) -> list[Tensor]:
     if not run:
         return []
     (_, _, start), (dtype, shape, last) = run[0], run[-1]
-    piece = flat[start : last + shape.numel() * dtype.itemsize].clone()
+    end = last + shape.numel() * dtype.itemsize
+    piece = flat[start : -(-end // ALIGNMENT) * ALIGNMENT].clone()
     return _views(piece, [(dtype, shape, at - start) for dtype, shape, at in run])
 
 
 def _views(flat: Tensor, run: Run) -> list[Tensor]:
-    return [
-        flat[start : start + shape.numel() * dtype.itemsize].view(dtype).view(shape)
-        for dtype, shape, start in run
-    ]
+    """The tensors of a run where they lie: one call each, for models have many small ones."""
+    typed: dict[torch.dtype, Tensor] = {}
+    views = []
+    for dtype, shape, start in run:
+        if dtype not in typed:
+            typed[dtype] = flat[: len(flat) // ALIGNMENT * ALIGNMENT].view(dtype)
+        whole = typed[dtype]
+        at = whole.storage_offset() + start // dtype.itemsize
+        views.append(whole.as_strided(shape, _strides(shape), at))
+    return views
+
+
+@lru_cache(maxsize=1024)
+def _strides(shape: torch.Size) -> tuple[int, ...]:
+    """Steps, in values, from one place to the next along each axis of a tensor without gaps."""
+    wide = [max(1, size) for size in shape]
+    return tuple(math.prod(wide[axis + 1 :]) for axis in range(len(wide)))

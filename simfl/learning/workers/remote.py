@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from simfl.common.notices import Notice
+from simfl.learning.cohort_size import LARGEST_COHORT
 from simfl.learning.datasets.base import Examples
 from simfl.learning.job import Update
 from simfl.learning.network import Network
@@ -68,15 +69,18 @@ class RemoteTrainer(SpreadTrainer):
             prepare=prepare,
             give_up_s=give_up_s,
         )
+        self._accelerated = device != "cpu"
         self._payloads = Payloads(self.pool)
 
     def cut(self, tasks: Sequence[Task]) -> list[list[int]]:
         """Neighbours in canonical order, about as much work in each part; a part or two a worker.
 
-        Their updates can be added up where they are; the worker cuts its part into cohorts.
+        Their updates can be added up where they are; the worker cuts its part into cohorts. It has
+        two parts, the second while the first one's answer is under way, where either fills cohorts
+        as large as they get: jobs of smaller ones take longer.
         """
         order = sorted(range(len(tasks)), key=lambda place: tasks[place].client)
-        many = len(tasks) >= 2 * FAN * FAN * self.pool.count
+        many = len(tasks) >= 2 * self.pool.count * max(FAN * FAN, self._whole_cohort)
         parts = min(2 * self.pool.count if many else self.pool.count, len(tasks))
         unit = FAN if len(tasks) >= FAN * FAN * parts else 1
         flops = [self.flops(tasks[place]) for place in order]
@@ -87,6 +91,13 @@ class RemoteTrainer(SpreadTrainer):
             cuts.add(min(len(order), max(unit, round(after / unit) * unit)))
         edges = [0, *sorted(cuts)]
         return [order[start:end] for start, end in pairwise(edges)]
+
+    @property
+    def _whole_cohort(self) -> int:
+        """Jobs that a worker trains together, where it has so many."""
+        if self._accelerated:
+            return LARGEST_COHORT
+        return self.on_a_processor() if self.network.kernel_family == "stacked" else 1
 
     def train_each(self, cohorts: Sequence[Sequence[Task]]) -> Iterator[list[Update]]:
         """Each cohort's updates, in the order of the cohorts."""
