@@ -24,6 +24,7 @@ from simfl.learning.workers.on_ray import RayWorkers
 from simfl.protocols.publication import Progress
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
+from tests.learning.posing import Posing
 from tests.small import small
 
 ROOT = Path(__file__).parents[1]
@@ -140,6 +141,26 @@ def test_a_worker_is_lost_in_the_middle(
     (lost,) = [one for one in there.warnings if one.kind == "lost_workers"]
     assert str(hit[0]) in lost.message
     assert ("no answer in 60 s" in lost.message) == (blow is signal.SIGSTOP)
+
+
+@pytest.mark.slow
+def test_what_befalls_accelerators_of_workers_stands_in_the_manifest(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their memory is occupied by others: cohorts are halved there, and no bit differs."""
+    one = scenario("stacked", tmp_path)
+    here = simfl.run(one, tmp_path / "here", Options(device="cpu"))
+    monkeypatch.setattr(RayWorkers, "device", Posing(4e6, free_bytes=3e5))
+
+    there = simfl.run(one, tmp_path / "there", Options(workers=2, ray=RayWorkers()))
+
+    assert there.manifest["numeric_platform"]["workers"]["device"] == "posing"
+    told = {each.kind: each.message for each in there.warnings}
+    assert "memory of posing ran out" in told["halved_cohorts"]
+    assert "law 1 is not claimed on posing" in told["company_may_show"]
+    assert there.manifest["fingerprint"] == here.manifest["fingerprint"]
+    models = [each.file("model.safetensors").read_bytes() for each in (there, here)]
+    assert models[0] == models[1]
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_batches import StackedBatches
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.network import Network
-from simfl.learning.padded_cohorts import PaddedCohorts, shape_of
+from simfl.learning.padded_cohorts import PaddedCohorts, Remark, notices_of, shape_of
 from simfl.learning.sequential import train_one
 from simfl.learning.task import Task
 from simfl.learning.trainer import Trainer
@@ -55,9 +55,14 @@ class BatchedTrainer(Trainer):
         values = max(1, self.network.size_bytes // 4)
         return min(LARGEST_COHORT, max(2, VALUES_PER_COHORT // values))
 
+    @property
+    def remarks(self) -> list[Remark]:
+        """On cohorts that memory had no room for, or whose company may show; may be taken out."""
+        return [] if self._padded is None else self._padded.remarks
+
     def notices(self) -> list[Notice]:
-        """Of cohorts that memory had no room for, or whose company may show."""
-        return [] if self._padded is None else self._padded.notices()
+        """Of all remarks that are here."""
+        return notices_of(self.remarks)
 
     def train(self, tasks: Sequence[Task]) -> list[Update]:
         """The updates of `tasks`, in their order."""

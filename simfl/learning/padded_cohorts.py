@@ -8,7 +8,7 @@ steps: the first jobs take two steps in several arrangements.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -22,6 +22,34 @@ from simfl.learning.task import Task
 
 Shape = tuple[int, int]
 """Rows of a step, and values that the optimizer keeps per weight."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something odd about cohorts on a device of this kind; `kind` is the warning's."""
+
+    kind: str
+    device: str
+    text: str
+
+
+WARNINGS = {
+    "halved_cohorts": "memory of {} ran out",
+    "company_may_show": "law 1 is not claimed on {}",
+}
+
+
+def notices_of(remarks: Sequence[Remark]) -> list[Notice]:
+    """What the manifest warns of; the same remark made twice is told once, and counted."""
+    found = []
+    for kind, what in WARNINGS.items():
+        of_kind = [one for one in remarks if one.kind == kind]
+        for device in dict.fromkeys(one.device for one in of_kind):
+            texts = [one.text for one in of_kind if one.device == device]
+            message = f"{what.format(device)}: {'; '.join(dict.fromkeys(texts))}"
+            found.append(notice(kind, message, len(texts)))
+    return found
+
 
 Compute = Callable[[Sequence[Task], int], list[Update]]
 """The updates of tasks, of a cohort padded to so many jobs."""
@@ -45,15 +73,17 @@ def step_shape(num_examples: int, local: LocalTraining) -> Shape:
 
 
 class PaddedCohorts:
-    """Trains tasks in cohorts of fixed sizes; `compute` does it, and may run out of memory."""
+    """Trains tasks in cohorts of fixed sizes; `compute` does it, and may run out of memory.
+
+    `remarks` are those that nobody has taken out yet.
+    """
 
     def __init__(self, network: Network, compute: Compute) -> None:
         self._network = network
         self._compute = compute
         self._sizes: dict[Shape, int] = {}
         self._same: dict[Shape, frozenset[int]] = {}
-        self._depends: list[str] = []
-        self._halved: list[str] = []
+        self.remarks: list[Remark] = []
 
     def size(self, shape: Shape) -> int:
         """To how many jobs cohorts are padded now."""
@@ -76,16 +106,8 @@ class PaddedCohorts:
                 found += part
         return found
 
-    def notices(self) -> list[Notice]:
-        """What the manifest warns of."""
-        name, found = self._network.on.kind, []
-        if self._halved:
-            message = f"memory of {name} ran out: {'; '.join(self._halved)}"
-            found.append(notice("halved_cohorts", message, len(self._halved)))
-        if self._depends:
-            message = f"law 1 is not claimed on {name}: {'; '.join(self._depends)}"
-            found.append(notice("company_may_show", message, len(self._depends)))
-        return found
+    def _remark(self, kind: str, text: str) -> None:
+        self.remarks.append(Remark(kind, self._network.on.kind, text))
 
     def _try(self, shape: Shape, tasks: Sequence[Task], size: int) -> list[Update] | None:
         """The updates, or None where they take more memory than there is."""
@@ -102,11 +124,11 @@ class PaddedCohorts:
     def _halve(self, shape: Shape) -> None:
         size = self._sizes[shape]
         self._sizes[shape] = half = size // 2
-        self._halved.append(f"cohorts of {size} jobs were halved to {half} ({_steps(shape)})")
+        was = f"cohorts of {size} jobs were halved to {half} ({_steps(shape)})"
+        self._remark("halved_cohorts", was)
         if half not in self._same[shape]:
-            self._depends.append(
-                f"{half} jobs are not known to give the bits of {size} ({_steps(shape)})"
-            )
+            unknown = f"{half} jobs are not known to give the bits of {size} ({_steps(shape)})"
+            self._remark("company_may_show", unknown)
 
     def _check(self, shape: Shape, tasks: Sequence[Task]) -> None:
         """Find out among which sizes, places and company a job's bits are the same.
@@ -132,7 +154,8 @@ class PaddedCohorts:
                 same.clear()
         if not same:
             why = "the bits of a job depend on its company"
-            self._depends.append(f"{why} in cohorts of {size} jobs ({_steps(shape)})")
+            where = f"in cohorts of {size} jobs ({_steps(shape)})"
+            self._remark("company_may_show", f"{why} {where}")
         for halvings in range(1, HALVINGS_CHECKED + 1):
             smaller = size >> halvings
             if not same or smaller < SMALLEST_COHORT:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from simfl.learning.batched import BatchedTrainer
+from simfl.learning.cohort_size import COHORT_SHARE, job_bytes
 from simfl.learning.job import LocalTraining, Recipe, Update
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.models.base import as_module
@@ -28,6 +29,7 @@ from simfl.learning.workers.crates import Crate
 from simfl.learning.workers.remote import RemoteTrainer
 from simfl.provenance.lineage import numeric_platform
 from tests.learning.clusters import Cluster
+from tests.learning.posing import Posing
 from tests.learning.training import IMAGE, SIZES, assert_same_bits, shards, submit
 
 
@@ -191,6 +193,59 @@ def test_updates_are_added_up_where_they_are(gone: bool) -> None:
     assert len(sent) == 2 and sum(sent) < 7 * model
     assert cluster.lines[1].ended == gone
     assert [one.kind for one in remote.notices()] == ["lost_workers"] * gone
+
+
+def test_what_befalls_accelerators_of_workers_is_told_here() -> None:
+    """Others occupy most of their memory: the same bits; one warning of each kind, and again
+    nothing more."""
+    net = Network(partial(as_module, Mlp((9,)), IMAGE, 3), IMAGE, Objective("classification"))
+    each = job_bytes(net, 8, 0)
+    device = Posing(8.5 * each / COHORT_SHARE, free_bytes=2 * each)
+    remote = RemoteTrainer(
+        net,
+        shards(),
+        plain_loss,
+        cluster=Cluster(),
+        workers=2,
+        device=device,
+        describe=numeric_platform,
+        platform=numeric_platform(net.placed(device)),
+        give_up_s=5.0,
+    )
+    recipe = Recipe(LocalTraining(epochs=1, batch_size=8))
+    trainers = remote, BatchedTrainer(net, shards(), plain_loss)
+
+    for number in range(2):
+        there, here = (
+            [submit(one, client, recipe, number=number) for client in range(len(SIZES))]
+            for one in trainers
+        )
+        for future, expected in zip(there, here, strict=True):
+            assert_same_bits(future.result(), expected.result())
+
+        halved, may_show = remote.notices()
+        assert (halved.kind, may_show.kind) == ("halved_cohorts", "company_may_show")
+        assert "memory of posing ran out: cohorts of 8 jobs were halved to 4" in halved.message
+        assert halved.message.count("halved to 4") == 1 and halved.count == 4
+        assert "law 1 is not claimed on posing: 4 jobs are not known" in may_show.message
+
+
+def test_a_cap_on_cohorts_holds_at_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more jobs than that are trained together there."""
+    sizes = []
+    train = BatchedTrainer.train
+
+    def counted(self: BatchedTrainer, tasks: Sequence[Task]) -> list[Update]:
+        sizes.append(len(tasks))
+        return train(self, tasks)
+
+    monkeypatch.setattr(BatchedTrainer, "train", counted)
+    _, remote = trainers(partial(as_module, Mlp((4,)), IMAGE, 3), cohort_cap=2)
+    recipe = Recipe(LocalTraining(epochs=1, batch_size=8))
+    futures = [submit(remote, client, recipe) for client in range(len(SIZES))]
+
+    assert [future.result().client for future in futures] == list(range(len(SIZES)))
+    assert sum(sizes) == len(SIZES) and max(sizes) == 2
 
 
 def test_small_updates_are_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

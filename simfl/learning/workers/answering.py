@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from simfl.learning.devices import device_of
 from simfl.learning.parameters import Parameters
 from simfl.learning.sums import PartialSum
 from simfl.learning.workers.crates import Bytes, Crate, readable
@@ -17,6 +18,14 @@ from simfl.learning.workers.pool import Handler, sendable
 
 Split = Callable[[Sequence[Any]], tuple[Sequence[Any], Sequence[Parameters]]]
 """Answers as they are sent, and what stays at the worker."""
+
+
+@runtime_checkable
+class Remarking(Protocol):
+    """A handler that has more to say than its answers."""
+
+    def remarks(self) -> Sequence[Any]:
+        """What there is to be told since this was asked the last time."""
 
 
 class Answering:
@@ -28,6 +37,7 @@ class Answering:
     def __init__(self, fetch: Callable[[Any], Any]) -> None:
         self._fetch = fetch
         self._handle: Handler = list
+        self._remarks: Callable[[], Sequence[Any]] = list
         self._device = torch.device("cpu")
         self._kept: dict[Any, list[Tensor]] = {}
         self._split: Split = _nothing_held
@@ -46,13 +56,15 @@ class Answering:
         for one in prepare:
             one()
         describe, make_handler, self._split, device, header, layout = pickle.loads(setup)
-        self._device = torch.device(device)
-        self._handle = make_handler(unpack(header, layout, readable(shared), share=True))
+        self._device = device_of(device).torch
+        handler: Any = make_handler(unpack(header, layout, readable(shared), share=True))
+        self._handle = handler
+        self._remarks = handler.remarks if isinstance(handler, Remarking) else list
         platform: Mapping[str, Any] = describe()
         return platform
 
     def answer(self, request: Crate, held: int | None, forgotten: Sequence[int]) -> Crate:
-        """The answers to a request, after False; or True and what was raised instead.
+        """False, the handler's remarks and the answers to a request; or True and what was raised.
 
         With a number for what is `held`, that part of the answers stays here, until it is
         `forgotten`.
@@ -70,7 +82,7 @@ class Answering:
             answers = self._handle(values)
             if held is not None:
                 answers, self._held[held] = self._split(answers)
-            answer = [False, *answers]
+            answer = [False, self._remarks(), *answers]
         except Exception as error:  # noqa: BLE001  # a user's loss may raise anything: passed on
             answer = [True, sendable(error)]
         return Crate.of(answer)

@@ -15,8 +15,10 @@ from typing import Any
 from simfl.common.notices import Notice
 from simfl.learning.cohort_size import LARGEST_COHORT
 from simfl.learning.datasets.base import Examples
+from simfl.learning.devices import ComputeDevice
 from simfl.learning.job import Update
 from simfl.learning.network import Network
+from simfl.learning.padded_cohorts import notices_of
 from simfl.learning.parameters import Elsewhere, Parameters, all_finite
 from simfl.learning.sums import FAN, PartialSum
 from simfl.learning.task import Task
@@ -48,7 +50,7 @@ class RemoteTrainer(SpreadTrainer):
         *,
         cluster: Cluster,
         workers: int,
-        device: str,
+        device: ComputeDevice | str,
         describe: Describe,
         platform: Mapping[str, Any],
         give_up_s: float,
@@ -60,7 +62,7 @@ class RemoteTrainer(SpreadTrainer):
         self.pool = RemotePool(
             cluster,
             workers,
-            Setup(network, loss, augmentation, device),
+            Setup(network, loss, augmentation, device, self.cohort_cap),
             self.shards,
             describe=partial(described, describe, network, device),
             platform=platform,
@@ -114,8 +116,8 @@ class RemoteTrainer(SpreadTrainer):
         self.pool.close()
 
     def notices(self) -> list[Notice]:
-        """What befell workers."""
-        return self.pool.notices()
+        """Of cohorts at workers, and what befell these."""
+        return [*notices_of(self.pool.remarks), *self.pool.notices()]
 
 
 class Payloads:
@@ -162,6 +164,8 @@ def split(updates: Sequence[Update]) -> tuple[list[Any], list[Parameters]]:
     return [*shown, list(map(all_finite, payloads))], payloads
 
 
-def described(describe: Describe, network: Network, device: str) -> Mapping[str, Any]:
+def described(
+    describe: Describe, network: Network, device: ComputeDevice | str
+) -> Mapping[str, Any]:
     """The numeric platform of a worker that trains on this device."""
     return describe(network.placed(device))

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 
 from simfl.common.notices import Notice, notice
+from simfl.learning.devices import ComputeDevice
 from simfl.learning.sums import PartialSum
 from simfl.learning.workers.answering import Split
 from simfl.learning.workers.crates import Bytes, Crate, Sender
@@ -129,6 +130,7 @@ class RemotePool:
 
     `describe` says in a worker on what platform it computes, `platform` what that has to be. A
     request that is not answered `give_up_s` after its worker has come to it, is given up there.
+    `remarks` are what handlers said beside the answers that were taken (`Remarking`).
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class RemotePool:
         *,
         describe: Callable[[], Platform],
         platform: Platform,
-        device: str = "cpu",
+        device: ComputeDevice | str = "cpu",
         split: Split | None = None,
         prepare: Sequence[Callable[[], object]] = (),
         give_up_s: float,
@@ -149,6 +151,7 @@ class RemotePool:
         self.count = workers or max(1, cluster.room())
         self.platform = dict(platform)
         self.give_up_s = give_up_s
+        self.remarks: list[Any] = []
         self.lost: list[str] = []
         self.refused: list[str] = []
         try:
@@ -281,9 +284,10 @@ class RemotePool:
                     continue
                 worker.since = time.monotonic()
                 place, _ = worker.asked.popleft()
-                failed, *answers[place] = found.unpacked(torch.device("cpu"))
+                failed, said, *answers[place] = found.unpacked(torch.device("cpu"))
                 if failed:
-                    raise answers[place][0]
+                    raise said
+                self.remarks += said
                 if (number := numbers[place]) is not None:
                     answers[place].append(Held(worker, number, requests[place]))
             self._give_up(waiting, deaths)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.datasets.base import Examples
+from simfl.learning.devices import ComputeDevice
 from simfl.learning.job import Update
 from simfl.learning.network import Network
+from simfl.learning.padded_cohorts import Remark
 from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation, Loss, without_start
 
@@ -52,27 +54,52 @@ def answered(
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker makes its own trainer from, beside the data; on `device`, or as it is here."""
+    """What a worker makes its own trainer from, beside the data; on `device`, or as it is here.
+
+    A `cohort_cap` limits how many jobs it trains together.
+    """
 
     network: Network
     loss: Loss
     augmentation: Augmentation | None
-    device: str | None = None
+    device: ComputeDevice | str | None = None
+    cohort_cap: int | None = None
 
-    def __call__(self, shards: Sequence[Examples]) -> Callable[[Sequence[Task]], list[Update]]:
-        """What trains a cohort whose tasks come without their examples."""
+    def __call__(self, shards: Sequence[Examples]) -> Cohorts:
+        """What trains cohorts there."""
         network = self.network if self.device is None else self.network.placed(self.device)
-        trainer = BatchedTrainer(
-            network, shards, self.loss, augmentation=self.augmentation, share=True
+        return Cohorts(
+            BatchedTrainer(
+                network,
+                shards,
+                self.loss,
+                augmentation=self.augmentation,
+                cohort_cap=self.cohort_cap,
+                share=True,
+            )
         )
 
-        def train(tasks: Sequence[Task]) -> list[Update]:
-            whole = [replace(one, examples=trainer.shards[one.client]) for one in tasks]
-            found: dict[int, Update] = {}
-            with network.computing():
-                for places in trainer.cut(whole):
-                    updates = trainer.train([whole[place] for place in places])
-                    found.update(zip(places, updates, strict=True))
-            return [without_start(found[place]) for place in range(len(tasks))]
 
-        return train
+class Cohorts:
+    """Trains at a worker what it is asked to, tasks that come without their examples."""
+
+    def __init__(self, trainer: BatchedTrainer) -> None:
+        self._trainer = trainer
+
+    def __call__(self, tasks: Sequence[Task]) -> list[Update]:
+        """The updates, in the order of the tasks, without what they started from."""
+        trainer = self._trainer
+        whole = [replace(one, examples=trainer.shards[one.client]) for one in tasks]
+        found: dict[int, Update] = {}
+        with trainer.network.computing():
+            for places in trainer.cut(whole):
+                updates = trainer.train([whole[place] for place in places])
+                found.update(zip(places, updates, strict=True))
+        return [without_start(found[place]) for place in range(len(tasks))]
+
+    def remarks(self) -> list[Remark]:
+        """What there is to be told since this was asked the last time."""
+        held = self._trainer.remarks
+        new = list(held)
+        held.clear()
+        return new
