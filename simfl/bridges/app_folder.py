@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import sysconfig
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
 Values = Mapping[str, Any]
 """An app's run-config, nested or with dotted keys."""
+
+
+_INSTALLED = tuple(f"{sysconfig.get_path(one)}{os.sep}" for one in ("stdlib", "purelib", "platlib"))
 
 
 class BadApp(ValueError):
@@ -50,37 +54,58 @@ def fused(settings: Mapping[str, Any], run_config: Values) -> dict[str, Any]:
 def place_in(folder: Path, error: BaseException) -> str:
     """Where in an app's folder an error came from, and what it is."""
     steps = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
-    own = [one for one in steps if Path(one[0]).is_relative_to(folder.absolute())]
+    own = [one for one in steps if _is_own(one[0], folder)]
     where = f"{Path(own[-1][0]).name}:{own[-1][1]}" if own else str(folder)
     return f"{where}: {type(error).__name__}: {error}"
 
 
 def forget_modules(folder: Path) -> None:
     """Unload what was loaded from a folder."""
-    below = folder.absolute()
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file is not None and Path(file).is_relative_to(below):
+        if _is_own(str(getattr(module, "__file__", None)), folder):
             del sys.modules[name]
 
 
 def digest_of_sources(folder: Path, before: set[str]) -> str:
-    """Of the app's files, and of those modules loaded with it that are not installed."""
-    files = {*folder.rglob("*.py"), folder / "pyproject.toml"}
-    installed = [Path(sysconfig.get_path(one)) for one in ("stdlib", "purelib", "platlib")]
+    """Of the app's files, and of those modules loaded with it that are not installed.
+
+    The folder may lie anywhere: a file of its own goes by its path in there, others by their name.
+    """
+    below = folder.absolute()
+    files = {one.relative_to(below).as_posix(): one for one in _sources(below)}
+    named = [*files.items(), ("pyproject.toml", below / "pyproject.toml")]
     for name in set(sys.modules) - before:
         if name.partition(".")[0] == "simfl":
             continue
         file = getattr(sys.modules[name], "__file__", None)
-        if file is not None and file.endswith(".py"):
-            path = Path(file)
-            own = path.is_file() and not any(path.is_relative_to(one) for one in installed)
-            if own:  # some modules only pretend to lie in a file
-                files.add(path)
+        if file is None or not file.endswith(".py") or _is_own(file, folder) or _installed(file):
+            continue
+        if Path(file).is_file():  # some modules only pretend to lie in a file
+            named.append((Path(file).name, Path(file)))
     digest = hashlib.sha256()
-    for name, content in sorted((one.name, one.read_bytes()) for one in files):
+    for name, content in sorted((name, one.read_bytes()) for name, one in named):
         digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    """Python files in and below a folder, but for environments that lie in it."""
+    for above, folders, files in os.walk(folder):
+        folders[:] = [
+            one
+            for one in folders
+            if not one.startswith(".") and not Path(above, one, "pyvenv.cfg").exists()
+        ]
+        yield from (Path(above, one) for one in files if one.endswith(".py"))
+
+
+def _is_own(file: str, folder: Path) -> bool:
+    """Whether a file is the app's: in its folder, and not in an environment in there."""
+    return file.startswith(f"{folder.absolute()}{os.sep}") and not _installed(file)
+
+
+def _installed(file: str) -> bool:
+    return file.startswith(_INSTALLED)
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:

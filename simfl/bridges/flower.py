@@ -95,8 +95,10 @@ class Flower(Protocol):
 
     def process(self, run: Run) -> Process:
         """Run the ServerApp to its end, in turns with the clock."""
-        from simfl.bridges.flower_app import FlowerApp, arrays_of, recorded_strategies
+        from simfl.bridges.flower_app import FlowerApp
         from simfl.bridges.flower_grid import SimulatedGrid
+        from simfl.bridges.flower_old_servers import old_servers
+        from simfl.bridges.flower_strategies import recorded_strategies
         from simfl.bridges.flower_values import AppFailed, generators
 
         values: Any = run.values
@@ -110,18 +112,21 @@ class Flower(Protocol):
         def serve() -> None:
             try:
                 app.call_server(grid)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise AppFailed(f"the ServerApp failed: {place_in(folder, error)}") from error
             program.wait(grid.finished)
 
         program = Program(serve)
         grid = SimulatedGrid(run, program, values, self._sizes)
-        with (
+        for context in (
             present(Present(lambda: run.clock.now_s, values.tell)),
-            recorded_strategies(values.tell, lambda arrays: values.tell_model(arrays_of(arrays))),
+            recorded_strategies(values.tell, values.tell_model),
+            old_servers(values.tell, values.tell_model),
             generators(values.server_seed),
         ):
-            yield from program.process()
+            values.open_until_closed.enter_context(context)
+        values.open_until_closed.callback(program.end)
+        yield from program.process()
 
     def _sizes(self, kind: str) -> tuple[int | None, int | None]:
         """Declared bytes of a type of message, down and up."""

@@ -1,23 +1,20 @@
 """A Flower app: its folder, its two halves, and the messages between them.
 
-With `flower_grid.py` the only files that import flwr, and this one alone knows anything of it that
-is not public: whose task the process is (`_identify`), and how messages are serialised.
+What is known of flwr that is not public stands here (whose task the process is, `identify`, and how
+messages are serialised) and in `flower_old_servers.py`; all files that import it are `flower_*.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib
-import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from flwr.app import (
-    ArrayRecord,
     Context,
     Error,
     Message,
@@ -25,7 +22,6 @@ from flwr.app import (
 )
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
-from flwr.serverapp.strategy import Strategy
 
 from simfl.bridges.app_folder import (
     BadApp,
@@ -41,8 +37,6 @@ RUN_ID, SERVER_NODE, FIRST_NODE = 1, 1, 10**18
 
 CLIENT_APP_RAISED, MESSAGE_UNAVAILABLE = 2, 3
 """Codes of Flower's errors (flwr.common.constant.ErrorCode)."""
-
-Tell = Callable[[str, Mapping[str, float]], None]
 
 
 class FlowerApp:
@@ -73,7 +67,7 @@ class FlowerApp:
 
     def call_server(self, grid: Grid) -> None:
         """Run the server to its end."""
-        _identify()
+        identify()
         context = Context(
             run_id=RUN_ID,
             node_id=SERVER_NODE,
@@ -174,10 +168,15 @@ def size_bytes(message: Message, content_bytes: int) -> int:
 
 
 def numbers(content: RecordDict) -> dict[str, float]:
-    """All single numbers among an answer's metrics."""
+    """All single numbers among an answer's metrics; those of the old API have other places."""
     found: dict[str, float] = {}
+    for name, record in content.config_records.items():
+        if name in ("fitres.metrics", "evaluateres.metrics"):
+            found.update(single(record))
     for record in content.metric_records.values():
         found.update(single(record))
+    if "num_examples" in found:
+        found.setdefault("num-examples", found.pop("num_examples"))
     return found
 
 
@@ -185,11 +184,6 @@ def single(metrics: Mapping[str, Any] | None) -> dict[str, float]:
     """The single numbers among metrics."""
     known = (metrics or {}).items()
     return {key: float(one) for key, one in known if isinstance(one, int | float)}
-
-
-def arrays_of(arrays: ArrayRecord) -> dict[str, Any]:
-    """A model's arrays by name, as numpy has them."""
-    return {name: array.numpy() for name, array in arrays.items()}
 
 
 def has_arrays(content: RecordDict) -> bool:
@@ -208,61 +202,12 @@ def model_digest(content: RecordDict) -> bytes:
     return digest.digest()
 
 
-@contextmanager
-def recorded_strategies(tell: Tell, tell_model: Callable[[ArrayRecord], None]) -> Iterator[None]:
-    """Listens to Flower's strategies: what they aggregate and evaluate is told, by its origin.
-
-    A strategy runs as it is; its own `start` is not heard where it does not call Flower's.
-    """
-    start = Strategy.start
-    signature = inspect.signature(start)
-
-    def heard(self: Strategy, *args: Any, **named: Any) -> Any:
-        given = signature.bind(self, *args, **named)
-        aggregate_train, aggregate_evaluate = self.aggregate_train, self.aggregate_evaluate
-        evaluate_fn = given.arguments.get("evaluate_fn")
-
-        def train(*args: Any, **named: Any) -> Any:
-            arrays, metrics = made = aggregate_train(*args, **named)
-            if arrays is not None:
-                tell_model(arrays)
-            tell("train", single(metrics))
-            return made
-
-        def evaluate(*args: Any, **named: Any) -> Any:
-            metrics = aggregate_evaluate(*args, **named)
-            tell("evaluate", single(metrics))
-            return metrics
-
-        def at_server(server_round: int, *args: Any, **named: Any) -> Any:
-            assert evaluate_fn is not None
-            metrics = evaluate_fn(server_round, *args, **named)
-            if server_round:
-                tell("server", single(metrics))
-            return metrics
-
-        if evaluate_fn is not None:
-            given.arguments["evaluate_fn"] = at_server
-        vars(self).update(aggregate_train=train, aggregate_evaluate=evaluate)
-        try:
-            return start(*given.args, **given.kwargs)
-        finally:
-            for name in ("aggregate_train", "aggregate_evaluate"):
-                vars(self).pop(name, None)
-
-    Strategy.start = heard
-    try:
-        yield
-    finally:
-        Strategy.start = start
-
-
 def platform() -> dict[str, str]:
     """What an answer's bits depend on beside torch."""
     return {"flwr": version("flwr"), "numpy": version("numpy")}
 
 
-def _identify() -> None:
+def identify() -> None:
     """Say whose task this process is: Flower's newer versions ask when a message is made.
 
     The one thing that is set of Flower's own; versions without it set it in the grid.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from flwr.serverapp import Grid
 
 from simfl.bridges.flower_app import (
     MESSAGE_UNAVAILABLE,
+    RUN_ID,
     addressed,
     client_of,
     has_arrays,
@@ -101,7 +103,7 @@ class SimulatedGrid(Grid):
         self._sent = 0
         self._ref = values.at(0)
         self._fresh: list[FlowerLetter] = []
-        self._model = b""
+        self._models: set[bytes] = set()
         self._made: Delivered | None = None
         self.states: dict[int, bytes] = {}
         self.round_number = -1
@@ -113,8 +115,8 @@ class SimulatedGrid(Grid):
 
     @property
     def run(self) -> Any:
-        """Flower's own record of a run, which there is not."""
-        raise NotImplementedError("grid.run is not there under simfl: no run of Flower's is kept")
+        """Of Flower's own record of a run there is the identifier, and nothing else."""
+        return SimpleNamespace(run_id=RUN_ID)
 
     def create_message(
         self,
@@ -136,7 +138,7 @@ class SimulatedGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Send messages now; their identifiers."""
-        all_of_them = list(messages)
+        all_of_them = self._checked(messages)
         found: list[str] = self._program.wait(lambda: self._pushed(all_of_them))
         return found
 
@@ -150,10 +152,23 @@ class SimulatedGrid(Grid):
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
         """Send messages and wait for the replies, no longer than `timeout` simulated seconds."""
-        all_of_them = list(messages)
+        all_of_them = self._checked(messages)
         limit_s = np.inf if timeout is None else float(timeout)
         found: list[Message] = self._program.wait(partial(self._exchanged, all_of_them, limit_s))
         return found
+
+    def _checked(self, messages: Iterable[Message]) -> list[Message]:
+        """Messages that can be sent; it is the server that hears of one that cannot."""
+        all_of_them = list(messages)
+        for one in all_of_them:
+            client_of(one, self.clients)
+            if not one.has_content():
+                raise ValueError("a message without content cannot be sent to a node")
+        return all_of_them
+
+    def present_nodes(self) -> list[int]:
+        """The nodes that are present now, and nothing moves: for simfl's own code."""
+        return self._nodes()
 
     # What letters ask.
 
@@ -221,9 +236,9 @@ class SimulatedGrid(Grid):
         self._polls.changed()
         packages = {id(one.content): packed(one.content) for one in messages}
         models = {model_digest(one.content) for one in messages} - {b""}
-        if models - {self._model}:
+        if models - self._models:
             yield from self._aggregated()
-            self._model = models.pop()
+            self._models = models
         if any(one.metadata.message_type.startswith("train") for one in messages):
             yield from self._published()
             self.round_number += 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -71,7 +71,11 @@ class Named:
 
 
 class AppValues(TimingOnly):
-    """The values of one run of an app; `open` loads it."""
+    """The values of one run of an app.
+
+    `open` says which; what `open_until_closed` holds lasts as long as the run, however it ends: a
+    simulation that stalls or is stopped leaves its processes where they are.
+    """
 
     def __init__(
         self,
@@ -90,6 +94,7 @@ class AppValues(TimingOnly):
         self._numeric = sorted({**numeric, **platform()}.items(), key=str)
         self._clients = 0
         self._app: FlowerApp | None = None
+        self.open_until_closed = ExitStack()
         self._seen_kinds: set[str] = set()
         self._counts = {"asked": 0, "trained": 0, "reused": 0}
         self._client_s = 0.0
@@ -100,6 +105,7 @@ class AppValues(TimingOnly):
     def open(self, app: FlowerApp, clients: int) -> None:
         """From now on the answers are this app's, at so many clients."""
         self._app, self._clients = app, clients
+        self.open_until_closed.callback(app.close)
 
     @property
     def server_seed(self) -> int:
@@ -108,8 +114,7 @@ class AppValues(TimingOnly):
 
     def close(self) -> None:
         """Let the app go."""
-        if self._app is not None:
-            self._app.close()
+        self.open_until_closed.close()
 
     def answer(
         self, message: Message, digest: str, client: int, number: int, state: bytes
@@ -125,6 +130,8 @@ class AppValues(TimingOnly):
             (client, self._clients, number, kind, message.metadata.group_id),
             hashlib.sha256(state).hexdigest(),
             digest,
+            self._work.recount_every,
+            kind in self._work.declared,
             self._numeric,
         )
         self._counts["asked"] += 1
@@ -135,6 +142,9 @@ class AppValues(TimingOnly):
                 self._store.put(key, kept)
         else:
             self._counts["reused"] += 1
+            self._seen_kinds.add(kind)
+            known = kind, tuple(kept["forms"]), ModelWork(*kept["model"])
+            self._work.learn(*known, looked=kept["looked"])
         if "error" in kept:
             reply = refused(message, CLIENT_APP_RAISED, kept["error"])
             return Answer(reply, size_bytes(reply, 0), state, MessagesWork(0.0, 0.0, NO_WORK))
@@ -178,6 +188,7 @@ class AppValues(TimingOnly):
             "reply": _tensor(packed(reply.content)),
             "state": _tensor(after),
             "forms": tuple(sorted(call.passes)),
+            "looked": call.operations is not None,
             "examples": examples,
             "work": (work.examples, work.steps),
             "model": tuple(getattr(work.model, one.name) for one in fields(ModelWork)),
@@ -188,10 +199,8 @@ class AppValues(TimingOnly):
         known = self._work.declares(kind, kept["examples"])
         if known is not None:
             return known
-        model = ModelWork(*kept["model"])
-        self._work.learn(kind, tuple(kept["forms"]), model)
         examples, steps = kept["work"]
-        return MessagesWork(examples, steps, model)
+        return MessagesWork(examples, steps, ModelWork(*kept["model"]))
 
     # Figures of versions.
 

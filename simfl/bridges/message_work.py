@@ -29,6 +29,9 @@ FEWER = 0.5
 NO_WORK = ModelWork(dense=1.0)
 """Of a message that nothing is computed for: no examples of any model."""
 
+_ASKING = ("query", "get_parameters", "get_properties")
+"""Types of messages that need no computing; the last two are of Flower's old API."""
+
 _COUNTED = ("convolution", "depthwise", "dense")
 
 
@@ -90,8 +93,8 @@ class MessageWork:
     """Counts messages by their type; `declares` are the types that are declared instead."""
 
     def __init__(self, declares: Mapping[str, DeclaredWork], recount_every: int | None) -> None:
-        self._declared = declares
-        self._recount_every = recount_every
+        self.declared = declares
+        self.recount_every = recount_every
         self._counter = CallCounter()
         self._seen: dict[str, int] = {}
         self._wanted: set[str] = set()
@@ -101,12 +104,12 @@ class MessageWork:
     @contextmanager
     def watching(self, kind: str) -> Iterator[Call]:
         """What a message of a kind has torch do, until the end of the block."""
-        if kind in self._declared:
+        if kind in self.declared:
             yield Call()
             return
         seen = self._seen.get(kind, 0)
         self._seen[kind] = seen + 1
-        again = self._recount_every is not None and seen % self._recount_every == 0
+        again = self.recount_every is not None and seen % self.recount_every == 0
         operations = seen == 0 or again or kind in self._wanted
         self._wanted.discard(kind)
         with self._counter.watching(operations=operations) as call:
@@ -114,8 +117,8 @@ class MessageWork:
 
     def of(self, kind: str, call: Call, examples: float | None) -> Work:
         """What such a message takes, whose answer speaks of so many examples."""
-        if kind in self._declared:
-            return declared(self._declared[kind], examples)
+        if kind in self.declared:
+            return declared(self.declared[kind], examples)
         rows, steps = _amounts(call)
         forms = tuple(sorted(call.passes))
         known = kind, forms
@@ -130,11 +133,28 @@ class MessageWork:
 
     def declares(self, kind: str, examples: float | None) -> Work | None:
         """The declared work of such a message; None: it is counted."""
-        return declared(self._declared[kind], examples) if kind in self._declared else None
+        return declared(self.declared[kind], examples) if kind in self.declared else None
 
-    def learn(self, kind: str, call_forms: tuple[str, ...], model: ModelWork) -> None:
-        """Another run has counted this kind of message and model."""
-        self._known.setdefault((kind, call_forms), model)
+    def learn(self, kind: str, forms: tuple[str, ...], model: ModelWork, *, looked: bool) -> None:
+        """Such a message was counted by another run, `looked` says: by its operations.
+
+        What comes after it is counted as if this run had done that, so that a run that goes on with
+        what an earlier one has left is the one that was never broken off.
+        """
+        if kind in self.declared:
+            return
+        self._seen[kind] = self._seen.get(kind, 0) + 1
+        known = kind, forms
+        if looked:
+            self._wanted.discard(kind)
+        if not forms:
+            if model != NO_WORK:
+                self._by_example[kind] = model
+        elif looked:
+            self._known[known] = model
+        elif known not in self._known:
+            self._known[known] = model
+            self._wanted.add(kind)
 
     def _without_model(self, kind: str, call: Call, examples: float | None) -> Work:
         """Of a message in which no torch module was called."""
@@ -151,7 +171,7 @@ class MessageWork:
             )
         if kind in self._by_example:
             return Work(examples or 0.0, 1.0, self._by_example[kind])
-        if kind.partition(".")[0] == "query":
+        if kind.partition(".")[0] in _ASKING:
             return Work(0.0, 0.0, NO_WORK)
         raise UnknownWork("it computes nothing with torch that could be counted")
 

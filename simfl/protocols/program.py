@@ -18,6 +18,10 @@ Steps = Callable[[], Process]
 """What takes simulated time: a generator of SimPy events, to be made when its turn comes."""
 
 
+LAST_WORDS_S = 5.0
+"""So many seconds of this machine code may take to come to its end when the run is over."""
+
+
 class Ended(BaseException):
     """The run is over: raised in the code at its next question, and past its `except Exception`."""
 
@@ -30,6 +34,7 @@ class Program:
         self._asked: SimpleQueue[Steps | BaseException | None] = SimpleQueue()
         self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         self._over = False
+        self._thread = threading.Thread(target=self._run, name="program", daemon=True)
 
     def wait(self, steps: Steps) -> Any:
         """For the code: what `steps` returns, once the clock has gone through it.
@@ -50,7 +55,7 @@ class Program:
 
         `Ended` among them is the end of the run.
         """
-        threading.Thread(target=self._run, name="program", daemon=True).start()
+        self._thread.start()
         try:
             while True:
                 asked = self._asked.get()
@@ -66,10 +71,15 @@ class Program:
             self.end()
 
     def end(self) -> None:
-        """Let go of the code: it ends at its next question, or where it waits for an answer."""
+        """Let go of the code: it ends at its next question, or where it waits for an answer.
+
+        What it still does by itself (its own clearing up) is waited for a little.
+        """
         if not self._over:
             self._over = True
             self._answers.put((None, Ended()))
+            if self._thread.is_alive():
+                self._thread.join(LAST_WORDS_S)
 
     def _run(self) -> None:
         try:

@@ -133,10 +133,12 @@ ROOMS = {
     # Other people's apps: the only room that knows their frameworks, each in files of its own.
     "bridges": _room(
         "protocols learning.calls system bridges.flower_app bridges.flower_grid"
-        " bridges.flower_values"
+        " bridges.flower_old_servers bridges.flower_strategies bridges.flower_values"
     ),
     "bridges.flower_app": _room("bridges", "flwr"),
     "bridges.flower_grid": _room("bridges protocols", "flwr numpy"),
+    "bridges.flower_old_servers": _room("bridges", "flwr"),
+    "bridges.flower_strategies": _room("bridges", "flwr"),
     "bridges.flower_values": _room(
         "bridges protocols algorithms.base provenance.journal", "flwr numpy torch"
     ),

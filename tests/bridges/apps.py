@@ -100,6 +100,58 @@ def main(grid, context):
     strategy.start(grid, ArrayRecord(network().state_dict()), num_rounds=config["rounds"])
 """
 
+OLD_CLIENT = (
+    CLIENT[: CLIENT.index("@app.train()")].replace("app = ClientApp()", "")
+    + """
+from flwr.client import NumPyClient
+
+class Client(NumPyClient):
+    def __init__(self, context):
+        self.net, (self.inputs, self.labels) = network(), data(context)
+        self.part, self.fails = context.node_config["partition-id"], context.run_config["fails"]
+
+    def get_parameters(self, config):
+        return [one.detach().numpy() for one in self.net.state_dict().values()]
+
+    def load(self, parameters):
+        names = list(self.net.state_dict())
+        self.net.load_state_dict(dict(zip(names, map(torch.tensor, parameters))))
+
+    def fit(self, parameters, config):
+        if f"{self.part}:{config['round'] - 1}" == self.fails:
+            raise RuntimeError("out of order")
+        self.load(parameters)
+        optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        for rows in torch.randperm(len(self.inputs)).split(BATCH):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(self.net(self.inputs[rows]), self.labels[rows]).backward()
+            optimizer.step()
+        return self.get_parameters({}), len(self.inputs), {}
+
+    def evaluate(self, parameters, config):
+        self.load(parameters)
+        with torch.no_grad():
+            made = self.net(self.inputs)
+        loss = nn.functional.cross_entropy(made, self.labels).item()
+        right = (made.argmax(1) == self.labels).float().mean().item()
+        return loss, len(self.inputs), {"accuracy": right}
+
+app = ClientApp(client_fn=lambda context: Client(context).to_client())
+"""
+)
+
+OLD_SERVER = """
+from flwr.server import ServerApp, ServerAppComponents, ServerConfig
+from flwr.server.strategy import FedAvg
+
+def server_fn(context):
+    strategy = FedAvg(min_available_clients=4, on_fit_config_fn=lambda now: {"round": now})
+    config = ServerConfig(num_rounds=context.run_config["rounds"], round_timeout=5000.0)
+    return ServerAppComponents(strategy=strategy, config=config)
+
+app = ServerApp(server_fn=server_fn)
+"""
+
 
 def write_app(folder: Path, *, server: str = SERVER, client: str = CLIENT) -> Path:
     """An app's folder."""

@@ -313,9 +313,9 @@ def test_flowers_own_name_is_where_it_is_looked_for() -> None:
     """The one internal that is set: there, or not needed by this version."""
     from flwr.app import Message, RecordDict
 
-    from simfl.bridges.flower_app import _identify
+    from simfl.bridges.flower_app import identify
 
-    _identify()
+    identify()
     made = Message(RecordDict(), dst_node_id=7, message_type="train")
     assert made.metadata.dst_node_id == 7
 
@@ -330,7 +330,12 @@ DECLARED = ["work.train.dense=24", "work.evaluate.dense=24", "work.evaluate.forw
 )
 @pytest.mark.parametrize(
     ("name", "declared"),
-    [("quickstart-pytorch", []), ("quickstart-sklearn", DECLARED), ("fl-tabular", [])],
+    [
+        ("quickstart-pytorch", []),
+        ("quickstart-pytorch-old", []),  # before it took to the newer API: client_fn, server_fn
+        ("quickstart-sklearn", DECLARED),
+        ("fl-tabular", []),
+    ],
 )
 def test_flowers_own_examples_run_as_they_are(
     name: str, declared: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,142 @@
+"""Flower apps where something goes wrong, or one comes after another; skipped without Flower."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from simfl import Options
+from simfl.protocols.clock import Stalled
+from simfl.provenance.results import MemoryStore
+from simfl.runs.execution import run
+from tests.bridges.apps import CLIENT, OLD_CLIENT, OLD_SERVER, server_of, write_app
+
+pytest.importorskip("flwr", reason="Flower is not installed: `make test-flower` has it")
+pytestmark = pytest.mark.filterwarnings("default")  # Flower's own
+
+from tests.bridges.test_flower import POPULATION, quiet, scenario  # noqa: E402
+
+__all__ = ["quiet"]
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An app of Flower's old API."""
+    folder = tmp_path_factory.mktemp("old") / "app"
+    return write_app(folder, server=OLD_SERVER, client=OLD_CLIENT)
+
+
+def test_an_app_of_the_old_api_runs(old: Path, tmp_path: Path) -> None:
+    """Its strategy, its rounds, a client that fails, nodes that are waited for."""
+    away = {"availability": {"name": "periodic", "period_s": 1000.0, "share": 0.6}}
+    one = run(scenario(old, run_config={"fails": "2:1"}), tmp_path / "one")
+    other = run(scenario(old, **away), tmp_path / "other")
+
+    assert one.rounds["participants"].tolist() == [4, 3]
+    assert one.rounds["accuracy"].tolist() == one.rounds["evaluate.accuracy"].tolist()
+    assert one.rounds["loss"].is_monotonic_decreasing
+    assert other.rounds["participants"].tolist() == [2, 4]  # it had counted them, and then waited
+    assert other.rounds["time_s"].iloc[0] > 100 > one.rounds["time_s"].iloc[0]
+
+
+def test_a_run_that_stalls_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Flower's strategies and the generators are as they were; the next run hears its own."""
+    from flwr.server import server
+    from flwr.serverapp.strategy import Strategy
+
+    from simfl.bridges.present import _runs
+
+    before = Strategy.start, server.fit_clients, random.getstate()
+    cleared = tmp_path / "cleared"
+    body = f"""
+    try:
+        while len(list(grid.get_node_ids())) < 5:
+            pass
+    finally:
+        time.sleep(0.05)
+        open({str(cleared)!r}, "w").close()
+    """
+    app = write_app(tmp_path / "app", server=server_of(body))
+    with pytest.raises(Stalled):
+        run(scenario(app), tmp_path / "stalled")
+
+    assert (Strategy.start, server.fit_clients, random.getstate()) == before
+    assert not _runs and cleared.exists()  # it came to its end before the run did
+    assert not [name for name in sys.modules if name.startswith("small_app")]
+
+
+def test_what_a_server_does_wrong_is_placed_in_the_server(tmp_path: Path) -> None:
+    """A node that is not there, a message without content, its own exit."""
+    wrong = {
+        "list(grid.push_messages([message(7)]))": "ValueError: a message to node 7",
+        "raise SystemExit(3)": "SystemExit: 3",
+        "assert grid.run.run_id and grid.run.fab_id": "AttributeError: .*fab_id",
+    }
+    for number, (line, said) in enumerate(wrong.items()):
+        app = write_app(tmp_path / f"app{number}", server=server_of(line))
+        with pytest.raises(Exception, match=rf"ServerApp failed: server\.py:\d+: {said}"):
+            run(scenario(app), tmp_path / f"run{number}")
+
+
+def test_a_run_goes_on_with_answers_and_errors(tmp_path: Path) -> None:
+    """A client's error, which is not kept, is no first message of a run that found the others."""
+    app, store = write_app(tmp_path / "app"), MemoryStore()
+    given = scenario(app, "protocol.recount_every=3", run_config={"fails": "2:1"})
+    whole = run(given, tmp_path / "whole", Options(store=store))
+    again = run(given, tmp_path / "again", Options(store=store))
+
+    assert again.manifest["fingerprint"] == whole.manifest["fingerprint"]
+    assert again.manifest["counts"]["jobs_trained"] == 0
+    (warning,) = [one for one in again.warnings if one.kind == "client_errors"]
+    assert "out of order" in warning.message
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    """SIGKILL in its midst: no answer twice, and what it leaves is that of an unbroken run."""
+    calls = tmp_path / "calls"
+    told = f"def data(context):\n    print('.', file=open({str(calls)!r}, 'a'), flush=True)"
+    app = write_app(tmp_path / "app", client=CLIENT.replace("def data(context):", told))
+    population = tmp_path / "population.yaml"
+    population.write_text(yaml.safe_dump(POPULATION), encoding="utf-8")
+    rounds, each = 30, 8
+
+    def command(out: str, *more: str) -> list[str]:
+        start = [sys.executable, "-m", "simfl", "flower", str(app), "--quiet", *more]
+        where = ["--out", str(tmp_path / out / "run"), "--run-config", f"rounds={rounds}"]
+        return [*start, "--population", str(population), *where]
+
+    def called() -> int:
+        return calls.read_text(encoding="utf-8").count(".") if calls.exists() else 0
+
+    root = str(Path(__file__).parents[2])
+    known = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
+    victim = subprocess.Popen(command("broken"), env=known, stderr=subprocess.DEVNULL)
+    while called() < rounds * each // 3:
+        assert victim.poll() is None
+        time.sleep(0.01)
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    before = called()
+    kept = len(list((tmp_path / "broken" / "answers").glob("*.pt")))
+    assert before - 1 <= kept <= before < rounds * each  # written as they come
+
+    for out in ("broken", "whole"):
+        more = ["--resume"] if out == "broken" else []
+        subprocess.run(command(out, *more), env=known, check=True, stderr=subprocess.DEVNULL)
+    manifest = json.loads((tmp_path / "broken" / "run" / "manifest.json").read_text("utf-8"))
+
+    assert manifest["counts"]["jobs_trained"] == rounds * each - kept
+    assert called() == before + (rounds * each - kept) + rounds * each
+    for name in ("events.parquet", "rounds.parquet", "model.safetensors"):
+        broken, whole = (tmp_path / out / "run" / name for out in ("broken", "whole"))
+        assert broken.read_bytes() == whole.read_bytes(), name
