@@ -52,6 +52,7 @@ class Counted(RayCluster):
         super().__init__(workers)
         self.bytes = 0
         self.lines: list[RayLine] = []
+        self.asked: set[RayLine] = set()
 
     def line(self) -> RayLine:
         """A new worker."""
@@ -61,6 +62,7 @@ class Counted(RayCluster):
 
         def counted(crate: Crate, *rest: Any) -> Any:
             self.bytes += crate.own.flat.nbytes
+            self.asked.add(line)
             return ask(crate, *rest)
 
         line.ask = counted  # type: ignore[method-assign]
@@ -79,6 +81,10 @@ class Counted(RayCluster):
         if isinstance(value, Crate):
             self.bytes += value.own.flat.nbytes
         return value
+
+    def all_there(self, count: int) -> bool:
+        """Whether so many workers have been asked for jobs."""
+        return len(self.asked) >= count
 
     def cpu_s(self) -> float:
         """CPU seconds that the workers have taken, where /proc says so."""
@@ -157,12 +163,15 @@ def orchestration(rounds: int, count: int, workers: RayWorkers) -> None:
         f"{WAITING_JOBS} waits of {1000 * JOB_S:.0f} ms instead of training: {here:.2f} s in a row"
     )
     for look in (False, True):
+        call = partial(one_round, bench, there, FedAvg(local), WAITING_JOBS, look=look)
+        call()
+        while not cluster.all_there(count):  # until then those that are there do the work of all
+            call()
         seconds = []
-        for _ in range(rounds + 2):  # while workers begin, those that are there do the work of all
+        for _ in range(rounds + 1):
             cluster.bytes = 0
-            call = partial(one_round, bench, there, FedAvg(local), WAITING_JOBS, look=look)
             seconds.append(timed(call, lambda: 0.0))
-        spent, cpu = (statistics.median(one[kind] for one in seconds[2:]) for kind in (0, 1))
+        spent, cpu = (statistics.median(one[kind] for one in seconds[1:]) for kind in (0, 1))
         print(
             f"{count} workers, {'single updates sent' if look else 'sums at the workers'}:"
             f" {spent:.2f} s, {here / spent:.1f} times as fast,"

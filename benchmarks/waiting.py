@@ -6,13 +6,17 @@ import time
 
 from torch import Tensor
 
-from simfl.learning.minibatch import Minibatch, plain_loss
+from simfl.learning.minibatch import Minibatch
 from simfl.learning.parameters import Parameters
 
 JOB_S = 0.05
 
 
 def waiting_loss(parameters: Parameters, batch: Minibatch) -> Tensor:
-    """Waits for every job of the stack, one after the other."""
+    """Waits for every job of the stack, one after the other, and looks at no example.
+
+    It has to have a gradient: that of the model's smallest tensor.
+    """
     time.sleep(JOB_S * len(batch.inputs))
-    return plain_loss(parameters, batch)
+    smallest = min(parameters.values(), key=Tensor.numel)
+    return smallest.flatten(1).sum(1)
