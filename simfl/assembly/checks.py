@@ -68,6 +68,10 @@ def check_ray(ray: RayWorkers, trainer: str, device: str) -> None:
         if not amount >= 0:
             message = f"found {amount:g}, accepted: 0 or more"
             raise ScenarioError(option, None, "", f"{amount:g}", "0 or more", message)
+    if ray.gpus_per_worker > 1 and not float(ray.gpus_per_worker).is_integer():
+        message = f"found {ray.gpus_per_worker:g}, accepted: a share of one GPU, or whole ones"
+        found = f"{ray.gpus_per_worker:g}"
+        raise ScenarioError("--gpus-per-worker", None, "", found, "at most 1, or whole", message)
     if not ray.cpus_per_worker + ray.gpus_per_worker > 0:
         message = "found 0, and no GPUs: a worker occupies something, or there is no end of them"
         raise ScenarioError("--cpus-per-worker", None, "", "0", "more than 0", message)

@@ -25,14 +25,17 @@ class Handle:
 class Cluster:
     """`fates` say what befalls workers, in the order in which they are started.
 
-    "killed" and "hangs": with its first request; "absent": there is no room for it; a mapping: its
-    platform differs in that. Others work as they should.
+    "killed" and "hangs": with its first request; "fades": is killed after a tenth of a second of
+    it; "absent": there is no room for it; "queues": there is none until another one is ended;
+    "stillborn": is lost as it begins; a mapping: its platform differs in that. Others work as they
+    should. `waits_s` are the longest waits that were asked for.
     """
 
     def __init__(self, *fates: str | Mapping[str, Any], room: int = 1) -> None:
         self.fates = fates
         self.lines: list[Line] = []
         self.put_bundles: list[Bundle] = []
+        self.waits_s: list[float] = []
         self._room = room
 
     def room(self) -> int:
@@ -54,6 +57,10 @@ class Cluster:
 
     def wait(self, handles: Sequence[Handle], longest_s: float) -> list[Handle]:
         """Works out those that do not hang."""
+        self.waits_s.append(longest_s)
+        for line in self.lines:
+            if line.fate == "queues" and any(one.ended for one in self.lines):
+                line.beginning.hangs = False
         for handle in handles:
             if not (handle.done or handle.hangs):
                 handle.value, handle.done = handle.work(), True
@@ -82,21 +89,26 @@ class Line:
         self.asked: list[Crate] = []
         self.sums: list[Handle] = []
         self.ended = self.gone = False
+        self.beginning: Handle
         self._worker = Answering(lambda handle: handle.value)
 
     def begin(self, prepare: Sequence[Any], setup: Handle, shared: Handle) -> Handle:
         """Its platform, differing as its fate says."""
         other = self.fate if isinstance(self.fate, Mapping) else {}
 
-        def platform() -> dict[str, Any]:
+        def platform() -> dict[str, Any] | WorkerLost:
+            if self.fate == "stillborn":
+                return WorkerLost("it never lived")
             return {**self._worker.begin(prepare, setup.value, shared.value), **other}
 
-        return Handle(platform, hangs=self.fate == "absent")
+        self.beginning = Handle(platform, hangs=self.fate in ("absent", "queues"))
+        return self.beginning
 
     def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int]) -> Handle:
         """The answer, or what befalls the worker instead."""
         self.asked.append(crate)
-        if self.fate == "killed":
+        if self.fate in ("killed", "fades"):
+            time.sleep(0.1 * (self.fate == "fades"))
             return Handle(lambda: WorkerLost("it was killed"))
         return Handle(
             lambda: self._worker.answer(crate, held, forgotten), hangs=self.fate == "hangs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -153,6 +154,41 @@ def test_a_cluster_without_room_is_told() -> None:
     one_waits = pool(Cluster("", "absent"), 2, give_up_s=0.0)
 
     assert len(list(one_waits.map([[torch.ones(1)], [torch.ones(1)]]))) == 2
+
+
+def test_who_waits_for_room_is_late_only_when_nobody_works_any_more() -> None:
+    """Then it has all the time that the first one had."""
+    cluster = Cluster("fades", "queues")
+
+    answers = pool(cluster, 2, give_up_s=0.05).map([[torch.ones(1)], [torch.ones(1)]])
+
+    assert [int(answer[0]) for answer in answers] == [3, 3]
+    assert cluster.lines[0].ended and cluster.lines[1].asked
+
+
+def test_who_waits_for_room_does_not_keep_anybody_from_waiting_for_answers() -> None:
+    """However long it has: nobody asks again and again."""
+    cluster = Cluster("", "absent")
+    workers = pool(cluster, 2, give_up_s=0.05)
+    list(workers.map([[torch.ones(1)]] * 2))
+    time.sleep(0.06)
+    cluster.waits_s.clear()
+
+    list(workers.map([[torch.ones(1)]]))
+
+    assert max(cluster.waits_s) > 0
+
+
+def test_where_workers_die_as_they_begin_and_then_the_last_one_others_are_begun() -> None:
+    """Three of them end the attempts only where others go on, and the run where none does."""
+    cluster = Cluster("killed", *["stillborn"] * 3)
+
+    answers = list(pool(cluster, 4).map([[torch.ones(1)]] * 4))
+
+    assert [int(answer[0]) for answer in answers] == [3] * 4
+    assert [line.ended for line in cluster.lines[:4]] == [True] * 4
+    with pytest.raises(WorkerDied, match="3 workers were lost as they began"):
+        list(pool(Cluster("killed", *["stillborn"] * 9), 4).map([[torch.ones(1)]] * 4))
 
 
 def test_what_a_worker_raises_is_raised_here() -> None:

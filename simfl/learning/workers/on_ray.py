@@ -17,6 +17,9 @@ from simfl.learning.workers.answering import Answering
 from simfl.learning.workers.crates import Crate
 from simfl.learning.workers.remote_pool import Line, NoWorkers, WorkerLost
 
+ROUNDING = 1e-6
+"""Of a worker, by which there may seem to be less room than there is: 0.3 / 0.1 < 3."""
+
 
 @dataclass(frozen=True)
 class RayWorkers:
@@ -53,7 +56,9 @@ class RayCluster:
     def room(self) -> int:
         """How many workers there is room for now."""
         free = self._ray.available_resources()
-        return min((int(free.get(what, 0) // each) for what, each in self._needs.items() if each))
+        return min(
+            int(free.get(what, 0) / each + ROUNDING) for what, each in self._needs.items() if each
+        )
 
     def line(self) -> Line:
         """A new worker, which is started as soon as there is room for it."""

@@ -85,7 +85,7 @@ class RemoteTrainer(SpreadTrainer):
         many = len(tasks) >= 2 * self.pool.count * max(FAN * FAN, self._whole_cohort)
         parts = min(2 * self.pool.count if many else self.pool.count, len(tasks))
         unit = FAN if len(tasks) >= FAN * FAN * parts else 1
-        flops = [self.flops(tasks[place]) for place in order]
+        flops = [max(1.0, self.flops(tasks[place])) for place in order]
         ends = list(accumulate(flops))
         cuts = {len(order)}
         for part in range(1, parts):

@@ -242,7 +242,7 @@ class RemotePool:
     def _waited(self, worker: Worker, handle: Any) -> list[Any]:
         """The values of a crate that a worker gives outside of `map`; raises WorkerLost."""
         until = time.monotonic() + self.give_up_s
-        while not self.cluster.wait([handle], LONGEST_WAIT_S):
+        while not self.cluster.wait([handle], min(LONGEST_WAIT_S, self.give_up_s)):
             if time.monotonic() >= until:
                 raise WorkerLost(f"no answer in {self.give_up_s:g} s (--give-up-s)")
         values: list[Any]
@@ -253,8 +253,7 @@ class RemotePool:
         """Have what a lost worker held computed by others, and held there."""
         if worker in self._workers:
             self.lost.append(f"{worker.line.where()} ({reason})")
-            self._workers.remove(worker)
-            worker.line.end()
+            self._end(worker)
         for held in {id(one): one for one in lost}.values():
             ((*_, other),) = self.map([held.request], hold=True)
             held.moved(other)
@@ -298,10 +297,11 @@ class RemotePool:
     def _recruit(self, requests: int, deaths: Counter[int | None]) -> None:
         """Start workers where there are too few.
 
-        Those that were refused are not replaced, nor are any while some are lost as they begin.
+        Those that were refused are not replaced, nor are any while some are lost as they begin and
+        there are others.
         """
         wanted = min(self.count - len(self.refused), requests)
-        if deaths[None] >= MOST_DEATHS:
+        if deaths[None] >= MOST_DEATHS and self._workers:
             return
         if self.refused and wanted <= 0:
             raise NoWorkers(f"every worker was refused: {'; '.join(self.refused)}")
@@ -338,8 +338,15 @@ class RemotePool:
             worker.ready = True
             return
         self.refused.append(f"{worker.line.where()} ({', '.join(differing)})")
+        self._end(worker)
+
+    def _end(self, worker: Worker) -> None:
+        """End a worker. Others may have waited for its room, and begin to be late only now."""
         self._workers.remove(worker)
         worker.line.end()
+        if not any(one.ready for one in self._workers):
+            for one in self._workers:
+                one.since = time.monotonic()
 
     def _hand_out(
         self,
@@ -369,9 +376,11 @@ class RemotePool:
         if not workers:
             return []
         now = time.monotonic()
-        left = [worker.since + self.give_up_s - now for worker in workers]
+        someone = any(worker.ready for worker in self._workers)
+        awaited = [worker for worker in workers if worker.ready or not someone]
+        left = [worker.since + self.give_up_s - now for worker in awaited]
         done = self.cluster.wait(
-            [worker.awaited for worker in workers], max(0.0, min(longest_s, *left))
+            [worker.awaited for worker in workers], max(0.0, min([longest_s, *left]))
         )
         return [worker for worker in workers if worker.awaited in done]
 
@@ -396,8 +405,7 @@ class RemotePool:
         place = worker.asked[0][0] if worker.asked else None
         deaths[place] += 1
         self.lost.append(f"{worker.line.where()} ({reason})")
-        self._workers.remove(worker)
-        worker.line.end()
+        self._end(worker)
         goes_on = place is None and any(one.ready for one in self._workers)
         if deaths[place] >= MOST_DEATHS and not goes_on:
             what = "were lost over the same jobs" if worker.asked else "were lost as they began"
