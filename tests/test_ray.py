@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,56 @@ def test_a_node_is_lost_and_the_others_go_on(cluster: Any, tmp_path: Path) -> No
     there = Options(workers=10, ray=RayWorkers(give_up_s=120.0), watch=leave)
 
     assert same(simfl.run(one, tmp_path / "there", there), here)
+
+
+@pytest.mark.slow
+def test_a_run_and_a_study_share_a_cluster(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven of eight cores are others' points: one of four workers is there, until they end. While
+    two workers have four cores each, a point waits for the end of the run."""
+    import ray
+
+    one = scenario("stacked", tmp_path)
+    here = simfl.run(one, tmp_path / "here", Options(device="cpu"))
+    until = tmp_path / "points may end"
+
+    def point() -> None:
+        while not until.exists():
+            time.sleep(0.1)
+
+    points = ray.remote(num_cpus=1)(point)
+    held = [points.remote() for _ in range(7)]
+    while ray.available_resources().get("CPU", 0) > 1:
+        time.sleep(0.1)
+    asked: set[on_ray.RayLine] = set()
+    give = on_ray.RayLine.ask
+
+    def ask(self: on_ray.RayLine, *request: Any) -> Any:
+        asked.add(self)
+        return give(self, *request)
+
+    monkeypatch.setattr(on_ray.RayLine, "ask", ask)
+    few = simfl.run(one, tmp_path / "few", Options(workers=4, ray=RayWorkers()))
+    assert same(few, here) and len(asked) == 1
+    until.touch()
+    ray.get(held)
+
+    late: list[Any] = []
+    waits: list[bool] = []
+
+    def submit(progress: Progress) -> None:
+        if not late:
+            while ray.available_resources().get("CPU", 0) > 0:
+                time.sleep(0.1)
+            late.append(points.remote())
+        waits.append(not ray.wait(late, timeout=0.5)[0])
+
+    all_cores = RayWorkers(cpus_per_worker=4.0)
+    many = simfl.run(one, tmp_path / "many", Options(workers=2, ray=all_cores, watch=submit))
+
+    assert same(many, here) and waits and all(waits)
+    assert ray.get(late) == [None]
 
 
 LOSE_THE_HEAD = """
