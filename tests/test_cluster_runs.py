@@ -12,9 +12,11 @@ import simfl
 from simfl.assembly import assemble, simulation
 from simfl.assembly.simulation import Options
 from simfl.learning.workers.on_ray import RayWorkers
+from simfl.protocols.publication import Progress
 from simfl.runs.files import FolderInUse
 from tests.learning.clusters import Cluster
 from tests.small import small
+from tests.test_ray import same, scenario
 
 ON_CLUSTER = Options(workers=2, ray=RayWorkers())
 
@@ -65,6 +67,45 @@ def test_a_run_on_a_cluster_is_the_run_without_it(
     assert there.warnings != here.warnings
     lines = [line for cluster in made for line in cluster.lines]
     assert lines and all(line.ended for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["stacked", "one_by_one", "loop"])
+def test_whatever_befalls_workers_there_is_one_fingerprint_and_one_model(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 1, 2 and 4 workers, with one killed and with one hung, and resumed with another number."""
+    one = scenario(form, tmp_path)
+    here = simfl.run(one, tmp_path / "here", Options(device="cpu"))
+    assert here.manifest["numeric_platform"]["kernel_family"] == form
+
+    def there(workers: int, *fates: str, **options: Any) -> Options:
+        clusters(monkeypatch, *fates)
+        return Options(workers=workers, ray=RayWorkers(give_up_s=0.5), **options)
+
+    def cut_off(progress: Progress) -> None:
+        if progress.version == 2:
+            raise KeyboardInterrupt
+
+    for name, workers, fates in (
+        ("1", 1, ()),
+        ("2", 2, ()),
+        ("4", 4, ()),
+        ("killed", 2, ("", "killed")),
+        ("hung", 2, ("", "hangs")),
+    ):
+        run = simfl.run(one, tmp_path / name, there(workers, *fates))
+        assert same(run, here), name
+        warned = [each.kind for each in run.warnings]
+        assert ("lost_workers" in warned) == bool(fates)
+    for now in (0, 3):
+        folder = tmp_path / f"resumed with {now}"
+        with pytest.raises(KeyboardInterrupt):
+            simfl.run(one, folder, there(2, watch=cut_off, snapshot_seconds=0.0))
+        on = there(now) if now else Options(device="cpu")
+        resumed = simfl.run(one, folder, on, resume=True)
+        assert same(resumed, here)
+        assert resumed.manifest["counts"]["jobs_trained"] < here.manifest["counts"]["jobs_trained"]
 
 
 def test_where_workers_compute_otherwise_the_run_is_of_another_platform(
