@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from simfl.common.notices import Notice
 from simfl.learning.allocation import keep_freed_memory
 from simfl.learning.cohort import AutogradCohort, Cohort, DenseCohort
@@ -77,7 +79,8 @@ class BatchedTrainer(Trainer):
         """The updates of tasks that are computed as one stack, of so many jobs."""
         stacked = self.network.stacked
         assert stacked is not None
-        plans = [task.order(self.network) for task in tasks]
+        generator = torch.Generator()
+        plans = [task.order(self.network, generator) for task in tasks]
         counts = [len(sizes) for _, sizes in plans]
         order = sorted(range(len(tasks)), key=lambda place: -counts[place])
         # The longest job must have company to its end, if only its own double.

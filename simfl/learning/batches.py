@@ -28,6 +28,7 @@ def plan_order(
     local: LocalTraining,
     kind: RecipeKind = "train",
     smallest: int = 1,
+    generator: torch.Generator | None = None,
 ) -> tuple[list[Tensor], list[int]]:
     """Row indices (int64, on the CPU) of a job with this seed, pass after pass, and step sizes.
 
@@ -39,6 +40,7 @@ def plan_order(
     `local.steps` or `local.share`, so many batches as in training.
 
     Batches of fewer than `smallest` rows are left out (BatchNorm has no variance of one row).
+    The generator is seeded here: jobs that are planned together share one.
     Raises ValueError where no batch is left.
     """
     rows = local.batch_size or max(num_examples, 1)
@@ -57,7 +59,7 @@ def plan_order(
     else:
         passes = 1 if kind == "gradient" else local.epochs or 1
     taken = (sizes * passes)[:steps]
-    generator = torch.Generator().manual_seed(seed)
+    generator = (generator or torch.Generator()).manual_seed(seed)
     if local.batch_size is not None and (kind == "train" or local.counts_steps()):
         orders = [torch.randperm(num_examples, generator=generator) for _ in range(passes)]
     else:

@@ -23,9 +23,11 @@ MASK_PREFIX = "mask/"
 """`own["mask/<parameter>"]` is 1 where a parameter may change and 0 where it stays as it is."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Task:
     """A job whose inputs are all at hand: what a trainer needs in order to compute its update.
+
+    Nobody changes one. It is not frozen because that makes a small model's jobs cost more.
 
     `received` are the weights that the client has of the brief's start (None: those themselves),
     `uplink` is what a codec makes of the upload (None: it arrives as it is).
@@ -54,12 +56,17 @@ class Task:
         rows = padded_rows(len(self.examples), recipe.local.batch_size)
         return _shape(recipe), _shapes(own), corrected, inputs, rows, id(self.common)
 
-    def order(self, network: Network) -> tuple[list[Tensor], list[int]]:
-        """Row indices of all steps, in pieces, and how many each step takes."""
+    def order(
+        self, network: Network, generator: torch.Generator | None = None
+    ) -> tuple[list[Tensor], list[int]]:
+        """Row indices of all steps, in pieces, and how many each step takes.
+
+        They are drawn by the generator, which is seeded for this job (None: by a new one).
+        """
         recipe = self.brief.recipe
         smallest = 2 if network.normalisation else 1
         return plan_order(
-            self.seed, len(self.examples), recipe.local, recipe.kind, smallest=smallest
+            self.seed, len(self.examples), recipe.local, recipe.kind, smallest, generator
         )
 
     def batches(self, network: Network) -> list[Tensor]:

@@ -34,6 +34,10 @@ Augmentation = Callable[[Tensor], Tensor]
 """Changes inputs (rows, ...), each on its own draw from torch's global generator."""
 
 
+NOTHING_KEPT = Memory()
+"""What a client without an earlier job has."""
+
+
 class UpdateStore(Protocol):
     """Updates by key, kept for this run and others."""
 
@@ -296,7 +300,7 @@ class Trainer(ABC):
     def _sound(self, update: Update) -> Update:
         """The update, without the memory that a client would carry a NaN on in."""
         if self._forget_non_finite and not all_finite(update.payload):
-            return replace(update, memory=Memory())
+            return replace(update, memory=NOTHING_KEPT)
         return update
 
     def _company(self) -> Iterator[Future]:
@@ -326,7 +330,7 @@ class Trainer(ABC):
     def _task(self, future: Future) -> Task:
         job = future.job
         brief = job.make_brief()
-        memory = Memory() if job.previous is None else job.previous.memory()
+        memory = NOTHING_KEPT if job.previous is None else job.previous.memory()
         received = None if job.receive is None else job.receive(brief)
         return Task(
             client=job.client,
