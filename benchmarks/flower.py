@@ -1,26 +1,30 @@
 """What simfl adds to the time of a Flower app's own ClientApps: `python -m benchmarks.flower`.
 
 1,000 nodes, 50 a round, a convolutional network of 62,006 weights on 400 made-up images a node, one
-epoch in batches of 32; nobody evaluates. The ClientApps' own time is that of the same calls without
-simfl, in the same process: CPU seconds of one thread. Needs Flower (docs/flower.md).
+epoch in batches of 32; nobody evaluates. The first round has what happens once (imports, torch's
+first calls, 1,000 nodes, counting): it is compared with the same calls of the ClientApp alone in a
+fresh process, before and after. Later rounds are compared with calls that follow each of them in
+the same process, the least of them with the least: other programs only add. CPU seconds, of one
+thread. Flower's own simulation engine (ray, all cores, wall seconds) runs the same app; it is
+skipped where ray is not installed. Needs Flower: docs/flower.md.
 """
 
 from __future__ import annotations
 
-import logging
+import os
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
-from simfl import Options, flower
-from simfl.bridges.flower_app import FlowerApp, addressed, packed
-from simfl.provenance.results import FolderStore
-from simfl.runs.execution import run
+NODES, PER_ROUND, ROUNDS, ROWS = 1000, 50, 4, 400
+MOMENTS, ALONE = "SIMFL_BENCHMARK_MOMENTS", "SIMFL_BENCHMARK_ALONE"
 
-NODES, PER_ROUND, ROUNDS, ROWS = 1000, 50, 3, 400
-
-PYPROJECT = f"""
+PYPROJECT = """
 [project]
 name = "measured"
 version = "1.0.0"
@@ -30,7 +34,6 @@ publisher = "simfl"
 serverapp = "measured_app.server:app"
 clientapp = "measured_app.client:app"
 [tool.flwr.app.config]
-rounds = {ROUNDS}
 """
 
 CLIENT = f"""
@@ -65,18 +68,32 @@ def train(message, context):
 """
 
 SERVER = f"""
+from os import environ
 from flwr.app import ArrayRecord
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
+from benchmarks.flower import alone, tell
 from measured_app.client import network
 
 app = ServerApp()
 
+class Timed(FedAvg):
+    def aggregate_train(self, server_round, replies):
+        replies = list(replies)
+        for reply in replies:
+            if reply.has_error():
+                raise RuntimeError(reply.error.reason)
+        made = super().aggregate_train(server_round, replies)
+        tell()
+        if {ALONE!r} in environ:
+            alone({PER_ROUND})
+            tell()
+        return made
+
 @app.main()
 def main(grid, context):
-    strategy = FedAvg(fraction_train={PER_ROUND / NODES}, fraction_evaluate=0.0)
-    arrays = ArrayRecord(network().state_dict())
-    strategy.start(grid, arrays, num_rounds=context.run_config["rounds"])
+    strategy = Timed(fraction_train={PER_ROUND / NODES}, fraction_evaluate=0.0)
+    strategy.start(grid, ArrayRecord(network().state_dict()), num_rounds={ROUNDS})
 """
 
 POPULATION = {
@@ -93,27 +110,98 @@ POPULATION = {
 
 def main() -> None:
     """Measure and print."""
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as temporary:
         folder = _app(Path(temporary) / "app")
-        runs = Path(temporary) / "runs"
-        told: list[tuple[float, float]] = []
+        (before,) = _moments(bare, folder)
+        told = _moments(simfl, folder, **{ALONE: "1"})
+        (after,) = _moments(bare, folder)
+        engine = _moments(flowers_own, folder) if find_spec("ray") else None
+    cores = os.cpu_count()
+    print(f"{NODES} nodes, {PER_ROUND} a round: CPU seconds (wall seconds; {cores} cores)")
+    print("round   the ClientApps alone    under simfl               more   Flower's own engine")
+    later: list[tuple[float, float]] = []
+    for number, (spent, follows) in enumerate(zip(told[::2], told[1::2], strict=True)):
+        alone_s = follows[0] if number else (before[0] + after[0]) / 2
+        told_alone = f"{alone_s:.2f}" if number else f"{before[0]:.2f} and {after[0]:.2f}"
+        theirs = f"({engine[number][1]:.1f})" if engine else "skipped: ray is not installed"
+        print(
+            f"{number + 1:5}   {told_alone:>21}   {spent[0]:6.2f} ({spent[1]:5.1f})"
+            f"   {spent[0] - alone_s:+6.2f} s {_more(spent[0], alone_s)}   {theirs}"
+        )
+        later += [(alone_s, spent[0])] if number else []
+    least_alone_s, least_s = map(min, zip(*later, strict=True))
+    more = f"{least_s - least_alone_s:+6.2f} s {_more(least_s, least_alone_s)}"
+    print(f"the least of later ones {least_alone_s:5.2f}   {least_s:6.2f}           {more}")
 
-        def tell(_: object) -> None:
-            told.append((time.process_time(), time.perf_counter()))
 
-        scenario = flower.scenario(folder, population=POPULATION)
-        options = Options(store=FolderStore(runs / "answers"), watch=tell)
-        tell(None)
-        run(scenario, runs / "run", options)
-        own_s = _bare(folder, PER_ROUND)
-    print(f"{NODES} nodes, {PER_ROUND} a round: CPU seconds (wall seconds)")
-    print(f"  the ClientApps of a round alone     {own_s:6.2f}")
-    for number, ((cpu_s, wall_s), (next_cpu_s, next_wall_s)) in enumerate(pairwise(told), start=1):
-        spent_s = next_cpu_s - cpu_s
-        more = f"{spent_s - own_s:+.2f} s, {100 * (spent_s / own_s - 1):+.1f} %"
-        print(f"  round {number} under simfl               {spent_s:6.2f}  {more}", end="")
-        print(f"  ({next_wall_s - wall_s:.1f})")
+def tell() -> None:
+    """Write down how much time has passed, of this process and of the wall's clock."""
+    with Path(os.environ[MOMENTS]).open("a", encoding="utf-8") as file:
+        file.write(f"{time.process_time()} {time.perf_counter()}\n")
+
+
+def alone(calls: int) -> None:
+    """So many calls of the ClientApp, and nothing else."""
+    from flwr.app import ArrayRecord, Context, Message, RecordDict
+    from measured_app.client import app, network
+
+    from simfl.bridges.flower_app import addressed, identify, packed
+
+    identify()
+    content = RecordDict({"arrays": ArrayRecord(network().state_dict())})
+    message = addressed(Message(content, 10**18, "train"), packed(content), 1)
+    for client in range(calls):
+        node = {"partition-id": client, "num-partitions": NODES}
+        app(message, Context(1, client, node, RecordDict(), {}))
+
+
+def bare(folder: Path) -> None:
+    """A first round without anybody around it."""
+    alone(PER_ROUND)
+    tell()
+
+
+def simfl(folder: Path) -> None:
+    """The app on simulated machines."""
+    from simfl import Options, flower
+    from simfl.provenance.results import FolderStore
+    from simfl.runs.execution import run
+
+    runs = folder.parent / "runs"
+    scenario = flower.scenario(folder, population=POPULATION)
+    run(scenario, runs / "run", Options(store=FolderStore(runs / "answers")))
+
+
+def flowers_own(folder: Path) -> None:
+    """The app in Flower's own simulation."""
+    from flwr.simulation import run_simulation
+    from measured_app.client import app as client_app
+    from measured_app.server import app as server_app
+
+    run_simulation(server_app, client_app, num_supernodes=NODES)
+
+
+def _moments(way: Callable[[Path], None], folder: Path, **more: str) -> list[tuple[float, float]]:
+    """CPU and wall seconds from one moment told to the next, of a process that goes that way."""
+    moments = folder.parent / f"{way.__name__}-{time.monotonic_ns()}"
+    paths = [str(folder), str(Path(__file__).parents[1])]
+    known = {**os.environ, MOMENTS: str(moments), "OMP_NUM_THREADS": "1", **more}
+    known["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])])
+    code = (
+        "from pathlib import Path; from benchmarks import flower; flower.tell();"
+        f" flower.{way.__name__}(Path({str(folder)!r}))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
+    lines = moments.read_text(encoding="utf-8").splitlines()
+    told = [tuple(map(float, line.split())) for line in lines]
+    return [(cpu - cpu0, wall - wall0) for (cpu0, wall0), (cpu, wall) in pairwise(told)]
+
+
+def _more(spent_s: float, own_s: float) -> str:
+    return f"{100 * (spent_s / own_s - 1):+6.1f} %"
 
 
 def _app(folder: Path) -> Path:
@@ -123,23 +211,6 @@ def _app(folder: Path) -> Path:
     for name, text in (("__init__", ""), ("client", CLIENT), ("server", SERVER)):
         (module / f"{name}.py").write_text(text, encoding="utf-8")
     return folder
-
-
-def _bare(folder: Path, calls: int) -> float:
-    """CPU seconds of so many calls of the ClientApp, and of nothing else."""
-    app = FlowerApp(folder, {})
-    from flwr.app import ArrayRecord, Context, Message, RecordDict
-    from measured_app.client import network
-
-    content = RecordDict({"arrays": ArrayRecord(network().state_dict())})
-    message = addressed(Message(content, 10**18, "train"), packed(content), 1)
-    began = time.process_time()
-    for client in range(calls):
-        node = {"partition-id": client, "num-partitions": NODES}
-        app.client(message, Context(1, client, node, RecordDict(), {}))
-    spent_s = time.process_time() - began
-    app.close()
-    return spent_s
 
 
 if __name__ == "__main__":

@@ -153,9 +153,11 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     with blame(scenario.where("population")):
         check_costs(world, network)
     training = network, algorithm.local, partitioned.num_examples
+    elsewhere = protocol.brings_values  # whoever brings the models knows what they take
     if parts[("population",)].memory == "drop":
-        world = replace(world, lacking_bytes=lacking_bytes(world, *training))
-    if world.lacking_bytes is None or world.lacking_bytes.all():
+        lacking = np.zeros(world.num_clients) if elsewhere else lacking_bytes(world, *training)
+        world = replace(world, lacking_bytes=lacking)
+    if not elsewhere and (world.lacking_bytes is None or world.lacking_bytes.all()):
         with blame(scenario.where("algorithm", "local", "batch_size")):
             check_memory(world, *training)
     check_answers(scenario, parts, world, network)

@@ -6,7 +6,6 @@ asked: the tests have done so.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from simfl.algorithms.asked import Asked
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import is_users_own
+from simfl.common.training_memory import in_words
 from simfl.decisions.latencies import Latencies
 from simfl.learning.codecs.base import ValueCodec
 from simfl.learning.codecs.messages import decoded
@@ -47,12 +47,9 @@ def lacking_bytes(
     world: World, network: Network, local: LocalTraining, num_examples: IntArray
 ) -> FloatArray:
     """Bytes that clients' devices lack for training the whole model; 0 where it fits."""
-    memory_bytes = np.array([device.memory_bytes for device in world.devices], dtype=float)
-    held = memory_bytes[world.device_index]
     rows = num_examples if local.batch_size is None else np.minimum(num_examples, local.batch_size)
-    beyond = network.memory.needed_bytes(rows, local.optimizer_states) - held
-    lacking: FloatArray = np.where(beyond > 0, beyond, 0.0)  # nothing is beyond an unknown memory
-    return lacking
+    needed_bytes = network.memory.needed_bytes(rows, local.optimizer_states)
+    return world.lacking(np.arange(world.num_clients), needed_bytes)
 
 
 def check_memory(
@@ -74,17 +71,11 @@ def check_memory(
     if lacking.size < num_examples.size:
         accepted += ", or population.memory: drop"
     raise ValueError(
-        f"training in batches of {rows} takes {_size(needed)} (weights, gradients and optimizer"
-        f" {_size(memory.fixed_bytes(states))}, each example {_size(memory.example_bytes)}),"
-        f" {device.name} has {_size(device.memory_bytes)}; {lacking.size} of {num_examples.size}"
+        f"training in batches of {rows} takes {in_words(needed)} (weights, gradients and optimizer"
+        f" {in_words(memory.fixed_bytes(states))}, each example {in_words(memory.example_bytes)}),"
+        f" {device.name} has {in_words(device.memory_bytes)}; {lacking.size} of {num_examples.size}"
         f" clients lack memory; accepted: {accepted}"
     )
-
-
-def _size(bytes_: float) -> str:
-    """Bytes in words: 8.59 GB."""
-    power = min(int(math.log10(max(bytes_, 1.0)) // 3), 3)
-    return f"{bytes_ / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB')[power]}"
 
 
 def _dispatch(world: World, clients: np.ndarray, network: Network) -> None:

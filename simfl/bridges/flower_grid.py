@@ -30,9 +30,10 @@ from simfl.bridges.flower_app import (
     refused,
     size_bytes,
 )
-from simfl.bridges.flower_values import Answer, AppValues
+from simfl.bridges.flower_values import Answer, AppFailed, AppValues
 from simfl.bridges.polling import Polls
 from simfl.common.arrays import IntArray
+from simfl.common.training_memory import in_words
 from simfl.protocols.clock import Process
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.exchanges import Letter, LetterLoad
@@ -71,7 +72,10 @@ class FlowerLetter(Letter):
         self.answer = answer = self._grid.answered(self)
         down_bytes, up_bytes = self._grid.bytes_of(self, answer)
         work = answer.work
-        return LetterLoad(down_bytes, up_bytes, work.examples, work.steps, work.model)
+        self._grid.check_memory(self, work.memory_bytes)
+        return LetterLoad(
+            down_bytes, up_bytes, work.examples, work.steps, work.model, work.memory_bytes
+        )
 
     def computed(self, *, ended: bool) -> None:
         """Only what was computed to its end is remembered by the node."""
@@ -196,6 +200,22 @@ class SimulatedGrid(Grid):
         if down_bytes is None:
             down_bytes = size_bytes(letter.message, len(letter.content))
         return down_bytes, answer.reply_bytes if up_bytes is None else up_bytes
+
+    def check_memory(self, letter: FlowerLetter, needed_bytes: float) -> None:
+        """Raises `AppFailed` for more than the node's device holds, unless such rounds fail."""
+        world, clients = self._simulated.world, np.array([letter.client])
+        (lacking_bytes,) = world.lacking(clients, np.array([needed_bytes])).tolist()
+        if not lacking_bytes:
+            return
+        self._values.lacks(letter.client, lacking_bytes)
+        if world.lacking_bytes is None:
+            device = world.devices[world.device_index[letter.client]]
+            raise AppFailed(
+                f"a {letter.kind!r} message to client {letter.client} takes"
+                f" {in_words(needed_bytes)} (weights, gradients, optimizer, largest batch), more"
+                f" than {device.name} has, {in_words(needed_bytes - lacking_bytes)}; accepted:"
+                " smaller batches, a smaller model, or population.memory: drop"
+            )
 
     # In simulated time.
 

@@ -35,6 +35,7 @@ from simfl.bridges.message_work import NO_WORK, MessageWork, UnknownWork
 from simfl.bridges.message_work import Work as MessagesWork
 from simfl.common.model_work import ModelWork
 from simfl.common.notices import Notice, notice
+from simfl.common.training_memory import in_words
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.learned_values import Effort, ValueStore
 from simfl.protocols.state_ref import StateRef
@@ -99,6 +100,7 @@ class AppValues(TimingOnly):
         self._counts = {"asked": 0, "trained": 0, "reused": 0}
         self._client_s = 0.0
         self._errors: list[str] = []
+        self._lacking: dict[int, float] = {}
         self._told: dict[str, dict[str, float]] = {}
         self._weights: Mapping[str, Any] = {}
 
@@ -190,7 +192,7 @@ class AppValues(TimingOnly):
             "forms": tuple(sorted(call.passes)),
             "looked": call.operations is not None,
             "examples": examples,
-            "work": (work.examples, work.steps),
+            "work": (work.examples, work.steps, work.memory_bytes),
             "model": tuple(getattr(work.model, one.name) for one in fields(ModelWork)),
         }
 
@@ -199,8 +201,8 @@ class AppValues(TimingOnly):
         known = self._work.declares(kind, kept["examples"])
         if known is not None:
             return known
-        examples, steps = kept["work"]
-        return MessagesWork(examples, steps, ModelWork(*kept["model"]))
+        examples, steps, memory_bytes = kept["work"]
+        return MessagesWork(examples, steps, ModelWork(*kept["model"]), memory_bytes)
 
     # Figures of versions.
 
@@ -263,12 +265,23 @@ class AppValues(TimingOnly):
         """The ClientApps' own time."""
         return {"training": self._client_s}
 
+    def lacks(self, client: int, lacking_bytes: float) -> None:
+        """A message is more than its node's device can hold."""
+        self._lacking[client] = max(lacking_bytes, self._lacking.get(client, 0.0))
+
     def notices(self) -> list[Notice]:
-        """Of answers that were errors."""
-        if not self._errors:
-            return []
-        message = f"{len(self._errors)} messages were answered with an error; {self._errors[0]}"
-        return [notice("client_errors", message, len(self._errors))]
+        """Of answers that were errors, and of those that no device could have made."""
+        found = []
+        if self._errors:
+            message = f"{len(self._errors)} messages were answered with an error; {self._errors[0]}"
+            found.append(notice("client_errors", message, len(self._errors)))
+        if self._lacking:
+            message = (
+                f"{len(self._lacking)} of {self._clients} nodes lack memory for a message that they"
+                f" got, up to {in_words(max(self._lacking.values()))}: it was never answered"
+            )
+            found.append(notice("out_of_memory", message, len(self._lacking)))
+        return found
 
 
 def _figure(

@@ -73,11 +73,15 @@ class DeclaredWork:
 
 @dataclass(frozen=True)
 class Work:
-    """So many examples, in so many steps, of a model of this work."""
+    """So many examples, in so many steps, of a model of this work.
+
+    Training holds `memory_bytes` at once; 0: nothing is trained, or nobody knows.
+    """
 
     examples: float
     steps: float
     model: ModelWork
+    memory_bytes: float = 0.0
 
 
 def declared(work: DeclaredWork, examples: float | None) -> Work:
@@ -128,7 +132,7 @@ class MessageWork:
             elif known not in self._known:
                 self._known[known] = self._model(call)
                 self._wanted.add(kind)  # the next message of the kind is looked at closely
-            return Work(rows, steps, self._known[known])
+            return Work(rows, steps, self._known[known], _held_bytes(call))
         return self._without_model(kind, call, examples)
 
     def declares(self, kind: str, examples: float | None) -> Work | None:
@@ -223,3 +227,9 @@ def _amounts(call: Call) -> tuple[float, float]:
     passes = call.passes.values()
     rows = sum(one.trained + one.looked / TRAINING_FLOPS_PER_FORWARD for one in passes)
     return rows, sum(one.steps + one.looks / TRAINING_FLOPS_PER_FORWARD for one in passes)
+
+
+def _held_bytes(call: Call) -> float:
+    """The most that was held at once: a model, its gradients and rows, and the optimizers."""
+    held_bytes = max(one.held_bytes for one in call.passes.values())
+    return held_bytes + sum(call.optimizers.values()) if held_bytes else 0.0

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.common.arrays import FloatArray
+
+
+def in_words(bytes_: float) -> str:
+    """Bytes in words: 8.59 GB."""
+    power = min(int(math.log10(max(bytes_, 1.0)) // 3), 3)
+    return f"{bytes_ / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB')[power]}"
 
 
 @dataclass(frozen=True)

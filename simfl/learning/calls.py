@@ -2,7 +2,8 @@
 
 A module that is called, and not by another one, is what is trained or looked through. How many rows
 it was given is counted in every call, which costs a hook per layer. What a row costs is counted by
-`count_work`, once for every form of module (its class and shapes), on a copy. Counting the
+`count_work`, once for every form of module (its class and shapes), on a copy, and so is what
+training it holds in memory. Counting the
 operations themselves takes as long as the training again, or many times that: only where it is
 asked for.
 """
@@ -11,10 +12,10 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,38 +23,52 @@ from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from simfl.common.model_work import ModelWork
+from simfl.common.training_memory import TrainingMemory
+from simfl.learning.kept import kept_bytes
+from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.learning.work import Operations, count_work
+
+Found = TypeVar("Found")
 
 
 @dataclass
 class Passes:
-    """How much of a form's module there was: rows and calls that were trained on, or looked at."""
+    """How much of a form's module there was: rows and calls that were trained on, or looked at.
+
+    `held_bytes` are the most that a call that was trained on took of memory: weights, gradients and
+    what its rows keep for the way backwards; 0: nobody knows.
+    """
 
     trained: float = 0.0
     steps: float = 0.0
     looked: float = 0.0
     looks: float = 0.0
+    held_bytes: float = 0.0
 
 
 @dataclass
 class Call:
     """What was seen: passes by form; operations by kind, forward and backward, None: not counted.
 
-    `frozen` says that some of the weights were not trained.
+    `frozen` says that some of the weights were not trained; `optimizers` holds the bytes that each
+    optimizer keeps beside the weights, by its identity.
     """
 
     passes: dict[str, Passes] = field(default_factory=dict)
     operations: Counter[str] | None = None
     frozen: bool = False
+    optimizers: dict[int, float] = field(default_factory=dict)
 
 
 class CallCounter:
-    """Remembers what a row of each form costs; None: that cannot be said."""
+    """Remembers what a row of each form costs, and what it holds; None: that cannot be said."""
 
     def __init__(self) -> None:
         self.work: dict[str, ModelWork | None] = {}
+        self._memory: dict[tuple[str, tuple[bool, ...]], TrainingMemory | None] = {}
 
     @contextmanager
     def watching(self, *, operations: bool = False) -> Iterator[Call]:
@@ -81,7 +96,12 @@ class CallCounter:
             if not counting and call.operations is not None:
                 call.operations[_kind(name, given)] += flops
 
+        def stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+            if id(optimizer) not in call.optimizers:
+                call.optimizers[id(optimizer)] = _state_bytes(optimizer)
+
         with ExitStack() as stack:
+            stack.callback(register_optimizer_step_post_hook(stepped).remove)
             stack.callback(register_module_forward_pre_hook(enter).remove)
             hook = register_module_forward_hook(leave, with_kwargs=True, always_call=True)
             stack.callback(hook.remove)
@@ -94,16 +114,21 @@ class CallCounter:
         tensors = [one for one in (*given, *named.values()) if isinstance(one, Tensor)]
         shapes = [one.shape for one in tensors if one.dim()]
         rows = shapes[0][0] if shapes else 1
-        wanted = [one.requires_grad for one in module.parameters()]
+        wanted = tuple(one.requires_grad for one in module.parameters())
         trains = torch.is_grad_enabled() and _needs_gradient(made)
         call.frozen |= trains and not all(wanted)
         form = _form(module, tensors)
         if form not in self.work:
-            self.work[form] = None if named else _row_work(module, given, rows)
+            self.work[form] = None if named else _of_a_row(count_work, module, given, rows)
         passes = call.passes.setdefault(form, Passes())
         if trains:
             passes.trained += rows
             passes.steps += 1
+            if (form, wanted) not in self._memory:
+                held = None if named else _of_a_row(_memory, module, given, rows)
+                self._memory[form, wanted] = held
+            if (memory := self._memory[form, wanted]) is not None:
+                passes.held_bytes = max(passes.held_bytes, float(memory.needed_bytes(rows, 0)))
         else:
             passes.looked += rows
             passes.looks += 1
@@ -116,16 +141,36 @@ def _form(module: nn.Module, tensors: list[Tensor]) -> str:
     return f"{type(module).__qualname__}{weights}{inputs}"
 
 
-def _row_work(module: nn.Module, given: tuple[Any, ...], rows: int) -> ModelWork | None:
-    """The work of one row, of a copy: what is trained goes on as if nobody had looked."""
+def _of_a_row(
+    count: Callable[..., Found], module: nn.Module, given: tuple[Any, ...], rows: int
+) -> Found | None:
+    """What is counted of one row, of a copy: what is trained goes on as if nobody had looked."""
     if not all(isinstance(one, Tensor) for one in given):
         return None
     example = [one.detach()[:1] if one.dim() and len(one) == rows else one for one in given]
     with torch.random.fork_rng(devices=[]):
         try:
-            return count_work(copy.deepcopy(module), *example)
+            return count(copy.deepcopy(module), *example)
         except (RuntimeError, TypeError, ValueError, NotImplementedError):
             return None
+
+
+def _memory(module: nn.Module, *example: Tensor) -> TrainingMemory:
+    """What training the module holds: of its weights, and of one row."""
+    weights = [one for one in module.parameters() if one.is_floating_point()]
+    buffers = [one for one in module.buffers() if one.is_floating_point()]
+    model, trained = (
+        float(BYTES_PER_VALUE * sum(one.numel() for one in those))
+        for those in ([*weights, *buffers], [one for one in weights if one.requires_grad])
+    )
+    return TrainingMemory(model, trained, kept_bytes(module, *example))
+
+
+def _state_bytes(optimizer: torch.optim.Optimizer) -> float:
+    """What an optimizer keeps from step to step, without its counters."""
+    states = [one for kept in optimizer.state.values() for one in kept.values()]
+    tensors = [one for one in states if isinstance(one, Tensor) and one.dim()]
+    return float(BYTES_PER_VALUE * sum(one.numel() for one in tensors))
 
 
 def _needs_gradient(made: Any) -> bool:

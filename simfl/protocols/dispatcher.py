@@ -47,7 +47,8 @@ class Workload:
     """What a round asks of each client's machine, one entry each: see `World.plan_rounds`.
 
     Training passes over `examples` in so many `steps`, of a model that is so much `work`, at a
-    clock of `frequency_hz`; bytes are raw ones, before the codec.
+    clock of `frequency_hz`; bytes are raw ones, before the codec. It takes `needed_bytes` of
+    memory; None: the world knows who lacks them.
     """
 
     examples: FloatArray
@@ -56,6 +57,7 @@ class Workload:
     down_bytes: ArrayLike
     up_bytes: ArrayLike
     frequency_hz: FloatArray
+    needed_bytes: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,8 @@ class Orders:
     @property
     def lacking_bytes(self) -> FloatArray:
         """Of each client's memory, for training; a query asks for none."""
+        if self.load.needed_bytes is not None:
+            return self.world.lacking(self.clients, self.load.needed_bytes)
         if self.query or self.world.lacking_bytes is None:
             return np.zeros(self.clients.size)
         lacking: FloatArray = self.world.lacking_bytes[self.clients]

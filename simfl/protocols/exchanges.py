@@ -32,7 +32,8 @@ from simfl.system.presence import Presence
 class LetterLoad:
     """What a letter asks of its client: bytes each way, before the codec, and work in between.
 
-    Training passes over `examples` in so many `steps`, of a model that is so much `work`.
+    Training passes over `examples` in so many `steps`, of a model that is so much `work`, with
+    `memory_bytes` held at once (0: not known).
     """
 
     down_bytes: int
@@ -40,6 +41,7 @@ class LetterLoad:
     examples: float
     steps: float
     work: ModelWork
+    memory_bytes: float
 
 
 class Letter(ABC):
@@ -170,6 +172,7 @@ class Exchanges:
             np.array([one.down_bytes for one in loads], dtype=np.int64),
             np.array([one.up_bytes for one in loads], dtype=np.int64),
             self._frequency_hz(clients, round_number),
+            np.array([one.memory_bytes for one in loads], dtype=float),
         )
 
         def computed(places: IntArray, times_s: FloatArray) -> None:

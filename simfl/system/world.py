@@ -112,6 +112,13 @@ class World:
         """How many clients there are."""
         return len(self.device_index)
 
+    def lacking(self, clients: IntArray, needed_bytes: FloatArray) -> FloatArray:
+        """Of so many bytes, those that clients' devices do not have; 0 where it fits."""
+        known = np.array([device.memory_bytes for device in self.devices], dtype=float)
+        beyond = needed_bytes - known[self.device_index[clients]]
+        lacking: FloatArray = np.where(beyond > 0, beyond, 0.0)  # of an unknown memory none are
+        return lacking
+
     @property
     def num_edges(self) -> int:
         """How many edge servers there are."""

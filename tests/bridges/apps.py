@@ -96,7 +96,9 @@ app = ServerApp()
 @app.main()
 def main(grid, context):
     config = context.run_config
-    strategy = FedAvg(fraction_evaluate=config["fraction-evaluate"])
+    share = config["fraction-evaluate"]
+    least = 2 if share else 0  # Flower 1.21 asks so many at any share
+    strategy = FedAvg(fraction_evaluate=share, min_evaluate_nodes=least)
     strategy.start(grid, ArrayRecord(network().state_dict()), num_rounds=config["rounds"])
 """
 

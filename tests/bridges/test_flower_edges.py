@@ -10,14 +10,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from simfl import Options
+from simfl import Options, flower
 from simfl.protocols.clock import Stalled
 from simfl.provenance.results import MemoryStore
 from simfl.runs.execution import run
+from simfl.scenario.scenario import Scenario
 from tests.bridges.apps import CLIENT, OLD_CLIENT, OLD_SERVER, server_of, write_app
 
 pytest.importorskip("flwr", reason="Flower is not installed: `make test-flower` has it")
@@ -100,9 +102,29 @@ def test_a_run_goes_on_with_answers_and_errors(tmp_path: Path) -> None:
     assert "out of order" in warning.message
 
 
+def test_what_a_device_cannot_hold_is_refused_or_fails(tmp_path: Path) -> None:
+    """With what it takes; or those nodes never answer, which the log and the manifest say."""
+    app = write_app(tmp_path / "app")  # 195 weights, twice, and 16 rows of 20 and 8 values
+
+    def of(memory_bytes: float, *overrides: str) -> Scenario:
+        paper = {"name": "paper", "clients": 4, "memory_bytes": memory_bytes}
+        config = {"fraction-evaluate": 0.0}
+        return flower.scenario(app, population=paper, run_config=config, overrides=overrides)
+
+    with pytest.raises(Exception, match=r"client \d takes 3\.35 kB .* than paper has, 3\.35 kB;"):
+        run(of(3351.0), tmp_path / "refused")
+    assert len(run(of(3353.0), tmp_path / "enough").rounds) == 2
+    dropped = run(of(3351.0, "population.memory=drop"), tmp_path / "dropped")
+
+    assert set(dropped.events["kind"]) >= {"out_of_memory", "download"}
+    assert "upload" not in set(dropped.events["kind"])
+    (warning,) = [one for one in dropped.warnings if one.kind == "out_of_memory"]
+    assert "4 of 4 nodes lack memory" in warning.message
+
+
 @pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    """SIGKILL in its midst: no answer twice, and what it leaves is that of an unbroken run."""
+    """Ctrl-C and SIGKILL in its midst: no answer twice, and the files of an unbroken run."""
     calls = tmp_path / "calls"
     told = f"def data(context):\n    print('.', file=open({str(calls)!r}, 'a'), flush=True)"
     app = write_app(tmp_path / "app", client=CLIENT.replace("def data(context):", told))
@@ -120,22 +142,29 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
 
     root = str(Path(__file__).parents[2])
     known = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
-    victim = subprocess.Popen(command("broken"), env=known, stderr=subprocess.DEVNULL)
-    while called() < rounds * each // 3:
-        assert victim.poll() is None
-        time.sleep(0.01)
-    victim.send_signal(signal.SIGKILL)
-    victim.wait()
+
+    def stopped_by(sent: signal.Signals, after: int, *more: str) -> tuple[int, dict[str, Any]]:
+        victim = subprocess.Popen(command("broken", *more), env=known, stderr=subprocess.DEVNULL)
+        while called() < after:
+            assert victim.poll() is None
+            time.sleep(0.01)
+        victim.send_signal(sent)
+        return victim.wait(), json.loads(manifest.read_text("utf-8"))
+
+    manifest = tmp_path / "broken" / "run" / "manifest.json"
+    code, said = stopped_by(signal.SIGINT, rounds * each // 4)
+    assert code == 130 and said["status"] == "interrupted"
+    code, said = stopped_by(signal.SIGKILL, rounds * each // 2, "--resume")
+    assert code == -signal.SIGKILL and said["status"] == "running"
     before = called()
     kept = len(list((tmp_path / "broken" / "answers").glob("*.pt")))
-    assert before - 1 <= kept <= before < rounds * each  # written as they come
+    assert before - 2 <= kept <= before < rounds * each  # written as they come
 
-    for out in ("broken", "whole"):
-        more = ["--resume"] if out == "broken" else []
+    for out, more in (("broken", ["--resume"]), ("whole", [])):
         subprocess.run(command(out, *more), env=known, check=True, stderr=subprocess.DEVNULL)
-    manifest = json.loads((tmp_path / "broken" / "run" / "manifest.json").read_text("utf-8"))
+    said = json.loads(manifest.read_text("utf-8"))
 
-    assert manifest["counts"]["jobs_trained"] == rounds * each - kept
+    assert said["counts"]["jobs_trained"] == rounds * each - kept
     assert called() == before + (rounds * each - kept) + rounds * each
     for name in ("events.parquet", "rounds.parquet", "model.safetensors"):
         broken, whole = (tmp_path / out / "run" / name for out in ("broken", "whole"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -33,9 +35,17 @@ PER_ROW = ModelWork(
 )
 
 
-def train(net: nn.Module, rows: int = ROWS) -> None:
+MODEL_BYTES = 4.0 * (4 * 28 + 10 * 145)
+KEPT_BYTES = 4.0 * (3 * 64 + 4 * 36)
+"""Of a row, for the way backwards: what went into the convolution and what came out of relu."""
+
+HELD_BYTES = 2 * MODEL_BYTES + STEP * KEPT_BYTES
+"""By training: weights, gradients, and the largest batch."""
+
+
+def train(net: nn.Module, rows: int = ROWS, optimized: Any = torch.optim.SGD) -> None:
     """One pass in batches, as an app would."""
-    optimizer = torch.optim.SGD([one for one in net.parameters() if one.requires_grad], lr=0.1)
+    optimizer = optimized([one for one in net.parameters() if one.requires_grad], lr=0.1)
     for batch in torch.zeros(rows, 3, 8, 8).split(STEP):
         optimizer.zero_grad()
         nn.functional.cross_entropy(net(batch), torch.zeros(len(batch), dtype=int)).backward()
@@ -53,8 +63,24 @@ def test_a_trained_example_is_that_of_the_network() -> None:
     """Rows and steps are counted in every message, the work of a row once."""
     counter = MessageWork({}, None)
 
-    assert counted(counter, "train", Net()) == Work(ROWS, 3, PER_ROW)
-    assert counted(counter, "train", Net(), rows=8) == Work(8, 1, PER_ROW)
+    assert counted(counter, "train", Net()) == Work(ROWS, 3, PER_ROW, HELD_BYTES)
+    assert counted(counter, "train", Net(), rows=8) == Work(8, 1, PER_ROW, HELD_BYTES)
+
+
+def test_memory_is_that_of_the_largest_batch_and_of_the_optimizer() -> None:
+    """Adam keeps two values of a weight; who only looks keeps nothing for the way backwards."""
+    counter, net = MessageWork({}, None), Net()
+    with counter.watching("train") as call:
+        train(net, rows=STEP + 3, optimized=torch.optim.Adam)
+        with torch.no_grad():
+            net(torch.zeros(100, 3, 8, 8))
+    assert counter.of("train", call, STEP).memory_bytes == HELD_BYTES + 2 * MODEL_BYTES
+
+    net.first.requires_grad_(False)
+    with counter.watching("train") as call:
+        train(net, rows=3)
+    frozen = MODEL_BYTES + 4.0 * 10 * 145
+    assert counter.of("train", call, 3).memory_bytes == frozen + 3 * 4.0 * 4 * 36
 
 
 def test_what_is_looked_at_is_a_forward_pass() -> None:
