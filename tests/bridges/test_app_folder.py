@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from simfl import flower
 from simfl.assembly.assemble import outlined
-from simfl.bridges.app_folder import BadApp, digest_of_sources, fused, place_in, read_settings
+from simfl.bridges import app_folder
+from simfl.bridges.app_folder import (
+    BadApp,
+    digest_of_sources,
+    forget_modules,
+    fused,
+    place_in,
+    read_settings,
+)
 from simfl.cli.bridging import _values
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.bridges.apps import write_app
@@ -50,6 +61,33 @@ def test_the_source_counts(app: Path) -> None:
     file.write_text(file.read_text(encoding="utf-8") + "\n# more\n", encoding="utf-8")
 
     assert digest_of_sources(app, set()) != before
+
+
+def test_environments_in_the_folder_are_not_the_apps(
+    app: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither is their source read, nor are their modules unloaded; files go by their place."""
+    before = digest_of_sources(app, set(sys.modules))
+    (app / "env").mkdir()
+    (app / "env" / "pyvenv.cfg").touch()
+    for name, folder in (("installed_one", app / "env"), ("own_one", app)):
+        (folder / f"{name}.py").touch()
+        module = ModuleType(name)
+        module.__file__ = str(folder / f"{name}.py")
+        monkeypatch.setitem(sys.modules, name, module)
+    (app / "own_one.py").unlink()
+    assert digest_of_sources(app, set(sys.modules)) == before
+
+    monkeypatch.setattr(app_folder, "_INSTALLED", (f"{app / 'env'}{os.sep}",))
+    forget_modules(app)
+    assert "installed_one" in sys.modules and "own_one" not in sys.modules
+
+    server, client = app / "small_app" / "server.py", app / "small_app" / "client.py"
+    (app / "client.py").write_bytes(server.read_bytes())
+    one = digest_of_sources(app, set(sys.modules))
+    (app / "client.py").write_bytes(client.read_bytes())
+    client.write_bytes(server.read_bytes())
+    assert digest_of_sources(app, set(sys.modules)) != one
 
 
 def test_an_error_is_placed_in_the_app(app: Path) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from simfl.bridges.message_work import DeclaredWork, MessageWork, UnknownWork, Work, declared
 from simfl.common.model_work import ModelWork
-from simfl.learning.calls import CallCounter
+from simfl.learning.calls import Call, CallCounter
 
 ROWS, STEP = 20, 8
 
@@ -196,6 +196,30 @@ def test_declared_work_is_by_the_answers_examples() -> None:
         declared(work, None)
     with pytest.raises(ValueError, match="above 0"):
         DeclaredWork(traffic_bytes=3.0)
+
+
+@pytest.mark.parametrize("recount_every", [None, 3])
+def test_a_run_that_goes_on_counts_as_the_one_that_was_broken_off(
+    recount_every: int | None,
+) -> None:
+    """With what it finds of the first messages, the later ones are what they would have been."""
+    net = Net()
+
+    def message(counter: MessageWork, rows: int) -> tuple[Call, Work]:
+        with counter.watching("train") as call:
+            train(net, rows)
+            for _ in range(20):  # work that does not go with the rows
+                net.last.weight @ net.last.weight.T
+        return call, counter.of("train", call, rows)
+
+    sizes = (20, 8, 16, 12, 4, 8)
+    whole, rest = MessageWork({}, recount_every), MessageWork({}, recount_every)
+    expected = [message(whole, rows) for rows in sizes]
+    for call, work in expected[:2]:
+        looked = call.operations is not None
+        rest.learn("train", tuple(sorted(call.passes)), work.model, looked=looked)
+
+    assert [message(rest, rows)[1] for rows in sizes[2:]] == [work for _, work in expected[2:]]
 
 
 def test_what_cannot_be_counted_is_said() -> None:
