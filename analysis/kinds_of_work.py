@@ -27,12 +27,23 @@ import torch
 from scipy.optimize import nnls
 from torch import nn
 
-from simfl.common.model_work import ModelWork
+from simfl.common.model_work import STEP_KINDS, ModelWork
 from simfl.learning.vision import torchvision
 from simfl.learning.work import count_work
 from simfl.system.catalogue import Catalogue
 
-TERMS = ("step", "place", "convolution", "depthwise", "dense", "recurrent", "embedding", "traffic")
+TERMS = (
+    "step",
+    "place",
+    "convolution",
+    "depthwise",
+    "dense",
+    "recurrent",
+    "embedding",
+    "update",
+    "kernels",
+    "traffic",
+)
 PHONES = {
     "phone_nexus6": ("slow", "nexus6"),
     "phone_redmi_note8": ("mid", "redmi_note8"),
@@ -52,7 +63,8 @@ def terms(work: ModelWork, examples: float, steps: float = 1.0) -> list[float]:
     of_forward = [work.convolution, work.depthwise, work.dense, work.recurrent]
     each = [3 * examples * flops for flops in of_forward]
     fixed = [steps, steps * work.recurrent_places]
-    return [*fixed, *each, steps * work.embedding, 3 * examples * work.traffic_bytes]
+    of_step = [steps * getattr(work, kind) for kind in STEP_KINDS]
+    return [*fixed, *each, *of_step, 3 * examples * work.traffic_bytes]
 
 
 def fitted(
@@ -86,15 +98,18 @@ def layer_rows(layer: str, sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """`terms` of single-layer steps, one row each."""
     inputs, outputs, batch, length = sizes.astype(float).T
     none, one, passes = np.zeros(len(sizes)), np.ones(len(sizes)), 3 * batch * length
-    dense = recurrent = embedding = places = none
+    dense = recurrent = embedding = update = places = none
     values = inputs + outputs
     if layer == "lstm":
-        recurrent, places = passes * 2 * 4 * outputs * (inputs + outputs), length
+        update = 2 * 4 * outputs * (inputs + outputs)
+        recurrent, places = passes * update, length
     elif layer == "output":
-        dense = passes * 2 * inputs * outputs
+        update = 2 * inputs * outputs
+        dense = passes * update
     else:
         embedding, values = 2 * inputs * outputs, 1 + outputs
-    columns = [one, places, none, none, dense, recurrent, embedding, passes * 4 * values]
+    of_step = [embedding, update, none]
+    columns = [one, places, none, none, dense, recurrent, *of_step, passes * 4 * values]
     return np.stack(columns, axis=1)
 
 
@@ -156,7 +171,7 @@ def shipped_terms(device: str) -> np.ndarray[Any, Any]:
     processor: Any = Catalogue().device(device).processor
     rate = processor.flops_per_s * processor.efficiency
     rates = [
-        getattr(processor.rates, kind) or (np.inf if kind == "embedding" else rate)
+        getattr(processor.rates, kind) or (np.inf if kind in STEP_KINDS else rate)
         for kind in TERMS[2:-1]
     ]
     per_s = [1.0 / one for one in (*rates, processor.bandwidth_bytes_per_s)]
@@ -186,13 +201,15 @@ def phones(folder: Path) -> tuple[dict[str, dict[str, float]], pd.DataFrame]:
         count = len(half[1])
         weight = np.full(count + len(place), 1.0)
         weight[count:] = WEIGHT_OF_TASKS * count
-        found[device] = named(
-            fitted(
-                np.concatenate([half[0], of_tasks[place]]),
-                np.concatenate([half[1], tasks_s[place]]),
-                weight,
-            )
+        # Two tasks cannot tell the weights of convolutions from their operations.
+        told = np.array(TERMS) != "kernels"
+        several = np.zeros(len(TERMS))
+        several[told] = fitted(
+            np.concatenate([half[0], of_tasks[place]])[:, told],
+            np.concatenate([half[1], tasks_s[place]]),
+            weight,
         )
+        found[device] = named(several)
         shipped = shipped_terms(device)
         held_out = [
             np.abs(of_layer[1::2] @ shipped / layer_s[1::2] - 1.0)

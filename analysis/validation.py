@@ -26,7 +26,11 @@ from validated.page import families as table_of_families
 from validated.scores import Held, rankings
 
 PIS = "Raspberry Pis, a model"
-OTHERS = "Raspberry Pi 5, six other models"
+OTHERS = {
+    "Raspberry Pi 5, six other models": "raspberry_pi_5_others.csv",
+    "Raspberry Pi 4, eighteen other models": "raspberry_pi_4_others.csv",
+}
+"""Families of models that no profile of the Pis was fitted to, and their files."""
 JETSONS = "Jetsons, a model"
 V100 = "V100, a model"
 TASKS = "FLASH's phones, a task"
@@ -42,7 +46,9 @@ def computed(root: Path) -> Results:
     """Every prediction, from the rows below a data root and the recorded ones."""
     pis = families.trained_models(root / "measured" / "raspberry_pi_training.csv")
     others = families.trained_models(families.PUBLISHED / "training_times.csv")
-    more = families.trained_models(families.PUBLISHED / "raspberry_pi_5_others.csv")
+    more = {
+        name: families.trained_models(families.PUBLISHED / file) for name, file in OTHERS.items()
+    }
     boards = others.only(lambda device, _: device.startswith("jetson"))
     gpus = others.only(lambda device, _: device.startswith("cloud"))
     folder = root / "device_traces"
@@ -50,7 +56,10 @@ def computed(root: Path) -> Results:
     behind = families.some_layers(folder, families.LAYERS_BEHIND, held_out=False)
     by_model = [
         families.left_out(PIS, pis, families.peaks(pis.device)),
-        families.predicted(OTHERS, pis, more, families.peaks(pis.device), np.random.default_rng(0)),
+        *(
+            families.predicted(name, pis, its, families.peaks(pis.device), np.random.default_rng(0))
+            for name, its in more.items()
+        ),
         families.left_out(JETSONS, boards, families.peaks(boards.device)),
         families.left_out(V100, gpus, families.peaks(gpus.device)),
         families.left_out(TASKS, tasks, bases, always=behind),
@@ -76,7 +85,7 @@ def computed(root: Path) -> Results:
         pd.concat([rankings(held) for held in by_model], ignore_index=True),
         families.layer_errors(folder),
         families.one_rate(pis.with_rows(others)),
-        families.by_profile(more),
+        pd.concat([families.by_profile(its) for its in more.values()], ignore_index=True),
         table_of(before),
     )
 

@@ -19,11 +19,8 @@ from kinds_of_work import (
     FITTED,
     LAYERS,
     PHONES,
-    WEIGHT_OF_TASKS,
-    fitted,
     layer_rows,
     shipped_terms,
-    task_networks,
     task_work,
 )
 from kinds_of_work import TERMS as FLASH_TERMS
@@ -54,7 +51,6 @@ VITS = {"vit_tiny": (3, 192), "vit_small": (6, 384)}
 
 OPERATIONS = [place for place, term in enumerate(TERMS) if term.name in KINDS]
 """The columns of amounts that are operations."""
-EMBEDDING = [term.name for term in TERMS].index("embedding")
 PHONE_OPERATIONS_PER_CYCLE = 8.0
 """Of a core with one 128-bit unit that multiplies and adds: a phone's peak, by its clock."""
 
@@ -94,9 +90,9 @@ class Table:
             np.concatenate([self.seconds, other.seconds]),
         )
 
-    def rows(self, devices: Sequence[str]) -> Rows:
-        """As a fit reads them."""
-        subjects = list(dict.fromkeys(self.subject))
+    def rows(self, devices: Sequence[str], known: Sequence[str] = ()) -> Rows:
+        """As a fit reads them; subjects that are `known` come first in the numbering."""
+        subjects = list(dict.fromkeys([*known, *self.subject]))
         return Rows(
             np.arange(len(self)),
             np.array([devices.index(one) for one in self.device], dtype=int),
@@ -111,7 +107,7 @@ def predicted(
 ) -> list[Held]:
     """What rows `behind` predict of those `asked`; without any, what the bases do."""
     devices = list(bases)
-    known, wanted = behind.rows(devices), asked.rows(devices)
+    known, wanted = behind.rows(devices), asked.rows(devices, behind.subject)
     fit = posterior(known, prior_of([*bases.values()]), rng)
     errors: dict[tuple[str, str], FloatArray] = {}
     found = []
@@ -342,23 +338,18 @@ def of_layers(family: str, folder: Path) -> list[Held]:
 def layer_errors(folder: Path) -> pd.DataFrame:
     """Median errors on all steps of layers that are held out, by phone and layer.
 
-    Of the shipped profiles; of the fit of `of_layers`; and of the shipped profiles' own fit if the
-    update of a step is that of every weight, not of tables alone, at one rate.
+    Of the shipped profiles, and of the fit of `of_layers`.
     """
     bases = phone_bases()
     tasks = phone_tasks(folder).only(lambda _, task: task in FITTED)
     behind = some_layers(folder, LAYERS_BEHIND, held_out=False).with_rows(tasks)
     fit = posterior(behind.rows([*bases]), prior_of([*bases.values()]), np.random.default_rng(0))
     places = [FLASH_TERMS.index(term.name) for term in TERMS]
-    by_weights = _fits_with_every_weight(folder)
     rows = []
     for phone, layer, work, seconds in phone_layers(folder):
-        updated = work.copy()
-        updated[:, EMBEDDING] = _updates(folder, phone, layer)
         several = {
             "shipped": work @ shipped_terms(phone)[places],
             "calibrated": work @ np.exp(fit.logs[[*bases].index(phone)]),
-            "weights": updated @ by_weights[phone],
         }
         errors = {
             name: float(np.median(np.abs(one[1::2] / seconds[1::2] - 1.0)))
@@ -366,42 +357,3 @@ def layer_errors(folder: Path) -> pd.DataFrame:
         }
         rows.append({"phone": phone, "layer": layer, **errors})
     return pd.DataFrame(rows)
-
-
-def _updates(folder: Path, phone: str, layer: str) -> FloatArray:
-    """Two operations per weight of FLASH's single layers."""
-    with np.load(folder / "flash_layer_train_time.npz") as archive:
-        inputs, outputs, _, _ = archive[f"{PHONES[phone][1]}_{layer}_x"].astype(float).T
-    weights = inputs * outputs
-    if layer == "lstm":
-        weights = 4.0 * outputs * (inputs + outputs)
-    doubled: FloatArray = 2.0 * weights
-    return doubled
-
-
-def _fits_with_every_weight(folder: Path) -> dict[str, FloatArray]:
-    """Seconds per unit of each term, fitted as the shipped profiles', all weights being updated."""
-    tasks = phone_tasks(folder).only(lambda _, task: task in FITTED)
-    weights = {
-        task: float(sum(one.numel() for one in network.parameters()))
-        for task, (network, _) in task_networks().items()
-    }
-    found = {}
-    for phone in PHONES:
-        rows, seconds = [], []
-        for its, layer, work, took_s in phone_layers(folder):
-            if its == phone:
-                updated = work.copy()
-                updated[:, EMBEDDING] = _updates(folder, phone, layer)
-                rows.append(updated[::2])
-                seconds.append(took_s[::2])
-        own = tasks.only(lambda name, _, phone=phone: name == phone)
-        of_tasks = own.amounts.copy()
-        of_tasks[:, EMBEDDING] = [2.0 * weights[task] for task in own.subject]
-        count = sum(map(len, seconds))
-        share = np.full(count + len(own), 1.0)
-        share[count:] = WEIGHT_OF_TASKS * count
-        found[phone] = fitted(
-            np.concatenate([*rows, of_tasks]), np.concatenate([*seconds, own.seconds]), share
-        )
-    return found

@@ -156,7 +156,6 @@ def layers(results: Results) -> pd.DataFrame:
                 "layer": one.layer,
                 "shipped profile": f"{one.shipped:.0%}",
                 "calibrated": f"{one.calibrated:.0%}",
-                "every weight updated": f"{one.weights:.0%}",
                 "in the 90 % interval": f"{coverage(own):.0%}",
                 "median width": f"{relative_width(own):.0%}",
             }

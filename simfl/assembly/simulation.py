@@ -99,6 +99,8 @@ class Options:
 
 _NO_KINDS = "rates=None, bandwidth_bytes_per_s=None, seconds_per_step=0.0, seconds_per_place=0.0, "
 
+_NO_WEIGHTS = ", update=None, kernels=None)"
+
 _NO_LIMIT = "memory_bytes=None, b"
 
 
@@ -108,7 +110,7 @@ def digest(resolved: Scenario, world: World) -> str:
     machines = [repr(machine) for machine in (*world.devices, *world.links, *servers)]
     # What machines have had only since: without it a run is what it was before.
     machines = [one.replace(", cycles_per_example=None)", ")") for one in machines]
-    machines = [one.replace(_NO_KINDS, "") for one in machines]
+    machines = [one.replace(_NO_KINDS, "").replace(_NO_WEIGHTS, ")") for one in machines]
     machines = [one.replace(_NO_LIMIT, "memory_bytes=4000000000.0, b") for one in machines]
     return make_key(resolved.digest, machines)
 

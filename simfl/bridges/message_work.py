@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Annotated
 
-from simfl.common.model_work import ModelWork
+from simfl.common.model_work import STEP_KINDS, ModelWork
 from simfl.learning.calls import Call, CallCounter
 from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 
@@ -54,6 +54,8 @@ class DeclaredWork:
     embedding: Annotated[float, ">= 0", "per step"] = 0.0
     traffic_bytes: Annotated[float, ">= 0", "bytes of activations"] = 0.0
     recurrent_places: Annotated[float, ">= 0", "per step"] = 0.0
+    update: Annotated[float, ">= 0", "per step"] = 0.0
+    kernels: Annotated[float, ">= 0", "per step"] = 0.0
     passes: Annotated[float, ">= 0"] = 1.0
     batch_size: Annotated[int | None, ">= 1"] = None
     forward_only: Annotated[bool, "no backward pass, as in an evaluation"] = False
@@ -194,7 +196,7 @@ class MessageWork:
         for form, passes in call.passes.items():
             one_rows, one_steps = _amounts(Call({form: passes}))
             for name in total:
-                of_steps = name in ("embedding", "recurrent_places")
+                of_steps = name in (*STEP_KINDS, "recurrent_places")
                 share = one_steps / steps if of_steps else one_rows / rows
                 total[name] += share * getattr(works[form], name)
         return ModelWork(**total)

@@ -109,9 +109,11 @@ def base_of(device: Device, measured: Measurements) -> Base:
     if not isinstance(processor, MeasuredProcessor):
         raise _no_base(device, measured)
     figures = {
-        f"processor.rates.{kind}": getattr(processor.rates, kind, None)
-        for kind in (term.name for term in TERMS[:5])
-    } | {term.key: getattr(processor, term.key.removeprefix("processor.")) for term in TERMS[5:]}
+        term.key: getattr(processor.rates, term.name, None)
+        if term.key.startswith("processor.rates.")
+        else getattr(processor, term.key.removeprefix("processor."))
+        for term in TERMS
+    }
     given = {key: float(figure) for key, figure in figures.items() if figure}
     peak: float | None = getattr(processor, "flops_per_s", None)
     shares = {one.term.key: one.expected for one in BELIEFS if not one.term.per_unit}

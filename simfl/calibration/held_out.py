@@ -60,13 +60,15 @@ def leave_one_out(rows: Rows, prior: Prior, rng: np.random.Generator) -> list[Pr
 
 
 def predictions(rows: Rows, fit: Posterior, behind: Rows) -> list[Prediction]:
-    """Rows as a fit to the rows `behind` predicts them."""
+    """Rows as a fit to the rows `behind` predicts them; subjects are numbered alike in both."""
+    measured = set(zip(behind.thing.tolist(), behind.subject.tolist(), strict=True))
     found = []
     for place, line in enumerate(rows.line):
         thing, amounts = int(rows.thing[place]), rows.amounts[place]
         told = told_terms(behind, fit, thing)
         shares = _shares(fit, thing, amounts[None])[0]
-        low, high = fit.interval(thing, amounts)
+        is_measured = (thing, int(rows.subject[place])) in measured
+        low, high = fit.interval(thing, amounts, is_measured=is_measured)
         found.append(
             Prediction(
                 int(line),

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simfl.calibration.terms import Prior, Term, sigma
-from simfl.common.model_work import FORWARD_KINDS, ModelWork
+from simfl.common.model_work import FORWARD_KINDS, STEP_KINDS, ModelWork
 from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD
 
 
@@ -51,6 +51,8 @@ BELIEFS = (
     _rate("dense", 0.6, 3.0),
     _rate("recurrent", 0.25, 5.0),
     _rate("embedding", 0.003, 8.0),
+    _rate("update", 0.02, 3.0),
+    _rate("kernels", 0.0007, 3.0),
     Belief(Term("traffic", "processor.bandwidth_bytes_per_s", "B/s"), 1.0 / 40.0, 3.0),
     Belief(Term("step", "processor.seconds_per_step", "s", per_unit=True), 5e-3, 8.0, 3.0),
     Belief(Term("place", "processor.seconds_per_place", "s", per_unit=True), 2e-4, 8.0, 3.0),
@@ -103,7 +105,7 @@ def amounts(work: ModelWork, examples: float, steps: float) -> list[float]:
     each = TRAINING_FLOPS_PER_FORWARD * examples
     return [
         *(each * getattr(work, kind) for kind in FORWARD_KINDS),
-        steps * work.embedding,
+        *(steps * getattr(work, kind) for kind in STEP_KINDS),
         each * work.traffic_bytes,
         steps,
         steps * work.recurrent_places,

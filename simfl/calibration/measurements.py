@@ -30,6 +30,8 @@ WORK = {
     "traffic_bytes": "traffic_bytes",
     "embedding_flops": "embedding",
     "recurrent_places": "recurrent_places",
+    "update_flops": "update",
+    "kernels_flops": "kernels",
 }
 """Columns of a model's work, and the fields of `ModelWork` that they fill."""
 COLUMNS = {
@@ -43,6 +45,8 @@ COLUMNS = {
     **dict.fromkeys(WORK, "work, in place of a model: of one example's forward pass"),
     "embedding_flops": "work, in place of a model: two for each entry of tables of tokens",
     "recurrent_places": "work, in place of a model: places that recurrent layers go through",
+    "update_flops": "work, in place of a model: two for each weight outside of tables of tokens",
+    "kernels_flops": "work, in place of a model: two for each weight of a convolution",
     "batch_size": "examples of a training step",
     "batches": "training steps that were timed",
     "examples": "examples that were timed, in place of batches",

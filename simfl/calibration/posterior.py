@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 from scipy.optimize import minimize
 
 from simfl.calibration.terms import ENDS, Prior, Rows
@@ -23,16 +24,18 @@ from simfl.common.arrays import FloatArray
 
 DEGREES = 4.0
 """Of freedom of Student's t."""
-UNLIKE = 2.0
+UNLIKE = 1.5
 """How much wider than the scatter of measured subjects the error of another one is: of 1, 1.5 and 2
 the smallest with which 90 % intervals held 80 % of thirty models on a server's core. Twelve others
-had no part in that (docs/decisions.md)."""
+there, and 24 on two Raspberry Pis, had no part in that (docs/decisions.md)."""
 ALIKE = 0.8
 """Correlation of the errors of two rows of one subject."""
 CHAINS = 400
 WIDE = 1.5
 """Chains begin so many times as far from the best fit as the normal law there has it."""
 STEPS_PER_DIMENSION = 40
+_ERRORS = stats.t.ppf((np.arange(50) + 0.5) / 50, DEGREES)
+"""Evenly likely ones: with draws of them an interval's ends would go by chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +57,13 @@ class Posterior:
         """What the best fit says would be measured for amounts (terms)."""
         return float(amounts @ np.exp(self.logs[thing]))
 
-    def interval(self, thing: int, amounts: FloatArray) -> tuple[float, float]:
-        """Where that lies with 90 %, of a subject that was not measured."""
-        drawn = np.log(np.exp(self.draws[:, thing]) @ amounts) + self.errors[:, thing]
+    def interval(
+        self, thing: int, amounts: FloatArray, *, is_measured: bool = False
+    ) -> tuple[float, float]:
+        """Where that lies with 90 %, of a subject that was not measured, or was."""
+        wider = 1.0 if is_measured else UNLIKE
+        best = np.log(np.exp(self.draws[:, thing]) @ amounts)
+        drawn = best[:, None] + wider * self.scatter[:, None] * _ERRORS
         low, high = np.exp(np.quantile(drawn, ENDS))
         return float(low), float(high)
 

@@ -13,6 +13,9 @@ FORWARD_KINDS = ("convolution", "depthwise", "dense", "recurrent")
 KINDS = (*FORWARD_KINDS, "embedding")
 """Those and the updates of tables."""
 
+STEP_KINDS = ("embedding", "update", "kernels")
+"""The kinds of a step's operations, whatever its batch."""
+
 
 @dataclass(frozen=True)
 class ModelWork:
@@ -25,8 +28,9 @@ class ModelWork:
     without layers within, and of matrix products outside of such, at 4 bytes per value.
 
     Of one step, whatever its batch: `embedding`, two operations per entry of the tables that are
-    looked up, all of which a step updates; and `recurrent_places`, the places that recurrent layers
-    go through one after the other, summed over layers and directions.
+    looked up, all of which a step updates; `update`, two per other weight; `kernels`, two more per
+    weight of a convolution, which frameworks lay out anew in each pass; and `recurrent_places`, the
+    places that recurrent layers go through one after the other, summed over layers and directions.
     """
 
     convolution: float = 0.0
@@ -36,6 +40,8 @@ class ModelWork:
     embedding: float = 0.0
     traffic_bytes: float = 0.0
     recurrent_places: float = 0.0
+    update: float = 0.0
+    kernels: float = 0.0
 
     @property
     def forward_flops(self) -> float:

@@ -89,8 +89,10 @@ class _Count:
         self._flops: Counter[str] = Counter()
         self._values = self._places = 0
         self._tables: dict[int, int] = {}
+        self._kernels: dict[int, int] = {}
         self._inside: list[nn.Module] = []
         self._weights = {memory_of(one) for one in module.parameters()}
+        self._parameters = sum(one.numel() for one in module.parameters())
 
     def work(self) -> ModelWork:
         """All of it."""
@@ -99,6 +101,8 @@ class _Count:
             embedding=2.0 * sum(self._tables.values()),
             traffic_bytes=float(BYTES_PER_VALUE * self._values),
             recurrent_places=float(self._places),
+            update=2.0 * (self._parameters - sum(self._tables.values())),
+            kernels=2.0 * sum(self._kernels.values()),
         )
 
     def enter(self, layer: nn.Module, _: object) -> None:
@@ -123,6 +127,8 @@ class _Count:
             kind = "depthwise" if depthwise else "convolution"
             kind = "dense" if isinstance(layer, nn.Linear) else kind
             self._flops[kind] += 2 * values.numel() * weight[0].numel()
+            if kind != "dense":
+                self._kernels[id(weight)] = weight.numel()
 
     def product(self, name: str, flops: int, given: tuple[Any, ...], made: Any) -> None:
         """An operation that multiplies."""

@@ -7,7 +7,8 @@ whatever the scenario's model; and its law of power, which draws so much there.
 Rates by kind of work, traffic over a bandwidth and fixed times predict the seconds of any model:
 
     t = (3 sum over kinds of FLOPs / rate + 3 traffic / bandwidth) examples
-        + (embedding / rate + seconds_per_place places + seconds_per_step) steps
+        + (sum over kinds of a step's operations / rate + seconds_per_place places
+           + seconds_per_step) steps
 
 at `measured_hz`, with a model's work as `ModelWork` counts it. All of it is turned into cycles and
 goes with the clock, but for the processor's `memory_bound`: see docs/hardware.md.
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.common.arrays import FloatArray
-from simfl.common.model_work import FORWARD_KINDS, ModelWork
+from simfl.common.model_work import FORWARD_KINDS, STEP_KINDS, ModelWork
 from simfl.system.cost import MissingCost
 from simfl.system.processor import TRAINING_FLOPS_PER_FORWARD, Processor
 from simfl.system.rates import Rates
@@ -89,8 +90,10 @@ class MeasuredProcessor(Processor):
                 )
         if self.bandwidth_bytes_per_s is not None:
             each = each + work.traffic_bytes / self.bandwidth_bytes_per_s * per_s
-        if rates.embedding is not None:
-            step_s += work.embedding / rates.embedding
+        for kind in STEP_KINDS:
+            flops, rate = getattr(work, kind), getattr(rates, kind)
+            if rate is not None:
+                step_s += flops / rate
         step_s += work.recurrent_places * self.seconds_per_place
         total: FloatArray = TRAINING_FLOPS_PER_FORWARD * each * np.asarray(examples, dtype=float)
         return total + step_s * per_s * np.asarray(steps, dtype=float)

@@ -10,7 +10,7 @@ from typing import Annotated
 class Rates:
     """Sustained floating-point operations per second of a training step, by kind of work.
 
-    null is `efficiency` times `flops_per_s`, and for `embedding`: it takes no time.
+    null is `efficiency` times `flops_per_s`; `embedding`, `update` and `kernels` then take no time.
     """
 
     convolution: Annotated[float | None, "> 0", "FLOP/s of convolutions, 1x1 ones too"] = None
@@ -25,6 +25,12 @@ class Rates:
     )
     embedding: Annotated[
         float | None, "> 0", "two operations per entry of a table of tokens, in every step"
+    ] = None
+    update: Annotated[
+        float | None, "> 0", "two operations per weight outside of such tables, in every step"
+    ] = None
+    kernels: Annotated[
+        float | None, "> 0", "two more per weight of a convolution, in every step"
     ] = None
 
     def times(self, factor: float) -> Rates:

@@ -23,7 +23,7 @@ def test_planted_figures_are_found_and_an_outlier_does_not_move_them(
     script: dict[str, Any],
 ) -> None:
     """Fixed times, rates and bandwidth of 600 steps of three layers, and one step tenfold."""
-    planted = np.array([0.05, 0.03, 0.0, 0.0, 1 / 4e9, 1 / 2e9, 1 / 1e8, 1 / 5e7])
+    planted = np.array([0.05, 0.03, 0, 0, 1 / 4e9, 1 / 2e9, 1 / 1e8, 1 / 3e8, 0, 1 / 5e7])
     rng = np.random.default_rng(0)
     sizes = np.stack([rng.integers(50, 1000, 200), rng.integers(50, 1000, 200)], axis=1)
     sizes = np.concatenate([sizes, rng.integers(2, 50, (200, 2))], axis=1)

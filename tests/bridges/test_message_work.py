@@ -32,6 +32,8 @@ PER_ROW = ModelWork(
     convolution=2.0 * 4 * 36 * 27,
     dense=2.0 * 144 * 10,
     traffic_bytes=4.0 * (3 * 64 + 4 * 36 + 144 + 10),
+    update=2.0 * (4 * 27 + 4 + 144 * 10 + 10),
+    kernels=2.0 * 4 * 27,
 )
 
 

@@ -73,7 +73,7 @@ def test_every_figure_has_an_interval_and_a_source(profile: Profile) -> None:
 
     assert set(base.values) == set(profile.values)
     assert {"power_idle_w", "processor.power_active_w"} < fitted
-    assert sum(path.startswith("processor.rates.") for path in fitted) == 5
+    assert sum(path.startswith("processor.rates.") for path in fitted) == 7
     assert "processor.kappa" not in profile.figures()
     for path in fitted:
         interval, value = profile.uncertainty.intervals[path], at(profile, path)

@@ -37,6 +37,8 @@ def test_layers_are_counted_by_kind(by_layers: bool) -> None:
         depthwise=2.0 * 96 * 9,
         dense=2.0 * 64 * 10,
         traffic_bytes=4.0 * ((192 + 384) + (384 + 96) + (96 + 64) + (64 + 64) + (64 + 10)),
+        update=2.0 * ((162 + 6) + (54 + 6) + (12 + 4) + (640 + 10)),
+        kernels=2.0 * (162 + 54 + 12),
     )
 
 
@@ -147,7 +149,7 @@ def test_tables_are_updated_once_per_step() -> None:
 
     work = count_work(Tied(), torch.zeros(1, 4, dtype=torch.long))
 
-    assert work.embedding == 2.0 * 33
+    assert (work.embedding, work.update) == (2.0 * 33, 0.0)
     assert work.dense == work.forward_flops == 2.0 * 4 * 33
 
 
@@ -243,7 +245,12 @@ def test_a_published_network_has_its_published_count() -> None:
     work = count_work(torchvision().models.mobilenet_v2(), torch.zeros(1, 3, 224, 224))
 
     assert work == ModelWork(
-        convolution=557555712, depthwise=41432832, dense=2560000, traffic_bytes=156066720
+        convolution=557555712,
+        depthwise=41432832,
+        dense=2560000,
+        traffic_bytes=156066720,
+        update=2 * 3504872,  # the parameters that torchvision says it has
+        kernels=2 * (3504872 - 1281000 - 2 * 17056),  # without the last layer's, and batch norm's
     )
     assert work.forward_flops / 2 == pytest.approx(300e6, rel=0.01)
 

@@ -26,15 +26,25 @@ WORK = ModelWork(
     embedding=5e6,
     traffic_bytes=6e6,
     recurrent_places=10,
+    update=4e6,
+    kernels=3e6,
 )
 KINDS: dict[str, Any] = {
-    "rates": Rates(convolution=4e10, depthwise=1e9, dense=1e11, recurrent=1e9, embedding=1e9),
+    "rates": Rates(
+        convolution=4e10,
+        depthwise=1e9,
+        dense=1e11,
+        recurrent=1e9,
+        embedding=1e9,
+        update=2e9,
+        kernels=1e8,
+    ),
     "bandwidth_bytes_per_s": 2e9,
     "seconds_per_step": 0.05,
     "seconds_per_place": 0.002,
 }
 EXAMPLE_S = 3 * (0.1 + 0.1 + 0.02 + 0.3 + 0.003)
-STEP_S = 0.005 + 0.05 + 10 * 0.002
+STEP_S = 0.005 + 0.002 + 0.03 + 0.05 + 10 * 0.002
 SECONDS = 40 * EXAMPLE_S + 5 * STEP_S
 """Of 40 examples in 5 steps, at the clock that KINDS were measured at."""
 
@@ -92,7 +102,7 @@ def test_a_mode_goes_with_its_clock() -> None:
 
 
 def test_kinds_without_a_rate_go_at_the_one_rate() -> None:
-    """And tables, traffic and steps take no time where nobody says so."""
+    """And tables, weights, traffic and steps take no time where nobody says so."""
     one = cpu(
         rates=Rates(convolution=4e10),
         bandwidth_bytes_per_s=None,
