@@ -3,8 +3,8 @@
 1,000 nodes, 50 a round, a convolutional network of 62,006 weights on 400 made-up images a node, one
 epoch in batches of 32; nobody evaluates. The first round has what happens once (imports, torch's
 first calls, 1,000 nodes, counting): it is compared with the same calls of the ClientApp alone in a
-fresh process, before and after. Later rounds are compared with calls that follow each of them in
-the same process, the least of them with the least: other programs only add. CPU seconds, of one
+fresh process, before and after. In later rounds every call under simfl is followed by the same one
+alone, in the same process, so that what else the machine does falls on both. CPU seconds, of one
 thread. Flower's own simulation engine (ray, all cores, wall seconds) runs the same app; it is
 skipped where ray is not installed. Needs Flower: docs/flower.md.
 """
@@ -17,12 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 NODES, PER_ROUND, ROUNDS, ROWS = 1000, 50, 4, 400
-MOMENTS, ALONE = "SIMFL_BENCHMARK_MOMENTS", "SIMFL_BENCHMARK_ALONE"
+MOMENTS = "SIMFL_BENCHMARK_MOMENTS"
 
 PYPROJECT = """
 [project]
@@ -68,11 +70,10 @@ def train(message, context):
 """
 
 SERVER = f"""
-from os import environ
 from flwr.app import ArrayRecord
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAvg
-from benchmarks.flower import alone, tell
+from benchmarks.flower import tell
 from measured_app.client import network
 
 app = ServerApp()
@@ -85,9 +86,6 @@ class Timed(FedAvg):
                 raise RuntimeError(reply.error.reason)
         made = super().aggregate_train(server_round, replies)
         tell()
-        if {ALONE!r} in environ:
-            alone({PER_ROUND})
-            tell()
         return made
 
 @app.main()
@@ -113,60 +111,78 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = _app(Path(temporary) / "app")
         (before,) = _moments(bare, folder)
-        told = _moments(simfl, folder, **{ALONE: "1"})
+        told = _moments(simfl, folder)
         (after,) = _moments(bare, folder)
         engine = _moments(flowers_own, folder) if find_spec("ray") else None
-    cores = os.cpu_count()
-    print(f"{NODES} nodes, {PER_ROUND} a round: CPU seconds (wall seconds; {cores} cores)")
+    print(f"{NODES} nodes, {PER_ROUND} a round: CPU seconds (wall seconds; {os.cpu_count()} cores)")
     print("round   the ClientApps alone    under simfl               more   Flower's own engine")
-    later: list[tuple[float, float]] = []
-    for number, (spent, follows) in enumerate(zip(told[::2], told[1::2], strict=True)):
-        alone_s = follows[0] if number else (before[0] + after[0]) / 2
-        told_alone = f"{alone_s:.2f}" if number else f"{before[0]:.2f} and {after[0]:.2f}"
+    for number, (spent_s, wall_s, between_s) in enumerate(told):
+        alone_s = between_s if number else (before[0] + after[0]) / 2
+        shown = f"{alone_s:.2f}" if number else f"{before[0]:.2f} and {after[0]:.2f}"
         theirs = f"({engine[number][1]:.1f})" if engine else "skipped: ray is not installed"
         print(
-            f"{number + 1:5}   {told_alone:>21}   {spent[0]:6.2f} ({spent[1]:5.1f})"
-            f"   {spent[0] - alone_s:+6.2f} s {_more(spent[0], alone_s)}   {theirs}"
+            f"{number + 1:5}   {shown:>21}   {spent_s:6.2f} ({wall_s:5.1f})"
+            f"   {spent_s - alone_s:+6.2f} s {100 * (spent_s / alone_s - 1):+6.1f} %   {theirs}"
         )
-        later += [(alone_s, spent[0])] if number else []
-    least_alone_s, least_s = map(min, zip(*later, strict=True))
-    more = f"{least_s - least_alone_s:+6.2f} s {_more(least_s, least_alone_s)}"
-    print(f"the least of later ones {least_alone_s:5.2f}   {least_s:6.2f}           {more}")
+
+
+alone_spent = {"cpu_s": 0.0, "wall_s": 0.0}
+"""By calls that are made for comparison, which are no part of what is told."""
 
 
 def tell() -> None:
     """Write down how much time has passed, of this process and of the wall's clock."""
+    cpu_s, wall_s = alone_spent.values()
     with Path(os.environ[MOMENTS]).open("a", encoding="utf-8") as file:
-        file.write(f"{time.process_time()} {time.perf_counter()}\n")
+        file.write(f"{time.process_time() - cpu_s} {time.perf_counter() - wall_s} {cpu_s}\n")
 
 
-def alone(calls: int) -> None:
-    """So many calls of the ClientApp, and nothing else."""
-    from flwr.app import ArrayRecord, Context, Message, RecordDict
-    from measured_app.client import app, network
+@cache
+def _message() -> Any:
+    from flwr.app import ArrayRecord, Message, RecordDict
+    from measured_app.client import network
 
     from simfl.bridges.flower_app import addressed, identify, packed
 
     identify()
     content = RecordDict({"arrays": ArrayRecord(network().state_dict())})
-    message = addressed(Message(content, 10**18, "train"), packed(content), 1)
-    for client in range(calls):
-        node = {"partition-id": client, "num-partitions": NODES}
-        app(message, Context(1, client, node, RecordDict(), {}))
+    return addressed(Message(content, 10**18, "train"), packed(content), 1)
+
+
+def alone(client: int) -> None:
+    """A call of the ClientApp, and nothing else."""
+    from flwr.app import Context, RecordDict
+    from measured_app.client import app
+
+    node = {"partition-id": client, "num-partitions": NODES}
+    app(_message(), Context(1, client, node, RecordDict(), {}))
 
 
 def bare(folder: Path) -> None:
     """A first round without anybody around it."""
-    alone(PER_ROUND)
+    for client in range(PER_ROUND):
+        alone(client)
     tell()
 
 
 def simfl(folder: Path) -> None:
     """The app on simulated machines."""
     from simfl import Options, flower
+    from simfl.bridges.flower_values import AppValues
     from simfl.provenance.results import FolderStore
     from simfl.runs.execution import run
 
+    answer = AppValues.answer
+
+    def answered(self: Any, message: Any, digest: str, client: int, *others: Any) -> Any:
+        made = answer(self, message, digest, client, *others)
+        cpu_s, wall_s = time.process_time(), time.perf_counter()
+        alone(client)
+        alone_spent["cpu_s"] += time.process_time() - cpu_s
+        alone_spent["wall_s"] += time.perf_counter() - wall_s
+        return made
+
+    AppValues.answer = answered
     runs = folder.parent / "runs"
     scenario = flower.scenario(folder, population=POPULATION)
     run(scenario, runs / "run", Options(store=FolderStore(runs / "answers")))
@@ -181,11 +197,11 @@ def flowers_own(folder: Path) -> None:
     run_simulation(server_app, client_app, num_supernodes=NODES)
 
 
-def _moments(way: Callable[[Path], None], folder: Path, **more: str) -> list[tuple[float, float]]:
-    """CPU and wall seconds from one moment told to the next, of a process that goes that way."""
+def _moments(way: Callable[[Path], None], folder: Path) -> list[tuple[float, ...]]:
+    """From one moment told to the next, of a process that goes that way: CPU, wall, alone."""
     moments = folder.parent / f"{way.__name__}-{time.monotonic_ns()}"
     paths = [str(folder), str(Path(__file__).parents[1])]
-    known = {**os.environ, MOMENTS: str(moments), "OMP_NUM_THREADS": "1", **more}
+    known = {**os.environ, MOMENTS: str(moments), "OMP_NUM_THREADS": "1"}
     known["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])])
     code = (
         "from pathlib import Path; from benchmarks import flower; flower.tell();"
@@ -197,11 +213,7 @@ def _moments(way: Callable[[Path], None], folder: Path, **more: str) -> list[tup
         sys.exit(done.stderr)
     lines = moments.read_text(encoding="utf-8").splitlines()
     told = [tuple(map(float, line.split())) for line in lines]
-    return [(cpu - cpu0, wall - wall0) for (cpu0, wall0), (cpu, wall) in pairwise(told)]
-
-
-def _more(spent_s: float, own_s: float) -> str:
-    return f"{100 * (spent_s / own_s - 1):+6.1f} %"
+    return [tuple(b - a for a, b in zip(*two, strict=True)) for two in pairwise(told)]
 
 
 def _app(folder: Path) -> Path:

@@ -24,7 +24,11 @@ def flower(
     ] = None,
     run_config: Annotated[
         list[str] | None,
-        typer.Option("--run-config", metavar="KEY=VALUE", help="A value of the app's, as TOML."),
+        typer.Option(
+            "--run-config",
+            metavar="KEY=VALUE",
+            help="A value of the app's, or one TOML file.",
+        ),
     ] = None,
     overrides: Annotated[
         list[str] | None,
@@ -72,7 +76,12 @@ def flower(
 
 
 def _values(given: list[str]) -> dict[str, Any]:
-    """KEY=VALUE pairs, as `flwr run` reads them: several may stand in one text."""
+    """What `flwr run` reads: KEY=VALUE pairs, several may stand in one text, or one TOML file."""
+    if len(given) == 1 and given[0].endswith(".toml"):
+        try:
+            return tomllib.loads(Path(given[0]).expanduser().read_text(encoding="utf-8"))
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            raise typer.BadParameter(f"{given[0]}: {error}", param_hint="--run-config") from None
     values: dict[str, Any] = {}
     for pair in [one for text in given for one in _pairs(text)]:
         key, equals, value = pair.partition("=")

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import typer
 
 from simfl import flower
 from simfl.assembly.assemble import outlined
@@ -119,8 +120,13 @@ def test_bad_input_is_one_clear_error(app: Path, tmp_path: Path) -> None:
             outlined(flower.scenario(app, population=POPULATION))
 
 
-def test_values_of_the_command_line_are_toml() -> None:
-    """Several may stand in one text, as `flwr run` takes them."""
+def test_values_of_the_command_line_are_toml(tmp_path: Path) -> None:
+    """Several may stand in one text, or all of them in a file, as `flwr run` takes them."""
+    file = tmp_path / "config.toml"
+    file.write_text("rounds = 3\n[optimizer]\nlr = 0.1\n", encoding="utf-8")
+    assert _values([str(file)]) == {"rounds": 3, "optimizer": {"lr": 0.1}}
+    with pytest.raises(typer.BadParameter, match="No such file"):
+        _values([str(tmp_path / "none.toml")])
     assert _values(["rounds=3 lr=0.1", "tag='a b'", "on=true"]) == {
         "rounds": 3,
         "lr": 0.1,

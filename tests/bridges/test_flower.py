@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfl import Options, flower
+from simfl import Options, flower, load_run, study
 from simfl.assembly.assemble import assemble
 from simfl.bridges.app_folder import digest_of_sources
 from simfl.protocols.clock import Stalled
@@ -299,6 +299,45 @@ def test_work_that_cannot_be_counted_has_to_be_declared(tmp_path: Path) -> None:
         run(scenario(app), tmp_path / "run")
     declared = "protocol.work.train.dense=1.0e+6"
     assert len(run(scenario(app, declared), tmp_path / "declared").rounds) == 2
+
+
+def test_a_study_varies_machines_and_the_apps_own_keys(app: Path, tmp_path: Path) -> None:
+    """Seeds and run-config train anew, other machines do not."""
+    base = scenario(app, run_config={"rounds": 1})
+    grid = {
+        "population.compute_noise": [0.0, 0.2],
+        "protocol.run_config.fraction-evaluate": [0.5, 1.0],
+    }
+    keys = {"name": "both", "scenario": base, "seeds": [1], "points": {"grid": grid}}
+    study(keys, tmp_path / "study", workers=1)
+    done = [load_run(one).manifest for one in (tmp_path / "study" / "runs").iterdir()]
+
+    assert sorted(one["counts"]["jobs_trained"] for one in done) == [0, 0, 6, 8]
+    assert sorted(one["counts"]["jobs_reused"] for one in done) == [0, 0, 6, 8]
+    assert len({one["horizon_s"] for one in done}) == 4
+
+
+def test_the_asynchronous_example_runs(tmp_path: Path) -> None:
+    """docs/examples/flower_fedbuff: versions overlap, updates are stale."""
+    example = Path(__file__).parents[2] / "docs" / "examples" / "flower_fedbuff"
+    given = flower.scenario(example, population=example / "population.yaml")
+    rounds = run(given, tmp_path / "run").rounds
+
+    assert len(rounds) > 2 and rounds["staleness_max"].max() > 0
+    assert rounds["accuracy"].iloc[-1] > rounds["accuracy"].iloc[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["FedProx", "FedAdam", "FedYogi", "FedAvgM", "FedMedian", "Krum"])
+def test_flowers_strategies_run_unchanged(name: str, tmp_path: Path) -> None:
+    """What they aggregate is not what FedAvg does, or the same."""
+    text = SERVER.replace("FedAvg", name)
+    text = text.replace("min_evaluate_nodes=least", "min_evaluate_nodes=least, proximal_mu=0.1")
+    text = text if name == "FedProx" else text.replace(", proximal_mu=0.1", "")
+    rounds = run(scenario(write_app(tmp_path / "app", server=text)), tmp_path / "run").rounds
+
+    assert rounds["version"].tolist() == [1, 2] and rounds["participants"].tolist() == [4, 4]
+    assert rounds["loss"].notna().all()
 
 
 def test_node_identifiers_lead_to_clients(done: LoadedRun) -> None:
