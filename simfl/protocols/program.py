@@ -39,11 +39,12 @@ class Program:
     def wait(self, steps: Steps) -> Any:
         """For the code: what `steps` returns, once the clock has gone through it.
 
-        Raises what `steps` raises, if that is an `Exception` for the code; `Ended` once the run is
-        over.
+        Raises `Ended` once the run is over, and RuntimeError in a thread that the code has made.
         """
         if self._over:
             raise Ended
+        if threading.current_thread() is not self._thread:
+            raise RuntimeError("asked by a thread of the code's own: there is one order of events")
         self._asked.put(steps)
         value, error = self._answers.get()
         if error is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -72,3 +73,18 @@ def test_the_code_ends_where_the_run_does() -> None:
         stuck.wait(never)
 
     assert told[:1] == ["ended"] and "not past this" not in told
+
+
+def test_threads_of_the_code_are_refused() -> None:
+    """Which of two would be first is not the code's to say."""
+
+    def nothing() -> Process:
+        yield clock.until(1.0)
+
+    def code() -> None:
+        with ThreadPoolExecutor() as pool:
+            pool.submit(program.wait, nothing).result()
+
+    clock, program = Clock(), Program(code)
+    with pytest.raises(RuntimeError, match="one order of events"):
+        clock.run(clock.env.process(program.process()))
