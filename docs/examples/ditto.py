@@ -17,7 +17,6 @@ from simfl.plugins import (
     Price,
     Recipe,
     ServerState,
-    squared_distance,
 )
 
 PERSONAL = "personal/"
@@ -42,9 +41,10 @@ class Ditto(Algorithm):
             raise ValueError("its two models cannot share BatchNorm's running statistics")
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """A second set of the model's parameters is trained beside it."""
+        """A second set of the model's parameters is trained beside it, held near what it gets."""
         names = frozenset(PERSONAL + name for name in network.parameter_names)
-        return replace(super().recipe(network, version), beside=names)
+        recipe = super().recipe(network, version)
+        return replace(recipe, beside=names, proximal_beside=self.closeness)
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
         """What the personal model is before the client's first round."""
@@ -58,13 +58,13 @@ class Ditto(Algorithm):
         return replace(super().price(network, client, version), work=2.0)
 
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
-        """F(w) + F(v) + lambda / 2 ||v - w^t||^2: w and v meet in no term, so each has its own."""
+        """F(w) + F(v), which meet in no term; that v stays near w^t is in the recipe."""
         v = {
             name.removeprefix(PERSONAL): parameters[name] for name in parameters if PERSONAL in name
         }
         w = {name: parameters[name] for name in v}
         losses = [batch.mean_loss(batch.forward(one, batch.inputs)) for one in (w, v)]
-        return losses[0] + losses[1] + self.closeness / 2 * squared_distance(v, batch.start)
+        return losses[0] + losses[1]
 
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
         """The client's own model, once it has one."""

@@ -60,15 +60,15 @@ class Moon(Algorithm):
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
         """l_sup - mu log(e^s(z_glob) / (e^s(z_glob) + e^s(z_prev))), s(y) = cos(z, y) / tau."""
         outputs, z = batch.features(parameters, batch.inputs, self.layer)
+        z = z.flatten(2)
         with torch.no_grad():
             z_glob = batch.features(batch.start, batch.inputs, self.layer)[1]
             z_prev = batch.features(batch.own, batch.inputs, self.layer)[1]
-        similar = [
-            functional.cosine_similarity(z.flatten(2), other.flatten(2), dim=-1)
-            for other in (z_glob, z_prev)
-        ]
-        chosen = functional.log_softmax(torch.stack(similar, -1) / self.temperature, -1)[..., 0]
-        contrast = -(chosen * batch.valid).sum(-1) / batch.valid.sum(-1)
+            apart = _unit(z_glob) - _unit(z_prev)
+        # e^a / (e^a + e^b) = e^(a - b) / (e^(a - b) + e^0)
+        more = (z * apart).sum(-1) / _length(z).squeeze(-1) / self.temperature
+        chosen = functional.log_softmax(torch.stack([more, torch.zeros_like(more)], -1), -1)[..., 0]
+        contrast = -(chosen * batch.shares).sum(-1)
         return batch.mean_loss(outputs) + self.mu * contrast
 
     def aggregate(
@@ -92,3 +92,14 @@ class Moon(Algorithm):
         """A lower tier takes the weights over; what it knows of its own clients is newer."""
         last = {**upper.memory["last"], **state.memory["last"]}
         return replace(super().adopt(state, upper), memory={"last": last})
+
+
+def _length(vectors: Tensor) -> Tensor:
+    """Of vectors (..., features): (..., 1), and never 0."""
+    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return length.clamp(min=1e-8)
+
+
+def _unit(features: Tensor) -> Tensor:
+    """Each row's features (jobs, rows, ...) as a vector of length 1: (jobs, rows, features)."""
+    return features.flatten(2) / _length(features.flatten(2))

@@ -12,8 +12,8 @@ Li, Hu, Beirami, Smith: Ditto: Fair and Robust Federated Learning Through Person
 
 Algorithm 1 with FedAvg as the solver of G: "v_k <- v_k - eta (grad F_k(v_k) + lambda (v_k - w^t))"
 is the gradient of h_k(v_k; w^t) = F_k(v_k) + lambda / 2 ||v_k - w^t||^2 (the paper's bi-level
-objective), which is a term of `loss`; the other term trains w_k. They meet in none, so each has its
-own gradient. What a client is served is v_k.
+objective): F_k(v_k) is a term of `loss`, the distance is the recipe's `proximal_beside`. The other
+term trains w_k; they meet in none, so each has its own gradient. What a client is served is v_k.
 
 Departures from the paper: 1. both models take the same mini-batches, as many steps and one step
 size; 2. v_k begins as the first global model that the client receives; 3. the paper chooses lambda
@@ -34,7 +34,7 @@ from simfl.algorithms.base import Algorithm, ServerState
 from simfl.learning.job import Brief, Memory, Price, Recipe
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
-from simfl.learning.parameters import Parameters, squared_distance
+from simfl.learning.parameters import Parameters
 
 PERSONAL = "personal/"
 """Before the names of a client's own model's tensors."""
@@ -56,9 +56,10 @@ class Ditto(Algorithm):
             raise ValueError("its two models cannot share BatchNorm's running statistics")
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """A second set of the model's parameters is trained beside it."""
+        """A second set of the model's parameters is trained beside it, held near what it gets."""
         names = frozenset(PERSONAL + name for name in network.parameter_names)
-        return replace(super().recipe(network, version), beside=names)
+        recipe = super().recipe(network, version)
+        return replace(recipe, beside=names, proximal_beside=self.closeness)
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
         """What v_k is before the client's first round."""
@@ -72,13 +73,13 @@ class Ditto(Algorithm):
         return replace(super().price(network, client, version), work=2.0)
 
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
-        """F_k(w_k) + F_k(v_k) + lambda / 2 ||v_k - w^t||^2, one value per job."""
+        """F_k(w_k) + F_k(v_k), one value per job; the recipe holds v_k near w^t."""
         v = {
             name.removeprefix(PERSONAL): parameters[name] for name in parameters if PERSONAL in name
         }
         w = {name: parameters[name] for name in v}
         losses = [batch.mean_loss(batch.forward(one, batch.inputs)) for one in (w, v)]
-        return losses[0] + losses[1] + self.closeness / 2 * squared_distance(v, batch.start)
+        return losses[0] + losses[1]
 
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
         """The client's own model, once it has one."""

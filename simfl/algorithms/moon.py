@@ -13,9 +13,14 @@ Li, He, Song: Model-Contrastive Federated Learning, CVPR 2021, arXiv 2103.16257.
     tau           temperature                                    `temperature`
 
 With s(y) = cos(z, y) / tau, Eq. 3, l_con = -log(e^s(z_glob) / (e^s(z_glob) + e^s(z_prev))), and
-Eq. 4, l = l_sup + mu l_con, are `loss`; aggregation is FedAvg's (Algorithm 1). Defaults: tau 0.5 is
-the paper's; mu 1 is its best one of 0.1, 1, 5 and 10 for CIFAR-100 (5 for CIFAR-10, 10 for
-Tiny-ImageNet).
+Eq. 4, l = l_sup + mu l_con, are `loss`; aggregation is FedAvg's (Algorithm 1). tau 0.5 and mu 1 are
+the defaults of its published code (github.com/QinbinLi/MOON, main.py), whose command for CIFAR-10
+has mu 5. That the paper found 1 best for CIFAR-100 and 10 for Tiny-ImageNet is from memory, and was
+not checked.
+
+z_glob and z_prev do not change while a party trains: where the model is a multi-layer perceptron,
+they are computed once for each row. A party computes them for each batch, as the published code
+does, which may augment it; that is what `price` says.
 
 Departures from the paper: 1. features are what enters the model's head, or the module `layer`: a
 projection head, which the paper adds, is a layer of one's own model; 2. a party that has sent no
@@ -76,15 +81,15 @@ class Moon(Algorithm):
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
         """l_sup + mu l_con, one value per job (Eqs. 3 and 4)."""
         outputs, z = batch.features(parameters, batch.inputs, self.layer)
+        z = z.flatten(2)
         with torch.no_grad():
             z_glob = batch.features(batch.start, batch.inputs, self.layer)[1]
             z_prev = batch.features(batch.own, batch.inputs, self.layer)[1]
-        similar = [
-            functional.cosine_similarity(z.flatten(2), other.flatten(2), dim=-1)
-            for other in (z_glob, z_prev)
-        ]
-        chosen = functional.log_softmax(torch.stack(similar, -1) / self.temperature, -1)[..., 0]
-        contrast = -(chosen * batch.valid).sum(-1) / batch.valid.sum(-1)
+            apart = _unit(z_glob) - _unit(z_prev)
+        # e^a / (e^a + e^b) = e^(a - b) / (e^(a - b) + e^0)
+        more = (z * apart).sum(-1) / _length(z).squeeze(-1) / self.temperature
+        chosen = functional.log_softmax(torch.stack([more, torch.zeros_like(more)], -1), -1)[..., 0]
+        contrast = -(chosen * batch.shares).sum(-1)
         return batch.mean_loss(outputs) + self.mu * contrast
 
     def aggregate(
@@ -108,3 +113,14 @@ class Moon(Algorithm):
         """A lower tier takes the weights over; what it knows of its own clients is newer."""
         last = {**upper.memory["last"], **state.memory["last"]}
         return replace(super().adopt(state, upper), memory={"last": last})
+
+
+def _length(vectors: Tensor) -> Tensor:
+    """Of vectors (..., features): (..., 1), and never 0."""
+    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return length.clamp(min=1e-8)
+
+
+def _unit(features: Tensor) -> Tensor:
+    """Each row's features (jobs, rows, ...) as a vector of length 1: (jobs, rows, features)."""
+    return features.flatten(2) / _length(features.flatten(2))

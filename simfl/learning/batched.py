@@ -14,7 +14,8 @@ import torch
 
 from simfl.common.notices import Notice
 from simfl.learning.allocation import keep_freed_memory
-from simfl.learning.cohort import AutogradCohort, Cohort, DenseCohort
+from simfl.learning.autograd_cohort import AutogradCohort
+from simfl.learning.cohort import Cohort, DenseCohort
 from simfl.learning.job import Update
 from simfl.learning.kernels.dense import DenseChain
 from simfl.learning.kernels.stacked import StackedForward
@@ -26,9 +27,9 @@ from simfl.learning.sequential import train_one
 from simfl.learning.task import Task
 from simfl.learning.trainer import Trainer
 
-VALUES_PER_COHORT = 1_000_000
+VALUES_PER_COHORT = 2_000_000
 LARGEST_COHORT = 64
-"""On a CPU, stacked weights beyond some 4 MB leave the cache and more jobs cost speed."""
+"""On a CPU, more stacked weights than some 8 MB leave the cache, and more jobs gain nothing."""
 
 
 class BatchedTrainer(Trainer):

@@ -9,7 +9,7 @@ stack), or reduces over one job's own axes, or is a product of `stacked_product.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import torch
@@ -17,15 +17,11 @@ from torch import Tensor
 
 from simfl.learning.job import Update
 from simfl.learning.kernels.dense import DenseChain, OutputSlopes, collect, descend
-from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_batches import StackedBatches
 from simfl.learning.kernels.stacked_product import aligned
-from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
 from simfl.learning.optimizer import StackedOptimizer
 from simfl.learning.parameters import Parameters, per_job_view, stack, unstack
-from simfl.learning.sequential import brings_buffers, one_loss_per_job
-from simfl.learning.trainer import Loss
 
 
 class Finished:
@@ -107,6 +103,32 @@ class Cohort(ABC):
         self.finished.put_back(*stacks)
         return optimizer.buffers
 
+    @property
+    def descends(self) -> bool:
+        """Whether a step is the learning rate times the gradient, and nothing else."""
+        local = self.recipe.local
+        return local.optimizer == "sgd" and not (local.momentum or local.weight_decay or self.masks)
+
+    def rates(self) -> Tensor:
+        """The jobs' learning rates: (jobs,)."""
+        each = [task.brief.recipe.local.learning_rate for task in self.tasks]
+        return self.data.valid.new_tensor(each)
+
+    def pull(self, rates: Tensor) -> tuple[Parameters, Parameters]:
+        """What a step makes of a parameter w beside its gradient: kept * w + shift, by name.
+
+        w - rate (mu (w - start) + correction) = (1 - rate mu) w + rate (mu start - correction).
+        """
+        kept, shift = {}, {}
+        for name, (mu, held) in self.pulled.items():
+            own = per_job_view(rates, self.start[held])
+            kept[name] = 1 - own * mu
+            shift[name] = own * mu * self.start[held]
+        for name, correction in self.correction.items():
+            less = per_job_view(rates, correction) * correction
+            shift[name] = shift[name].sub_(less) if name in shift else less.neg_()
+        return kept, shift
+
     def _mean_gradient(self) -> Parameters:
         total = {name: torch.zeros_like(self.parameters[name]) for name in self.trainable}
         # Reused from step to step: fresh memory of this size costs more than the arithmetic.
@@ -127,10 +149,10 @@ class Cohort(ABC):
             gradient = gradients.get(name)
             own = correction[:live]
             gradients[name] = own if gradient is None else gradient + own
-        for name in self.pulled:
+        for name, (mu, held) in self.pulled.items():
             gradient = gradients.get(name)
-            moved = self.parameters[name][:live].detach() - self.start[name][:live]
-            pull = moved.mul_(self.recipe.proximal)
+            moved = self.parameters[name][:live].detach() - self.start[held][:live]
+            pull = moved.mul_(mu)
             gradients[name] = pull if gradient is None else pull.add_(gradient)
         return gradients
 
@@ -139,97 +161,6 @@ class Cohort(ABC):
             gradient = gradients[name]
             gradients[name] = torch.where(self.masks[name][: len(gradient)], gradient, 0.0)
         return gradients
-
-
-class AutogradCohort(Cohort):
-    """Any model with a batched form, any loss."""
-
-    def __init__(
-        self,
-        network: Network,
-        data: StackedBatches,
-        stacked: StackedForward,
-        loss: Loss,
-    ) -> None:
-        super().__init__(network, data)
-        self.stacked = stacked
-        self.loss = loss
-        self.own = stack([task.brief.own for task in self.tasks])
-        self._steps = torch.tensor(data.steps, device=network.device)
-        self._leaves: Parameters = {}
-        self._moving: Parameters = {}
-
-    def gradients(self, step: int) -> Parameters:
-        """The gradients of the algorithm's loss; running statistics move on."""
-        live, inputs, valid = self.data.live[step], self.data.inputs(step), self._valid(step)
-        self._leaves = {
-            name: tensor[:live].requires_grad_(name in self.trainable)
-            for name, tensor in self.parameters.items()
-        }
-        self._moving = _first(self.buffers, live)
-        streams = self.data.streams(step)
-
-        def forward(parameters: Parameters, rows: Tensor) -> Tensor:
-            """See `sequential.py`. Row i of more models than jobs belongs to job i // share."""
-            share = len(rows) // live
-            if share > 1 and streams is not None:  # each job's models draw one after the other
-                parts = [
-                    passed({n: t[one::share] for n, t in parameters.items()}, rows[one::share])[0]
-                    for one in range(share)
-                ]
-                return torch.stack(parts, 1).flatten(0, 1)
-            outputs, moved = passed(parameters, rows)
-            if moved and share == 1 and not brings_buffers(self.network, parameters):
-                self._moving = {**self._moving, **moved}
-            return outputs
-
-        def passed(parameters: Parameters, rows: Tensor) -> tuple[Tensor, Parameters]:
-            share = len(rows) // live
-            if share == 1:
-                return self.stacked({**self._moving, **parameters}, rows, valid, streams)
-            buffers = {n: t.repeat_interleave(share, 0) for n, t in self._moving.items()}
-            return self.stacked({**buffers, **parameters}, rows, valid.repeat_interleave(share, 0))
-
-        def each(models: Iterable[Parameters], rows: Tensor) -> Iterator[Tensor]:
-            if streams is None and not self.network.buffer_names and len(rows) == live:
-                return self.stacked.each(models, rows, valid)
-            return (forward(parameters, rows) for parameters in models)
-
-        def features(
-            parameters: Parameters, inputs: Tensor, layer: str | None = None
-        ) -> tuple[Tensor, Tensor]:
-            with self.stacked.listening(self.network.feature_layer(layer)) as heard:
-                outputs = forward(parameters, inputs)
-            return outputs, heard[0] if len(heard) == 1 else torch.stack(heard, 1).flatten(0, 1)
-
-        batch = Minibatch(
-            inputs=inputs,
-            targets=self.data.targets[step, :live],
-            valid=valid,
-            forward=forward,
-            each=each,
-            features=features,
-            objective=self.network.objective,
-            start=_first(self.start, live),
-            own=_first(self.own, live),
-            common=self.tasks[0].common,
-            step=step,
-            steps=self._steps[:live],
-        )
-        losses = one_loss_per_job(self.loss(self._leaves, batch), live)
-        found: Sequence[Tensor | None] = torch.autograd.grad(
-            losses.sum(), [self._leaves[name] for name in self.trainable], allow_unused=True
-        )
-        for name, tensor in self._moving.items():
-            self.buffers[name][:live] = tensor
-        return {
-            name: gradient
-            for name, gradient in zip(self.trainable, found, strict=True)
-            if gradient is not None
-        }
-
-    def _valid(self, step: int) -> Tensor:
-        return self.data.valid[step, : self.data.live[step]]
 
 
 class DenseCohort(Cohort):
@@ -245,46 +176,28 @@ class DenseCohort(Cohort):
     def gradients(self, step: int) -> Parameters:
         """The gradients of the mean loss over each job's valid rows."""
         found: Parameters = {}
-        parameters = _first(self.parameters, self.data.live[step])
+        parameters = first_jobs(self.parameters, self.data.live[step])
         values, slope = self._slope(step, parameters, self._slopes)
         self.chain.backward(parameters, values, slope, collect(found))
         return {name: found[name] for name in self.trainable}
 
     def train(self) -> Parameters:
         """Plain SGD descends inside the products; other optimizers take the gradients."""
-        local = self.recipe.local
-        plain = local.optimizer == "sgd" and not local.momentum and not local.weight_decay
-        if not plain or self.masks:
+        if not self.descends:
             return super().train()
-        each = [task.brief.recipe.local.learning_rate for task in self.tasks]
-        rates = self.weights.new_tensor(each)
+        rates = self.rates()
         slopes = self._weighted(self.weights * rates.view(1, -1, 1))
-        kept, shift = self._pull(rates)
+        kept, shift = self.pull(rates)
         live = 0
         for step, now in enumerate(self.data.live):
             self.finished.before(step, self.parameters)
             if now != live:
-                live, parameters = now, _first(self.parameters, now)
-                take = descend(parameters, _first(kept, now), _first(shift, now))
+                live, parameters = now, first_jobs(self.parameters, now)
+                take = descend(parameters, first_jobs(kept, now), first_jobs(shift, now))
             values, slope = self._slope(step, parameters, slopes)
             self.chain.backward(parameters, values, slope, take)
         self.finished.put_back(self.parameters)
         return {}
-
-    def _pull(self, rates: Tensor) -> tuple[Parameters, Parameters]:
-        """What a step makes of a parameter w beside its gradient: kept * w + shift, by name.
-
-        w - rate (mu (w - start) + correction) = (1 - rate mu) w + rate (mu start - correction).
-        """
-        mu, kept, shift = self.recipe.proximal, {}, {}
-        for name in self.pulled:
-            own = per_job_view(rates, self.start[name])
-            kept[name] = 1 - own * mu
-            shift[name] = own * mu * self.start[name]
-        for name, correction in self.correction.items():
-            less = per_job_view(rates, correction) * correction
-            shift[name] = shift[name].sub_(less) if name in shift else less.neg_()
-        return kept, shift
 
     def _slope(
         self, step: int, parameters: Parameters, slopes: OutputSlopes
@@ -300,5 +213,6 @@ class DenseCohort(Cohort):
         return OutputSlopes(self.network.objective, self.data.targets, weights)
 
 
-def _first(tensors: Parameters, live: int) -> Parameters:
+def first_jobs(tensors: Parameters, live: int) -> Parameters:
+    """The first jobs' part of stacked tensors: views."""
     return {name: tensor[:live] for name, tensor in tensors.items()}

@@ -19,6 +19,9 @@ def trained_by(network: Network, loss: Loss, trainer: str) -> list[Row]:
     if stacked is not None and stacked.dense is not None and loss is plain_loss:
         why = "Linear layers with ReLU at most between, the plain loss, and all of it trained"
         rows.append(_row("gradients", "by hand", why))
+    elif stacked is not None and stacked.dense is not None:
+        why = "Linear layers with ReLU at most between, under a loss of its own, or in part fixed"
+        rows.append(_row("gradients", "autograd, passes by hand", why))
     else:
         rows.append(_row("gradients", "autograd", "right for any model and loss"))
     if stacked is not None:

@@ -115,7 +115,8 @@ class Recipe:
     are trained with it and stay with the client too: a second model, say. What they are before the
     client's first job stands in `Brief.start`, what they have become in `Memory.private`. `measure`
     names extra figures to return, of `MEASURES`. `proximal` (mu) adds mu / 2 ||w - start||^2 over
-    the model's parameters that train to the loss, start as the client has it.
+    the model's parameters that train to the loss, start as the client has it; `proximal_beside` is
+    the same of tensors beside, named "<anything>/<parameter>", and the start of that parameter.
     """
 
     local: LocalTraining
@@ -125,6 +126,7 @@ class Recipe:
     measure: frozenset[str] = frozenset()
     beside: frozenset[str] = frozenset()
     proximal: float = 0.0
+    proximal_beside: float = 0.0
 
     @property
     def remembers(self) -> bool:

@@ -218,8 +218,8 @@ class Network:
 
     def size_of(self, names: Iterable[str]) -> int:
         """Bytes of these tensors on the wire, as float32; integers (step counters) cost nothing."""
-        state = self._module.state_dict()
-        return size_bytes({name: state[name] for name in names if state[name].is_floating_point()})
+        held = self.template
+        return size_bytes({name: held[name] for name in names if held[name].is_floating_point()})
 
     @cached_property
     def work(self) -> ModelWork:

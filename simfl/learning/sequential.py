@@ -95,9 +95,9 @@ class _LocalRun:
             for name, correction in self.correction.items():
                 gradient = gradients[name]
                 gradients[name] = correction.clone() if gradient is None else gradient + correction
-            for name in self.pulled:
-                moved = self.parameters[name].detach() - task.start[name]
-                pull, gradient = task.brief.recipe.proximal * moved, gradients[name]
+            for name, (mu, held) in self.pulled.items():
+                moved = self.parameters[name].detach() - task.start[held]
+                pull, gradient = mu * moved, gradients[name]
                 gradients[name] = pull if gradient is None else gradient + pull
             for name, mask in self.masks.items():
                 if (gradient := gradients.get(name)) is not None:

@@ -85,11 +85,17 @@ class Task:
         own = [name for name in network.parameter_names if name in of_model]
         return own + sorted(beside) if beside else own
 
-    def pulled(self, network: Network) -> list[str]:
-        """Names of the model's parameters that a proximal term holds near the start."""
-        if not self.brief.recipe.proximal:
-            return []
-        return [name for name in self.trainable(network) if name in network.trainable_names]
+    def pulled(self, network: Network) -> dict[str, tuple[float, str]]:
+        """What a proximal term holds near the start, by name: mu, and its name there."""
+        recipe = self.brief.recipe
+        found = {}
+        if recipe.proximal:
+            own = [name for name in self.trainable(network) if name in network.trainable_names]
+            found = {name: (recipe.proximal, name) for name in own}
+        if recipe.proximal_beside:
+            beside = {name: name.partition("/")[2] for name in sorted(recipe.beside)}
+            found |= {name: (recipe.proximal_beside, held) for name, held in beside.items()}
+        return found
 
     def trains_all(self, network: Network) -> bool:
         """Whether this job changes every parameter of the model, and nothing else."""

@@ -8,7 +8,7 @@ the tests hold it against autograd.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +27,11 @@ class DenseLayer:
     bias: str | None
     relu: bool
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its parameters."""
+        return (self.weight,) if self.bias is None else (self.weight, self.bias)
+
 
 Take = Callable[[DenseLayer, Tensor, Tensor], None]
 """take(layer, slope, inputs): what to do with a layer's gradient, slope^T inputs per job.
@@ -41,19 +46,38 @@ class DenseChain:
     def __init__(self, layers: Sequence[DenseLayer]) -> None:
         self.layers = tuple(layers)
 
+    def __iter__(self) -> Iterator[DenseLayer]:
+        return iter(self.layers)
+
+    def place(self, module: str) -> int:
+        """Which of its layers, from 0, a module is; 0 too where it is none of them."""
+        weights = [layer.weight for layer in self.layers]
+        return weights.index(f"{module}.weight") if f"{module}.weight" in weights else 0
+
     def forward(self, parameters: Parameters, inputs: Tensor) -> tuple[list[Tensor], Tensor]:
         """Each layer's inputs, and the model's outputs with rows last: (jobs, outputs, rows)."""
-        values = [aligned(inputs.flatten(2))]
-        for layer in self.layers[:-1]:
-            outputs = product(values[-1], parameters[layer.weight].transpose(1, 2))
-            if layer.bias is not None:
-                outputs.add_(parameters[layer.bias].unsqueeze(1))
-            values.append(outputs.relu_() if layer.relu else outputs)
+        values = self.entering(parameters, inputs.flatten(2))
         last = self.layers[-1]
         outputs = product(parameters[last.weight], values[-1].transpose(1, 2))
         if last.bias is not None:
             outputs.add_(parameters[last.bias].unsqueeze(2))
         return values, outputs
+
+    def entering(
+        self, parameters: Parameters, inputs: Tensor, last: int | None = None
+    ) -> list[Tensor]:
+        """What enters each layer up to `last`, of inputs (jobs, rows, features): (jobs, rows, ...).
+
+        Nothing: up to the last one.
+        """
+        values = [aligned(inputs)]
+        for layer in self.layers[: -1 if last is None else last]:
+            weight = aligned(parameters[layer.weight])
+            outputs = product(values[-1], weight.transpose(1, 2))
+            if layer.bias is not None:
+                outputs.add_(parameters[layer.bias].unsqueeze(1))
+            values.append(outputs.relu_() if layer.relu else outputs)
+        return values
 
     def backward(
         self, parameters: Parameters, values: list[Tensor], slope: Tensor, take: Take
@@ -71,6 +95,21 @@ class DenseChain:
             if place and self.layers[place - 1].relu:
                 below = torch.ops.aten.threshold_backward(below, values[place], 0)
             slope = below
+
+    def descended(
+        self, model: Parameters, inputs: Tensor, slopes: OutputSlopes, steps: int, share: float
+    ) -> Parameters:
+        """A stacked model after steps on one mini-batch, each back by `share` of its way so far.
+
+        slopes: of that one batch, rates in them.
+        """
+        moved = {name: one.clone() for name, one in model.items()}
+        moved |= {layer.weight: aligned(moved[layer.weight]) for layer in self}
+        take = descend(moved, {}, {name: share * one for name, one in model.items()}, 1 - share)
+        for _ in range(steps):
+            values, outputs = self.forward(moved, inputs)
+            self.backward(moved, values, slopes.at(0, outputs), take)
+        return moved
 
 
 def dense_chain(chain: Sequence[tuple[str, nn.Module]]) -> DenseChain | None:
@@ -120,10 +159,22 @@ class OutputSlopes:
             less = None if less is None else less[:live]
         if less is None:
             return (outputs - right).mul_(2).mul_(weights)
-        shares = torch.softmax(outputs, 1)
-        if outputs.device.type == "cpu":
-            return shares.scatter_add_(1, right, less).mul_(weights)
-        return less_the_right(shares, right).mul_(weights)
+        return class_slopes(outputs, right, weights, less)
+
+
+def class_slopes(
+    outputs: Tensor, right: Tensor, weights: Tensor, less: Tensor | None = None
+) -> Tensor:
+    """Weighted cross entropies by the outputs (jobs, classes, rows), in their shape.
+
+    right: (jobs, 1, rows), the right classes; weights: (jobs, 1, rows), what each row's loss
+    counts; less: -1 in the shape of `right`, if it is at hand.
+    """
+    shares = torch.softmax(outputs, 1)
+    if outputs.device.type == "cpu":
+        less = shares.new_full((), -1.0).expand_as(right) if less is None else less
+        return shares.scatter_add_(1, right, less).mul_(weights)
+    return less_the_right(shares, right).mul_(weights)
 
 
 def less_the_right(shares: Tensor, right: Tensor) -> Tensor:
@@ -136,21 +187,26 @@ def less_the_right(shares: Tensor, right: Tensor) -> Tensor:
     return shares.sub_((classes == right).to(shares.dtype))
 
 
-def descend(parameters: Parameters, kept: Parameters, shift: Parameters) -> Take:
+def descend(
+    parameters: Parameters, kept: Parameters, shift: Parameters, share: float = 1.0
+) -> Take:
     """Plain SGD in place, rates in the slopes: kept * parameter - gradient + shift, by name.
 
-    `kept` and `shift` are of the parameters that have them, the others are kept as they are.
+    `kept` and `shift` are of the parameters that have them, the others are kept as they are, or,
+    where it is the same for every job there may ever be, at a `share`.
     """
 
     def take(layer: DenseLayer, slope: Tensor, inputs: Tensor) -> None:
-        for name in (layer.weight, layer.bias):
-            if name is not None and name in kept:
+        for name in layer.names:
+            if name in kept:
                 parameters[name].mul_(kept[name])
-        subtract_product(parameters[layer.weight], slope.transpose(1, 2), inputs)
+        subtract_product(parameters[layer.weight], slope.transpose(1, 2), inputs, share)
         if layer.bias is not None:
+            if share != 1.0:
+                parameters[layer.bias].mul_(share)
             parameters[layer.bias].sub_(slope.sum(1))
-        for name in (layer.weight, layer.bias):
-            if name is not None and name in shift:
+        for name in layer.names:
+            if name in shift:
                 parameters[name].add_(shift[name])
 
     return take

@@ -56,6 +56,7 @@ class StackedBatches:
         lengths = [len(own) for own in examples]
         rows = padded_rows(lengths[0], tasks[0].brief.recipe.local.batch_size)
         inputs, targets, firsts = _parts_of_one(examples) if whole else (None, None, None)
+        self._shared = inputs is not None
         if inputs is None or targets is None or firsts is None:
             if len(order) < sum(lengths):
                 lengths = [sum(sizes) for _, sizes in plans]
@@ -92,6 +93,15 @@ class StackedBatches:
         return torch.stack(
             [self._augmented(step, job, rows[: sizes[job]]) for job, rows in enumerate(inputs)]
         )
+
+    @property
+    def own_rows(self) -> int | None:
+        """How many rows all jobs have; None where they share some, or rows change each time."""
+        return None if self._shared or self._augmentation is not None else len(self._inputs)
+
+    def places(self, step: int) -> Tensor:
+        """Which rows of them the live jobs' inputs are: (jobs, rows). Padding has a valid place."""
+        return self._places[step, : self.live[step]]
 
     def streams(self, step: int) -> Streams | None:
         """What the live jobs' modules draw from at this step, after their `inputs` were taken."""

@@ -21,6 +21,8 @@ from simfl.learning.kernels.precision import rounds
 CACHE_LINE = 16
 """Elements: 64 bytes of float32 (two lines of float64)."""
 
+LINE_BYTES = 64
+
 
 def stacked_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Each job's `inputs @ weight.T + bias`.
@@ -96,20 +98,27 @@ def product(left: Tensor, right: Tensor) -> Tensor:
     return torch.bmm(left, right, out=out)
 
 
-def subtract_product(stacked: Tensor, left: Tensor, right: Tensor) -> None:
-    """Each job's matrix (jobs, n, k) less `product(left, right)`, in place."""
+def subtract_product(stacked: Tensor, left: Tensor, right: Tensor, share: float = 1.0) -> None:
+    """`share` of each job's matrix (jobs, n, k) less `product(left, right)`, in place."""
     if rounds(left) or by_numpy(left.device):
+        if share != 1.0:
+            stacked.mul_(share)
         stacked.sub_(product(left, right))
     else:
-        stacked.baddbmm_(left, right, alpha=-1)
+        stacked.baddbmm_(left, right, beta=share, alpha=-1)
 
 
 def aligned(stacked: Tensor) -> Tensor:
-    """The same values, each job's matrix or its transpose contiguous, from a cache line on."""
+    """The same values, each job's matrix or its transpose contiguous, from a cache line on.
+
+    One matrix that is all jobs' (`stack` with `share`) stays one.
+    """
     _, rows, columns = stacked.shape
     size, (job, row, column) = rows * columns, stacked.stride()
     whole = (row, column) in ((columns, 1), (1, rows))
     if whole and job >= size and job % CACHE_LINE == 0:
+        return stacked
+    if whole and job == 0 and stacked.data_ptr() % LINE_BYTES == 0:
         return stacked
     if size % CACHE_LINE == 0:
         return stacked.contiguous()
