@@ -14,8 +14,9 @@ Algorithm 1, with flat clipping: "Delta <- Delta min(1, S / ||Delta||)", and the
 "theta <- theta + mean(Delta) + N(0, sigma^2)". Every client counts the same (w_k = 1), so that one
 client moves the sum by S at most. The noise is drawn once, by the server; m clients that add a part
 of variance (z S)^2 / m each to what they send give the same distribution, and no one but the sum
-may then be seen (`secure_aggregation`). z = 1 is the paper's; S is 1 by default, where the paper
-tunes it (15 for its language model): `report` logs what share of the changes was clipped.
+may then be seen (`secure_aggregation`). S is 1 by default and is to be tuned: `report` logs what
+share of the changes was clipped. That z = 1 is the paper's, and S = 15 its choice for a language
+model, is from memory, and was not checked.
 
 What all of it spends is told by the measure `privacy` (`pip install 'simfl[privacy]'`); without it
 epsilon is not computed.

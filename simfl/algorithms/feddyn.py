@@ -15,8 +15,9 @@ Algorithm 1. A client minimises L_k(theta) - <grad L_k, theta> + alpha / 2 ||the
 then renews grad L_k <- grad L_k - alpha (theta_k^t - theta^{t-1}) (Eq. 2). The server goes
 "h <- h - alpha / m sum_{P_t} (theta_k^t - theta^{t-1})" and
 "theta^t <- mean_{P_t} theta_k^t - h / alpha". The gradients lie with the clients: models are all
-that crosses the link. alpha is by default 0.01, one of the three values that the paper tries
-(0.1, 0.01, 0.001).
+that crosses the link. alpha is by default 0.01, as in the published code's
+example for CIFAR-10 (github.com/alpemreacar/FedDyn, example_cifar_10.py); that the paper tries 0.1
+and 0.001, too, is from memory, and was not checked.
 
 Departures from the paper: 1. Eq. 1 is minimised by `local`, as in the paper's experiments, not
 exactly; 2. running statistics of BatchNorm have no gradient and are averaged.

@@ -14,10 +14,10 @@ arXiv 1909.06335.
     beta_2        of v_t                                      `beta_2`
     tau           adaptivity, the smaller the more            `tau`
 
-Algorithm 2, whose lines stand beside the lines; v_{-1} is tau^2, its smallest. FedAvgM goes
-"m <- beta_1 m + Delta, x <- x + eta m". beta_1 0.9 (0 in FedAdagrad), beta_2 0.99 and tau 0.001 are
-those of the paper's experiments; eta is tuned there for each task on a grid from 0.001 to 10, and
-0.1 by default is the house's choice.
+Algorithm 2, whose lines stand beside the lines (their numbers were not checked); v_{-1} is tau^2,
+its smallest. FedAvgM goes "m <- beta_1 m + Delta, x <- x + eta m". beta_1 0.9 (0 in FedAdagrad),
+beta_2 0.99 and tau 0.001 are those of the paper's experiments; eta is tuned there for each task on
+a grid from 0.001 to 10, and 0.1 by default is the house's choice.
 
 Departures from the paper: 1. running statistics of BatchNorm have no gradient and are averaged;
 2. where servers' states are mixed, so are their moments, with the same shares.

@@ -11,8 +11,8 @@ Federated Learning, ICML 2020, arXiv 1910.06378.
     N, S          all clients, those of a round                   `memory["c_i"]`, updates
 
 Algorithm 1 with option II for c_i+ (line 12): what a client has summed up of its gradients anyway.
-Its line numbers stand beside the lines. The c_i lie with the clients: nothing of them crosses the
-link but what `price` says.
+Its line numbers stand beside the lines, from memory: they were not checked with the paper. The c_i
+lie with the clients: nothing of them crosses the link but what `price` says.
 
 Departures from the paper: running statistics of BatchNorm have no gradient and are averaged.
 
