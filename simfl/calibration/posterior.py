@@ -6,9 +6,10 @@ followed. The scale of the error is unknown too. It is mostly what the sum misse
 model on a device), the same in all rows of that subject; so n rows of one subject count as
 n / (1 + `ALIKE` (n - 1)).
 
-The draws are exact, up to Monte Carlo error, for any number of rows: random-walk Metropolis, all
-chains side by side, begun from draws of the normal law at the best fit and stepping along its
-covariance. Each chain gives one draw, so that draws are independent of one another.
+Draws are by random-walk Metropolis, all chains side by side, begun from draws of the normal law at
+the best fit and stepping along its covariance. Each chain gives one draw, so that draws are
+independent of one another. Longer chains would make intervals of figures that few rows tell about
+a fifth wider (docs/decisions.md).
 """
 
 from __future__ import annotations

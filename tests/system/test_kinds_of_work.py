@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simfl.assembly.simulation import _NO_WEIGHTS
 from simfl.common.model_work import ModelWork
 from simfl.system.accelerator import Accelerator, Mode
 from simfl.system.catalogue import Catalogue
@@ -152,6 +153,12 @@ def test_a_kind_without_any_rate_is_no_silent_zero() -> None:
     assert partial.training_cycles(1, replace(WORK, recurrent=0.0)) > 0
     with pytest.raises(MissingCost, match="forward_flops of the model"):
         partial.training_cycles(1, ModelWork())
+
+
+def test_what_rates_have_had_only_since_is_not_in_a_runs_key() -> None:
+    """A run on a machine without rates of weights is resumed as what it was."""
+    assert _NO_WEIGHTS in repr(Catalogue().device("rpi_4b"))
+    assert _NO_WEIGHTS not in repr(cpu())
 
 
 @pytest.mark.parametrize("measured", [{"cycles_per_example": 1e6}, {"seconds_per_example": 0.1}])
