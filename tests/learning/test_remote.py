@@ -135,13 +135,16 @@ def test_parts_are_about_as_much_work_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "clients", "parts"),
-    [(Mlp((4,)), 127, 1), (Mlp((4,)), 128, 2), (Mlp((900,)), 31, 1), (Mlp((900,)), 32, 2)],
-    ids=["cohorts of 64", "two of them", "one branch", "two branches"],
+    ("together", "clients", "parts"),
+    [(64, 127, 1), (64, 128, 2), (3, 31, 1), (3, 32, 2)],
+    ids=["one cohort and most of another", "two cohorts", "one branch", "two branches"],
 )
-def test_a_second_part_takes_no_company_away(model: Mlp, clients: int, parts: int) -> None:
+def test_a_second_part_takes_no_company_away(
+    together: int, clients: int, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A worker has two where either fills the largest cohorts, and branches of the sum."""
-    trainer, tasks = tasks_of(model, [2] * clients, 1)
+    monkeypatch.setattr(RemoteTrainer, "on_a_processor", lambda _: together)
+    trainer, tasks = tasks_of(Mlp((4,)), [2] * clients, 1)
 
     assert len(trainer.cut(tasks)) == parts
 
