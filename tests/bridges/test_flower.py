@@ -314,7 +314,7 @@ def test_a_study_varies_machines_and_the_apps_own_keys(app: Path, tmp_path: Path
 
     assert sorted(one["counts"]["jobs_trained"] for one in done) == [0, 0, 6, 8]
     assert sorted(one["counts"]["jobs_reused"] for one in done) == [0, 0, 6, 8]
-    assert len({one["horizon_s"] for one in done}) == 4
+    assert len({one["energy_j"] for one in done}) == 4
 
 
 def test_the_asynchronous_example_runs(tmp_path: Path) -> None:
