@@ -304,7 +304,10 @@ def _figure(
 def generators(seed: int) -> Iterator[None]:
     """Python's, numpy's and torch's generators begin from a seed; afterwards they go on."""
     with process_generators(seed), torch.random.fork_rng():
-        torch.manual_seed(seed)
+        # `torch.manual_seed` keeps a stack trace for every kind of accelerator that is not there.
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_available():
+            torch.cuda.manual_seed_all(seed)
         yield
 
 
