@@ -144,7 +144,10 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     known = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"}
 
     def stopped_by(sent: signal.Signals, after: int, *more: str) -> tuple[int, dict[str, Any]]:
+        # Whoever runs the tests in the background has Ctrl-C ignored, which children would inherit.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         victim = subprocess.Popen(command("broken", *more), env=known, stderr=subprocess.DEVNULL)
+        signal.signal(signal.SIGINT, before)
         while called() < after:
             assert victim.poll() is None
             time.sleep(0.01)
