@@ -2,6 +2,7 @@
 
     python analysis/yardsticks.py mcmahan_2nn --scale paper --data-root DIR
     python analysis/yardsticks.py mcmahan_cnn|niid_bench|all
+    python analysis/yardsticks.py fedbuff --scale quick --data-root DIR     also oort
 
 docs/yardsticks.md says what is compared, and what came out. A learning rate that a source does not
 state is chosen on a grid, by rounds to the target on held-out training images, never on the test
@@ -11,11 +12,12 @@ images and never by how close the published number is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from paper import (
@@ -28,11 +30,13 @@ from paper import (
     final_accuracy,
     gather,
     main,
+    print_figures,
     print_table,
 )
 from paper.study import OnlyPlanned
 from paper.tables import print_markdown
 from simfl.runs.runfolder import LoadedRun
+from simfl.study.targets import known_first
 
 ROOT = Path(__file__).parents[1]
 SCENARIOS = ROOT / "scenarios" / "papers" / "yardsticks"
@@ -63,10 +67,58 @@ PARTITIONS = {
 METHODS = {"fedavg": (), "fedprox": ("algorithm.name=fedprox", "algorithm.mu=0.01")}
 
 
+PHONES, FLASH = "phones", "flash"
+"""What the tables by seconds call their clients; each has a size of its own, not the papers'."""
+
+ASKED_AT_ONCE = 40
+PROTOCOLS = {
+    "fedbuff": (),
+    "synchronous": (
+        "protocol=synchronous",
+        f"decisions.selection={{name: random, count: {ASKED_AT_ONCE}}}",
+        "evaluate.every=1",
+    ),
+    "fedasync": (
+        f"protocol={{name: asynchronous, concurrency: {ASKED_AT_ONCE}}}",
+        "decisions.staleness={name: polynomial, initial: 0.6, exponent: 0.5}",
+        f"evaluate.every={ASKED_AT_ONCE}",
+    ),
+}
+"""Forty clients train at any time under each of them."""
+
+SELECTIONS = {
+    one: (f"decisions.selection={{name: {one}, count: 10}}",) for one in ("oort", "random")
+}
+OORT = (
+    "model={name: mlp, hidden: [64]}",
+    "data.partition={name: dirichlet, alpha: 0.3}",
+    "stop={accuracy: 0.7, time_s: 5400}",
+    "evaluate.every=2",
+    "log.level=rounds",
+)
+
 SMALL = {
     "mcmahan_2nn": ("data.name=digits", "population.clients=10", "stop.accuracy=0.3"),
     "mcmahan_cnn": ("data.name=digits", "population.clients=10", "model.channels=[2, 4]"),
     "niid_bench": ("data.name=digits", "model=linear", "stop.versions=2"),
+    "fedbuff": (
+        "data.name=digits",
+        "population.clients=50",
+        "population.rate_trace=null",
+        "population.rate_trace_format=null",
+        "stop={accuracy: 0.3, versions: 6}",
+        "evaluate.every=1",
+    ),
+    "oort": (
+        "data.name=digits",
+        "population.clients=10",
+        "population.rate_trace=null",
+        "population.rate_trace_format=null",
+        "population.availability=always",
+        "protocol=synchronous",
+        "decisions.selection.count=3",
+        "stop={accuracy: 0.3, versions: 4}",
+    ),
 }
 """What the smallest scale has instead, in every cell of a table."""
 
@@ -139,16 +191,23 @@ def to_target(
     return values
 
 
-def chosen_rate(study: Study, cell: Experiment) -> float | None:
+def chosen_rate(
+    study: Study,
+    cell: Experiment,
+    rates: Sequence[float] | None = None,
+    until: str = "rounds",
+) -> float | None:
     """Of the grid, the rate that needs the fewest rounds to the target on held-out images.
 
     With the first seed; among rates that do not get there, the most accurate one. The grid is
     printed. A rate is given up one round after the fewest rounds of those before it: it could not
-    be chosen. None where the grid is not complete: then the cell has no value.
+    be chosen. None where the grid is not complete: then the cell has no value. `until` may be
+    seconds in place of rounds, and `rates` another grid than `RATES`.
     """
     data = next(one for one in reversed(cell.overrides) if one.startswith("data.name="))
     held = (f"data.name={HELD_OUT}", f"data.of={data.removeprefix('data.name=')}")
-    rates = RATES[::4] if study.scale.name == "smoke" else RATES
+    rates = RATES if rates is None else rates
+    rates = rates[::4] if study.scale.name == "smoke" else rates
     grid = {
         rate: replace(one, name=f"{one.name}, rate {rate}", overrides=(*one.overrides, *held))
         for rate in rates
@@ -159,7 +218,8 @@ def chosen_rate(study: Study, cell: Experiment) -> float | None:
     enough = math.inf
     # Large rates are the fast ones: with them first, little of the others is run in vain.
     for rate in sorted(rates, reverse=True):
-        given_up = () if enough == math.inf else (f"stop.versions={enough + 1:.0f}",)
+        known = until == "rounds" and enough < math.inf
+        given_up = (f"stop.versions={enough + 1:.0f}",) if known else ()
         trial = replace(grid[rate], overrides=(*grid[rate].overrides, *given_up))
         try:
             trials = one_seed.run([trial])
@@ -169,16 +229,16 @@ def chosen_rate(study: Study, cell: Experiment) -> float | None:
         if not trials:
             print(f"{cell.data}, {cell.name}: {len(tried)} of {len(rates)} of its grid are there\n")
             return None
-        of = gather(trials, rounds_to_target).set_index("figure")["value"]
-        rounds, accuracy = of["rounds"], of["accuracy"]
+        of = gather(trials, UNTIL[until]).set_index("figure")["value"]
+        rounds, accuracy = of[until], of["accuracy"]
         # One that diverged has neither.
         order = math.inf if math.isnan(rounds) else rounds
-        tried[rate] = order, math.inf if math.isnan(accuracy) else -accuracy, of["rounds_bound"]
+        tried[rate] = order, math.inf if math.isnan(accuracy) else -accuracy, of[f"{until}_bound"]
         enough = min(enough, order)
     shown = pd.DataFrame(
         {
             rate: {
-                "rounds": f"{'over ' if rounds == math.inf else ''}{bound:.0f}",
+                until: f"{'over ' if rounds == math.inf else ''}{bound:.0f}",
                 "accuracy": f"{-error:.4f}",
             }
             for rate in rates
@@ -221,10 +281,89 @@ def niid_bench(study: Study) -> pd.DataFrame:
     return values
 
 
+def fedbuff(study: Study) -> pd.DataFrame:
+    """Seconds to 80 % under three protocols, each at the rate that its own grid chooses."""
+    cells = []
+    for name, sets in PROTOCOLS.items() if PHONES in study.data else ():
+        cell = Experiment(
+            PHONES,
+            name,
+            SCENARIOS / "fedbuff.yaml",
+            ("data.name=fashion_mnist", *sets, *reduced(study, "fedbuff")),
+        )
+        rate = chosen_rate(study, cell, RATES[1:-1], "seconds")
+        if rate is not None:
+            cells.append(with_rate(cell, rate))
+    return by_seconds(gather(study.run(cells), seconds_to_target), "fedbuff")
+
+
+def oort(study: Study) -> pd.DataFrame:
+    """Seconds to 70 % on FLASH's phones, with clients that Oort chooses and with random ones."""
+    cells = [
+        Experiment(
+            FLASH, name, ROOT / "scenarios" / "flash.yaml", (*sets, *OORT, *reduced(study, "oort"))
+        )
+        for name, sets in SELECTIONS.items()
+        if FLASH in study.data
+    ]
+    return by_seconds(gather(study.run(cells), seconds_to_target), "oort")
+
+
+def seconds_to_target(run: LoadedRun) -> dict[str, float]:
+    """Simulated seconds, and merged updates, until the accuracy at which a run was to stop.
+
+    Where it never was that accurate there are none, and `seconds_bound` is how long it ran.
+    """
+    seconds = run.spent_to("time_s", accuracy=run.scenario["stop"]["accuracy"])
+    ended_s = float(run.manifest["horizon_s"])
+    return {
+        "seconds": seconds,
+        f"seconds{END}": ended_s,
+        "seconds_bound": ended_s if math.isnan(seconds) else seconds,
+        "updates": float(run.rounds["updates"].sum()),
+        "accuracy": final_accuracy(run),
+    }
+
+
+UNTIL = {"rounds": rounds_to_target, "seconds": seconds_to_target}
+"""By what a learning rate may be chosen: the figures of a run."""
+
+
+def by_seconds(values: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """The values, and how each cell compares with the baseline of its seed; printed.
+
+    `times` is its seconds over the baseline's: too small where it never got there and the baseline
+    did, too large the other way round, nothing where neither did. `behind` is 1 where the baseline
+    is known to have been first, 0 where it is known not to have been.
+    """
+    added = []
+    for (data, seed), own in values.groupby(["data", "seed"], sort=False):
+        table = own.pivot_table(index="name", columns="figure", values="value", dropna=False)
+        if baseline not in table.index:
+            continue
+        base = table.loc[baseline]
+        for name in (one for one in pd.unique(own["name"]) if one != baseline):
+            its = table.loc[name]
+            known = not (math.isnan(its["seconds"]) and math.isnan(base["seconds"]))
+            times = its["seconds_bound"] / base["seconds_bound"] if known else math.nan
+            ahead, behind = (
+                known_first(
+                    *(np.array([one]) for one in (a["seconds"], b["seconds"], b["seconds_bound"]))
+                )
+                for a, b in ((its, base), (base, its))
+            )
+            order = float(behind) if ahead or behind else math.nan
+            added += [(data, name, seed, "times", times), (data, name, seed, "behind", order)]
+    values = pd.concat([values, pd.DataFrame(added, columns=values.columns)], ignore_index=True)
+    print_figures(values, digits=2)
+    return values
+
+
 def reduced(study: Study, table: str) -> tuple[str, ...]:
     """What the study's scale sets in every cell of a table, its data set among it."""
-    small = study.scale.name == "smoke"
-    return SMALL[table] if small else () if table == "niid_bench" else ("data.name=mnist",)
+    if study.scale.name == "smoke":
+        return SMALL[table]
+    return ("data.name=mnist",) if table.startswith("mcmahan") else ()
 
 
 def published(table: str, figure: str) -> dict[tuple[str, str], str]:
@@ -239,7 +378,15 @@ PAPER = Paper(
     ROOT / "analysis" / "claims" / "yardsticks.yaml",
     {
         "paper": Scale("paper", 3, DATA, estimate=True),
-        "smoke": Scale("smoke", 1, DATA, "digits, ten clients, two rounds, two learning rates"),
+        "quick": Scale(
+            "quick", 5, (PHONES, FLASH), "hundreds of phones and a perceptron", estimate=True
+        ),
+        "smoke": Scale(
+            "smoke",
+            1,
+            (*DATA, PHONES, FLASH),
+            "digits, a few clients and rounds, one or two learning rates",
+        ),
     },
     {
         "mcmahan_2nn": Exhibit(
@@ -256,6 +403,16 @@ PAPER = Paper(
             "NIID-Bench as in Flower's baseline: accuracy after 50 rounds, %",
             niid_bench,
             published=partial(published, "niid_bench"),
+        ),
+        "fedbuff": Exhibit(
+            "Nguyen et al. 2022: seconds to 80 % on Fashion-MNIST, by protocol",
+            fedbuff,
+            published=partial(published, "fedbuff"),
+        ),
+        "oort": Exhibit(
+            "Lai et al. 2021: seconds to 70 % on Fashion-MNIST and FLASH's phones, by selection",
+            oort,
+            published=partial(published, "oort"),
         ),
     },
 )

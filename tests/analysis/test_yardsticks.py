@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import yardsticks
 
+import simfl
 from paper import Experiment, Study, Trial
 from paper.claims import read_claims
 
@@ -21,8 +22,12 @@ def test_every_published_number_has_its_tolerance() -> None:
     """Around it: a factor of 1.7, or points of accuracy; less than half where nothing is learnt."""
     claims = {(one["metric"], *one["data"]): one for one in read_claims(PAPER.claims)}
     for _, row in yardsticks.PUBLISHED.iterrows():
-        value, few = float(row["value"]), "label" in row["name"]
-        if row["figure"] == "rounds":
+        few = "label" in row["name"]
+        value = math.nan if row["figure"] == "times" else float(row["value"])
+        if row["figure"] == "times":
+            claim = claims[f"times/{row['name']}", row["data"]]
+            assert claim["at_least"] >= 1.2 and claim["at_most"] <= 14.1
+        elif row["figure"] == "rounds":
             claim = claims[f"rounds_bound/{row['name']}", row["data"]]
             assert claim["at_least"] == pytest.approx(value / yardsticks.FACTOR, abs=0.05)
             assert claim["at_most"] == pytest.approx(value * yardsticks.FACTOR, abs=0.05)
@@ -114,3 +119,46 @@ def test_the_tables_are_shown(monkeypatch: pytest.MonkeyPatch, study: Study) -> 
     assert np.isnan(rounds["rounds"]) and rounds["accuracy"] < 0.3
     assert list(accuracy["name"]) == ["fedavg, 2 labels"]
     assert 0.1 <= accuracy["value"].item() <= 0.8
+
+
+@pytest.mark.parametrize(
+    ("fedbuff", "other", "times", "behind"),
+    [
+        ((100.0, 100.0), (250.0, 250.0), 2.5, 1.0),
+        ((100.0, 100.0), (80.0, 80.0), 0.8, 0.0),
+        ((100.0, 100.0), (np.nan, 400.0), 4.0, 1.0),
+        ((np.nan, 400.0), (100.0, 100.0), 0.25, 0.0),
+        ((np.nan, 400.0), (np.nan, 400.0), np.nan, np.nan),
+        ((100.0, 100.0), (np.nan, 50.0), 0.5, np.nan),
+    ],
+)
+def test_seconds_are_compared_with_the_baseline_of_the_seed(
+    fedbuff: tuple[float, float], other: tuple[float, float], times: float, behind: float
+) -> None:
+    """What a run that missed the target needed at least; no order where none is known."""
+    rows = [
+        ("phones", name, 3, figure, value)
+        for name, pair in (("fedbuff", fedbuff), ("synchronous", other))
+        for figure, value in zip(("seconds", "seconds_bound"), pair, strict=True)
+    ]
+    values = pd.DataFrame(rows, columns=["data", "name", "seed", "figure", "value"])
+
+    found = yardsticks.by_seconds(values, "fedbuff").query("name == 'synchronous' and seed == 3")
+
+    figures = found.set_index("figure")["value"]
+    np.testing.assert_equal((figures["times"], figures["behind"]), (times, behind))
+
+
+def test_seconds_are_those_until_the_target(study: Study) -> None:
+    """Oort's cells at the smallest scale: the first evaluation that is accurate enough, or none."""
+    study.data = ("flash",)
+
+    values = yardsticks.oort(study).set_index(["name", "figure"])["value"]
+
+    for trial in study.folder.glob("runs/*"):
+        run = simfl.load_run(trial)
+        met = run.rounds[run.rounds["accuracy"] >= run.scenario["stop"]["accuracy"]]
+        of = run.scenario["decisions"]["selection"]["name"]
+        seconds = met["time_s"].min() if len(met) else run.rounds["time_s"].max()
+        assert values[of, "seconds_bound"] == pytest.approx(seconds)
+        assert values[of, "updates"] == run.rounds["updates"].sum()
