@@ -214,7 +214,14 @@ class LearnedFacts:
     def _after_one_more_epoch(self, ref: StateRef, clients: Sequence[int]) -> list[list[float]]:
         local = self._asked.algorithm.local.at(ref.version)
         recipe = Recipe(replace(local, epochs=1, steps=None, share=None))
-        brief = Brief(ref.value().weights, recipe, NO_PRICE)
+        state = ref.value()
+        # Its own tensors too: an algorithm's loss may look at them.
+        briefs = {
+            client: Brief(
+                state.weights, recipe, NO_PRICE, own=self._asked.brief(state, client, -1).own
+            )
+            for client in clients
+        }
         seeds = self._streams.seeds("reward", np.array(clients), np.full(len(clients), ref.version))
         futures = [
             self._trainer.submit(
@@ -223,12 +230,12 @@ class LearnedFacts:
                     client=client,
                     seed=seed,
                     version=ref.version,
-                    make_brief=lambda: brief,
+                    make_brief=partial(briefs.__getitem__, client),
                 )
             )
             for client, seed in zip(clients, seeds, strict=True)
         ]
-        return self._test_scores([{**brief.start, **job.result().payload}] for job in futures)
+        return self._test_scores([{**state.weights, **job.result().payload}] for job in futures)
 
     def _test_scores(self, models: Iterable[Sequence[Parameters]]) -> list[list[float]]:
         found = self.evaluator.metrics_of_each(models)

@@ -221,10 +221,11 @@ def test_contributions_do_not_depend_on_what_goes_wrong(tmp_path: Path) -> None:
     assert found[0].manifest["fingerprint"] != found[1].manifest["fingerprint"]
 
 
-def test_equal_models_are_scored_after_one_more_epoch(tmp_path: Path) -> None:
-    """FedAvg's rewards differ between clients, and cost no simulated time."""
-    plain = run(scenario("fedavg"), tmp_path / "plain")
-    result = run(scenario("fedavg", evaluate=MEASURED), tmp_path / "run")
+@pytest.mark.parametrize("algorithm", ["fedavg", "moon"])
+def test_equal_models_are_scored_after_one_more_epoch(algorithm: str, tmp_path: Path) -> None:
+    """Rewards differ, and cost no simulated time; MOON's loss looks at its own tensors."""
+    plain = run(scenario(algorithm), tmp_path / "plain")
+    result = run(scenario(algorithm, evaluate=MEASURED), tmp_path / "run")
 
     assert result.manifest["fingerprint"] == plain.manifest["fingerprint"]
     assert result.clients["reward_accuracy"].nunique() > 1
