@@ -1,4 +1,4 @@
-"""Fill the tables of docs/papers/ and docs/yardsticks.md from analysis/results/ and published/.
+"""Fill the tables of papers/, yardsticks.md and board.md of docs from analysis/results/.
 
     python analysis/pages.py            write what has changed
     python analysis/pages.py --check    write nothing; exit status 1 where a page is out of date
@@ -11,6 +11,7 @@ What lies between two marks of a page is made here and nowhere else:
     <!-- claims: EXHIBIT [scale=NAME] -->      the verdicts on the exhibit's claims
     <!-- summary -->                           every exhibit: what was run, what its claims say
     <!-- plan -->                              core-hours by exhibit, and what was not run
+    <!-- board: PART [DATA] -->                rows, or of a data set learned, costs or front
     <!-- end -->
 
 Without a scale the largest one counts that has rows.
@@ -35,13 +36,17 @@ from paper.results import RESULTS, read_results
 from paper.tables import across, beside, markdown
 
 ROOT = Path(__file__).parents[1]
-PAGES = (*sorted((ROOT / "docs" / "papers").glob("*.md")), ROOT / "docs" / "yardsticks.md")
+PAGES = (
+    *sorted((ROOT / "docs" / "papers").glob("*.md")),
+    ROOT / "docs" / "yardsticks.md",
+    ROOT / "docs" / "board.md",
+)
 PAPERS = ("fedcure", "corefed", "fedsac", "fl_games")
 SCALES = ("paper", "quick", "smoke")
 """From the largest to the smallest."""
 
 BLOCK = re.compile(
-    r"(<!-- (results|claims|summary|plan)(?:: ([^\n]*?))? -->\n).*?(<!-- end -->)", re.S
+    r"(<!-- (results|claims|summary|plan|board)(?:: ([^\n]*?))? -->\n).*?(<!-- end -->)", re.S
 )
 NOTHING = "No runs yet.\n"
 VERDICTS = ("HOLDS", "UNDECIDED", "FAILS", "NOTE", "SKIPPED")
@@ -62,6 +67,8 @@ def filled(page: Path) -> str:
             text = summary()
         elif kind == "plan":
             text = plan()
+        elif kind == "board":
+            text = board((words or "").split())
         else:
             paper = paper_of(page.stem)
             text = (results if kind == "results" else claims)(paper, (words or "").split())
@@ -100,6 +107,19 @@ def claims(paper: Paper, words: Sequence[str]) -> str:
     checked = check_claims(paper.claims, paper.exhibits[name].part_of or name, values)
     checked = checked[checked["verdict"] != "SKIPPED"]
     return _head(paper, scale, values) + markdown("verdict", in_words(checked))
+
+
+def board(words: Sequence[str]) -> str:
+    """A part of the board: which rows there are, or what is recorded of a data set."""
+    made = importlib.import_module("board")
+    if words[0] == "rows":
+        return str(made.table_of_rows())
+    part, data = words
+    values = made.recorded("quick")
+    values = values[values["data"] == data]
+    if values.empty:
+        return NOTHING
+    return _head(made.PAPER, "quick", values) + str(made.block(values, data, part))
 
 
 def summary() -> str:

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -50,6 +51,9 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
             60 * asked.limit_min,
             asked.plan,
             began_s,
+            keep=partial(write_results, RESULTS / f"{paper.name}.csv", name, scale.name)
+            if asked.record
+            else None,
         )
         print(f"## {exhibit.title}")
         print(f"{paper.title}; scale {scale.name}, {study.seeds} seed(s)")
@@ -69,7 +73,7 @@ def _shown(paper: Paper, name: str, study: Study, *, record: bool) -> pd.DataFra
     values = exhibit.show(study)
     study.folder.mkdir(parents=True, exist_ok=True)
     values.to_csv(study.folder / f"{name}.csv", index=False)
-    if record and not values.empty:
+    if record and not values.empty and not exhibit.run_by_run:
         print(write_results(RESULTS / f"{paper.name}.csv", name, study.scale.name, values), "\n")
     checked = check_claims(paper.claims, exhibit.part_of or name, values)
     if not checked.empty:

@@ -67,12 +67,14 @@ class Exhibit:
     The values have the columns data, name, seed, figure, value; `figure` is what was measured.
     `part_of`: the exhibit that this is a part of, by whose claims it is judged (None: its own).
     `published` gives the paper's cells of a figure by (data, name), as the paper prints them.
+    `run_by_run`: it takes its values by `Study.measured`, which keeps them while it goes on.
     """
 
     title: str
     show: Callable[[Study], pd.DataFrame]
     part_of: str | None = None
     published: Callable[[str], Mapping[tuple[str, str], str]] | None = None
+    run_by_run: bool = False
 
 
 @dataclass(frozen=True)

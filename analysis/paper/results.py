@@ -25,8 +25,12 @@ PLAN = ["paper", "exhibit", "scale", "data", "name", "seeds", "core_hours"]
 REPEATS = ["paper", "exhibit", "scale", "data", "before", "after", "values", "equal", "largest"]
 
 
-def write_results(file: Path, exhibit: str, scale: str, values: pd.DataFrame) -> str:
+def write_results(
+    file: Path, exhibit: str, scale: str, values: pd.DataFrame, *, again: bool = True
+) -> str:
     """Put an exhibit's values into `file`, in place of earlier ones of the same runs.
+
+    Unless the runs are not made `again`: then those that are there stay, with their commit.
 
     Says how many values were there before, at which commit, and how many of them repeat to the
     last bit; these counts become rows of `repeats.csv` beside the file where the commits differ.
@@ -34,6 +38,8 @@ def write_results(file: Path, exhibit: str, scale: str, values: pd.DataFrame) ->
     commit = current_commit()
     new = values.assign(exhibit=exhibit, scale=scale, commit=commit)[COLUMNS]
     old = read_results(file)
+    if not again:
+        new = new[~_keys(new, CELL).isin(_keys(old, CELL))]
     known = _keys(old, CELL).isin(_keys(new, CELL))
     said = _repeated(file, old[known], new)
     parts = [one for one in (old[~known], new) if not one.empty]

@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,16 +17,34 @@ from typing import Any
 import pandas as pd
 
 from paper.experiments import Experiment, Scale, Trial
+from paper.tables import gather
 from simfl.assembly.simulation import Options
 from simfl.common.files import DataMissing
 from simfl.protocols.publication import Diverged
 from simfl.runs.execution import run
-from simfl.runs.runfolder import MANIFEST, load_run
+from simfl.runs.runfolder import MANIFEST, LoadedRun, load_run
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 
 ENDED = ("completed", "diverged")
 PROBE_VERSIONS = 2
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a version of a short run takes: core-seconds, and simulated ones."""
+
+    core_s: float = 0.0
+    simulated_s: float = math.inf
+
+    def takes_s(self, scenario: Scenario) -> float:
+        """Core-seconds of a whole run, to whichever end is the first."""
+        stop = scenario.stop
+        versions = (
+            math.inf if stop.versions is None else stop.versions,
+            math.inf if stop.time_s is None else stop.time_s / self.simulated_s,
+        )
+        return self.core_s * min(versions) if math.isfinite(min(versions)) else 0.0
 
 
 class OnlyPlanned(Exception):
@@ -40,7 +58,8 @@ class Study:
     `seeds` and `data` are the scale's unless the command line gives others. `skipped` says which
     data sets are not at hand, and why. After `limit_s` seconds no run begins: what is finished is
     a result. With `only_plan` nothing is run. `takes_s` has every run that was planned, by data,
-    name and seed, and the core-seconds that it took or will take about.
+    name and seed, and the core-seconds that it took or will take about. `keep` takes the values of
+    `measured`, run by run, and `again`: whether the run was made now.
     """
 
     scale: Scale
@@ -53,14 +72,30 @@ class Study:
     only_plan: bool = False
     began_s: float = field(default_factory=time.monotonic)
     takes_s: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    keep: Callable[..., object] | None = None
 
-    def run(self, experiments: Sequence[Experiment]) -> list[Trial]:
+    def measured(
+        self,
+        experiments: Sequence[Experiment],
+        figures: Callable[[LoadedRun], Mapping[str, float]],
+    ) -> pd.DataFrame:
+        """What `figures` says of every run; kept when the run ends, so that none is lost."""
+
+        def kept(trial: Trial, made_now: bool) -> None:
+            if self.keep is not None:
+                self.keep(gather([trial], figures), again=made_now)
+
+        return gather(self.run(experiments, kept), figures)
+
+    def run(
+        self, experiments: Sequence[Experiment], ended: Callable[[Trial, bool], None] | None = None
+    ) -> list[Trial]:
         """One trial per experiment and seed; those of absent data sets are left out, and said so.
 
         All experiments of a seed come before the next seed, so that what an interruption leaves is
         a comparison already. Runs that are there are read; one that was cut off goes on. A run
         that diverges is a result. Raises what `simfl.run` raises for other reasons than absent
-        data.
+        data. `ended` is told of every run that is there, when it is, and whether it was made now.
         """
         planned = [(one, seed) for seed in range(self.seeds) for one in experiments]
         if self.scale.estimate or self.only_plan:
@@ -83,6 +118,8 @@ class Study:
                 print(f"  {where}: {status} in {took_s:.1f} s", flush=True)
                 self.takes_s[one.data, one.name, seed] = self._core_s(folder)
             trials.append(Trial(one.data, one.name, seed, folder))
+            if ended is not None:
+                ended(trials[-1], took_s is not None)
         there = sum(one.data not in self.skipped for one, _ in planned)
         if len(trials) < there:
             if self.only_plan:
@@ -129,7 +166,8 @@ class Study:
         """Print the core-hours of the runs that are still to do.
 
         A run takes what another seed of it took; without one, what a short run of its data set
-        takes per version.
+        takes per version. A run that ends at a simulated time has as many versions as the short one
+        would have by then.
         """
         took_s: dict[tuple[str, str], float] = {}
         left: list[tuple[tuple[str, str, int], Scenario]] = []
@@ -141,14 +179,13 @@ class Study:
                 took_s[key[:2]] = self.takes_s[key] = self._core_s(folder)
             else:
                 left.append((key, scenario))
-        per_version_s: dict[str, float] = {}
+        probes: dict[str, Probe] = {}
         for key, scenario in left:
             data = key[0]
-            if key[:2] not in took_s and data not in per_version_s:
-                per_version_s[data] = self._probe_s(data, scenario)
+            if key[:2] not in took_s and data not in probes:
+                probes[data] = self._probe(data, scenario)
             if data not in self.skipped:
-                versions = scenario.stop.versions or 0
-                unlike_s = per_version_s.get(data, 0.0) * versions
+                unlike_s = probes.get(data, Probe()).takes_s(scenario)
                 self.takes_s[key] = took_s.get(key[:2], unlike_s)
         to_do = [key for key, _ in left if key in self.takes_s]
         hours = sum(self.takes_s[key] for key in to_do) / 3600
@@ -160,10 +197,10 @@ class Study:
         """Core-seconds of a run that is there: those of its last process, on all its cores."""
         return max(1, self.options.workers) * float(_manifest(folder)["wall_s"])
 
-    def _probe_s(self, data: str, scenario: Scenario) -> float:
-        """CPU seconds per version, found out once; 0 where the data are absent, which it says."""
-        file = self.folder / "probes.json"
-        known: dict[str, float] = json.loads(file.read_text()) if file.exists() else {}
+    def _probe(self, data: str, scenario: Scenario) -> Probe:
+        """What a version takes, found out once; nothing where the data are absent: said."""
+        file = self.folder / "versions.json"
+        known: dict[str, list[float]] = json.loads(file.read_text()) if file.exists() else {}
         if scenario.digest not in known:
             short = [f"stop.versions={PROBE_VERSIONS}", "evaluate.measures=[]"]
             with tempfile.TemporaryDirectory() as folder:
@@ -172,11 +209,13 @@ class Study:
                     run(scenario.with_overrides(short), Path(folder) / "probe", self.options)
                 except ScenarioError as error:
                     self._skip(data, error)
-                    return 0.0
-            known[scenario.digest] = (_cpu_s() - before_s) / PROBE_VERSIONS
+                    return Probe()
+                took_s = _cpu_s() - before_s
+                simulated_s = _manifest(Path(folder) / "probe")["horizon_s"]
+            known[scenario.digest] = [took_s / PROBE_VERSIONS, simulated_s / PROBE_VERSIONS]
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(known, indent=1), encoding="utf-8")
-        return known[scenario.digest]
+        return Probe(*known[scenario.digest])
 
 
 def _cpu_s() -> float:

@@ -15,7 +15,7 @@ import yaml
 
 import simfl
 from paper import Experiment, Study, Trial, main
-from paper.study import OnlyPlanned
+from paper.study import OnlyPlanned, Probe
 from paper.tables import COLUMNS
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
@@ -164,7 +164,7 @@ def test_a_plan_counts_what_follows_the_grid(tmp_path: Path) -> None:
     planned = replace(study("smoke", tmp_path), seeds=2, only_plan=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(experiments.SIZES, "smoke", sizes)
-        patch.setattr(Study, "_probe_s", lambda self, data, scenario: 1.0)
+        patch.setattr(Study, "_probe", lambda self, data, scenario: Probe(1.0))
 
         with pytest.raises(OnlyPlanned):
             fedsac.table1(planned)

@@ -57,6 +57,21 @@ def test_every_call_adds_its_runs_and_replaces_its_own(tmp_path: Path, commit: l
     assert list(read_results(file)["value"][:2]) == [0.9, 0.6]
 
 
+def test_a_run_that_is_only_read_again_stays_as_it_was_recorded(
+    tmp_path: Path, commit: list[str]
+) -> None:
+    """With the commit at which it was run; one that is not recorded yet is."""
+    file = tmp_path / "a.csv"
+    write_results(file, "table1", "quick", values(("a", 0, 0.5)))
+    commit[0] = "c2"
+
+    write_results(file, "table1", "quick", values(("a", 0, 0.5), ("b", 0, 0.25)), again=False)
+
+    found = read_results(file)
+    assert list(found["commit"]) == ["c1", "c2"] and list(found["name"]) == ["a", "b"]
+    assert not (tmp_path / "repeats.csv").exists()
+
+
 def test_it_says_what_repeats_at_a_later_commit(tmp_path: Path, commit: list[str]) -> None:
     """To the bit, or how far apart; the counts are kept."""
     file = tmp_path / "a.csv"

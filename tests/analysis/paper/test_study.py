@@ -24,7 +24,9 @@ from paper import (
     print_table,
 )
 from paper.pictures import new_figure
-from paper.study import OnlyPlanned
+from paper.study import OnlyPlanned, Probe
+from simfl.runs.runfolder import LoadedRun
+from simfl.scenario.scenario import Scenario
 
 SCENARIO = """
 data: {name: digits, partition: iid}
@@ -76,6 +78,45 @@ def test_a_trial_is_run_once(scenario: Path, tmp_path: Path, capsys) -> None:
     paths = [one.folder for one in first]
     assert [one.folder for one in second] == [paths[0], paths[0], paths[1], paths[1]]
     assert len(set(paths)) == 2
+
+
+def test_every_run_is_kept_when_it_ends(scenario: Path, tmp_path: Path) -> None:
+    """Those before an interruption are not lost, and one that was made before is told apart."""
+    kept: list[tuple[int, bool]] = []
+
+    def keep(values: pd.DataFrame, *, again: bool) -> None:
+        kept.append((values["seed"].item(), again))
+        if kept == [(0, True)]:
+            raise KeyboardInterrupt
+
+    def versions(run: LoadedRun) -> dict[str, float]:
+        return {"versions": run.manifest["counts"]["versions"]}
+
+    one = study(tmp_path / "out")
+    one.keep = keep
+    with pytest.raises(KeyboardInterrupt):
+        one.measured([Experiment("digits", "fedavg", scenario)], versions)
+
+    found = one.measured([Experiment("digits", "fedavg", scenario)], versions)
+
+    assert kept == [(0, True), (0, False), (1, True)]
+    assert found["value"].tolist() == [2, 2] and found["seed"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("stop", "takes_s"),
+    [
+        ("{versions: 3}", 6.0),
+        ("{time_s: 100}", 20.0),
+        ("{time_s: 100, versions: 3}", 6.0),
+        ("{accuracy: 0.9}", 0.0),
+    ],
+)
+def test_a_run_takes_as_long_as_its_versions(scenario: Path, stop: str, takes_s: float) -> None:
+    """Two core-seconds and ten simulated ones each, to whichever end is the first."""
+    asked = Scenario.from_yaml(scenario, [f"stop={stop}"])
+
+    assert Probe(core_s=2.0, simulated_s=10.0).takes_s(asked) == takes_s
 
 
 def test_a_trial_that_was_cut_off_goes_on(scenario: Path, tmp_path: Path, monkeypatch) -> None:
