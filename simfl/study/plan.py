@@ -97,7 +97,7 @@ def planned(
                 values[HARDWARE_DRAW] = (draw, study.origin("uncertainty"))
             source = base.where().source
             for key, (value, origin) in values.items():
-                source = source.with_value(key, _with_own_files(value, folder), origin)
+                source = source.with_value(key, with_own_files(value, folder), origin)
             scenario = Scenario.from_source(source)
             outline = outlined(scenario)
             scenario = scenario.without(named.unread_in(scenario, outline.unread))
@@ -113,16 +113,16 @@ def _seeds(study: Study, draw: int | None) -> list[tuple[int, int]]:
     return every if draw is None else [every[draw % len(every)]]
 
 
-def _with_own_files(value: Any, folder: Path) -> Any:
+def with_own_files(value: Any, folder: Path) -> Any:
     """`value` with parts in files beside the study by their whole paths.
 
     Others stay as they are: the scenario is another file, perhaps one that is shipped, and they
     are looked for beside that.
     """
     if isinstance(value, Mapping):
-        return {key: _with_own_files(one, folder) for key, one in value.items()}
+        return {key: with_own_files(one, folder) for key, one in value.items()}
     if isinstance(value, list):
-        return [_with_own_files(one, folder) for one in value]
+        return [with_own_files(one, folder) for one in value]
     if isinstance(value, str) and is_import_path(value):
         file = plugin_file(value, folder)
         if file is not None and file.is_file():
