@@ -35,7 +35,7 @@ from paper.tables import markdown
 from simfl.pictures.colours import COLOURS
 from simfl.runs.runfolder import LoadedRun
 from simfl.study.means import point_means
-from simfl.study.pareto import study_front, unranked
+from simfl.study.pareto import study_front
 from simfl.study.plan import with_own_files
 from simfl.study.rows import row
 from simfl.study.targets import TARGETS, column_name
@@ -64,19 +64,30 @@ SMOKE = (
     "stop={time_s: 400, versions: 4}",
     "algorithm.contributions.rounds=2",
 )
+MEAN, WORST = "served_accuracy_mean", "served_accuracy_worst"
 LEARNED = {
     "accuracy": "accuracy",
-    "equity.mean": "at clients",
-    "equity.worst": "worst client",
+    MEAN: "at clients",
+    WORST: "worst client",
     "equity.jain_index": "Jain of these",
     "collaborative_fairness.fairness": "collaborative",
     "participation.jain_index": "Jain of rounds",
 }
+MEASURED = (
+    "accuracy",
+    "equity.mean",
+    "equity.worst",
+    "equity.jain_index",
+    "collaborative_fairness.fairness",
+    "participation.jain_index",
+)
+"""What is recorded of a run besides its costs."""
+
 PANELS = {
     "accuracy": ("test accuracy", "more is better"),
-    "equity.worst": ("accuracy at the worst-off client", "more is better"),
+    WORST: ("accuracy at the worst-off client", "more is better"),
     "time": ("seconds to the target", "less is better"),
-    "client_energy": ("clients' joules to the target", "less is better"),
+    "client_energy": ("clients' kJ to the target", "less is better"),
 }
 """Of the picture: its title, and which way is the good one."""
 
@@ -143,7 +154,7 @@ def figures(run: LoadedRun) -> dict[str, float]:
         for one in COSTS
     }
     its = row(run, targets)
-    named = (*LEARNED, *targets, "versions", *(TARGETS[one][0] for one in COSTS))
+    named = (*MEASURED, *targets, "versions", *(TARGETS[one][0] for one in COSTS))
     found = {name: float(its.get(name, np.nan)) for name in named}
     found["gco2_per_j"] = float(run.clients["carbon_gco2"].sum() / run.clients["energy_j"].sum())
     found["diverged"] = float(its["status"] == "diverged")
@@ -157,25 +168,26 @@ def recorded(scale: str) -> pd.DataFrame:
 
 
 def wide(values: pd.DataFrame, data: str) -> pd.DataFrame:
-    """A row per algorithm and seed, as of a study's table.
+    """A row per algorithm and seed, as of a study's table; of the seeds that all of them have.
 
-    Bytes are in MB.
+    Joules are in kJ, bytes in MB. What clients are served has a name that says that it is a share.
     """
     own = values[values["data"] == data]
-    table = own.pivot_table(
-        index=["name", "seed"], columns="figure", values="value", dropna=False, sort=False
-    ).reset_index()
-    table["point"] = pd.factorize(table["name"])[0]
+    rows = own["name"].nunique()
+    own = own[own.groupby("seed")["name"].transform("nunique") == rows]
+    table = own.pivot(index=["name", "seed"], columns="figure", values="value").reset_index()
+    table["point"] = table["name"].map({name: at for at, name in enumerate(pd.unique(own["name"]))})
     table["status"] = np.where(table["diverged"] == 1, "diverged", "completed")
-    for name in [one for one in table.columns if one.startswith("bytes")]:
-        table[name] = table[name] / 1e6
-    return table
+    for figure, unit in ((JOULES, 1e3), ("bytes", 1e6)):
+        shown = [one for one in table.columns if one.startswith(figure)]
+        table[shown] = table[shown] / unit
+    return table.rename(columns={"equity.mean": MEAN, "equity.worst": WORST})
 
 
 def in_grams(table: pd.DataFrame) -> pd.DataFrame:
     """The table with grams of CO2 in place of clients' joules; the grid's intensity is constant."""
     joules = [one for one in table.columns if one.startswith(JOULES)]
-    return table.assign(**{name: table[name] * table["gco2_per_j"] for name in joules})
+    return table.assign(**{name: 1e3 * table[name] * table["gco2_per_j"] for name in joules})
 
 
 def table_of_rows() -> str:
@@ -224,7 +236,7 @@ def costs(table: pd.DataFrame, data: str) -> str:
             {
                 f"reached {GOALS[data]:g}": reached(one, names["time"]),
                 "s": in_cell(one, names["time"]),
-                "clients' J": in_cell(one, names[JOULES]),
+                "clients' kJ": in_cell(one, names[JOULES]),
                 "g CO2": in_cell(other, names[JOULES]),
                 "MB": in_cell(one, names["bytes"]),
             }
@@ -236,7 +248,7 @@ def objectives(data: str) -> dict[str, Any]:
     """By what rows are ranked: good for all, good for the worst off, soon, at few joules."""
     return {
         "accuracy": "max",
-        "equity.worst": "max",
+        WORST: "max",
         column_name("time", "accuracy", GOALS[data]): "min",
         column_name(JOULES, "accuracy", GOALS[data]): "min",
     }
@@ -246,10 +258,14 @@ def front(table: pd.DataFrame, data: str) -> str:
     """Who is on the front of means, and who is not ranked."""
     asked = objectives(data)
     best = study_front(table, ["name"], asked)
-    missed = unranked(point_means(table, ["name"], list(asked)), ["name"], asked)
-    said = [one.removeprefix("not ranked: ") for one in missed]
+    means = point_means(table, ["name"], list(asked))
+    time = column_name("time", "accuracy", GOALS[data])
+    missed = [
+        f"{one['name']} ({reached(one, time)})"
+        for one in means[means[time].isna()].to_dict("records")
+    ]
     on = ", ".join(best["name"]) or "nobody"
-    out = f" Not ranked: {'; '.join(said)}." if said else ""
+    out = f" Not ranked, as seeds missed {GOALS[data]:g}: {', '.join(missed)}." if missed else ""
     return f"On the front of {data}: {on}.{out}\n"
 
 

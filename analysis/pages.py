@@ -119,7 +119,10 @@ def board(words: Sequence[str]) -> str:
     values = values[values["data"] == data]
     if values.empty:
         return NOTHING
-    return _head(made.PAPER, "quick", values) + str(made.block(values, data, part))
+    seeds = made.wide(values, data)["seed"]
+    return _head(made.PAPER, "quick", values[values["seed"].isin(seeds)]) + str(
+        made.block(values, data, part)
+    )
 
 
 def summary() -> str:

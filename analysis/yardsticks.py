@@ -332,9 +332,10 @@ UNTIL = {"rounds": rounds_to_target, "seconds": seconds_to_target}
 def by_seconds(values: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """The values, and how each cell compares with the baseline of its seed; printed.
 
-    `times` is its seconds over the baseline's: too small where it never got there and the baseline
-    did, too large the other way round, nothing where neither did. `behind` is 1 where the baseline
-    is known to have been first, 0 where it is known not to have been.
+    `times` is its seconds over the baseline's where both got there. `times_bound` is what is known
+    of that: at least so much where it never did, at most so much where the baseline did not,
+    nothing where neither did. `behind` is 1 where the baseline is known to have been first, 0 where
+    it is known not to have been.
     """
     added = []
     for (data, seed), own in values.groupby(["data", "seed"], sort=False):
@@ -345,7 +346,7 @@ def by_seconds(values: pd.DataFrame, baseline: str) -> pd.DataFrame:
         for name in (one for one in pd.unique(own["name"]) if one != baseline):
             its = table.loc[name]
             known = not (math.isnan(its["seconds"]) and math.isnan(base["seconds"]))
-            times = its["seconds_bound"] / base["seconds_bound"] if known else math.nan
+            bound = its["seconds_bound"] / base["seconds_bound"] if known else math.nan
             ahead, behind = (
                 known_first(
                     *(np.array([one]) for one in (a["seconds"], b["seconds"], b["seconds_bound"]))
@@ -353,7 +354,12 @@ def by_seconds(values: pd.DataFrame, baseline: str) -> pd.DataFrame:
                 for a, b in ((its, base), (base, its))
             )
             order = float(behind) if ahead or behind else math.nan
-            added += [(data, name, seed, "times", times), (data, name, seed, "behind", order)]
+            found = {
+                "times": its["seconds"] / base["seconds"],
+                "times_bound": bound,
+                "behind": order,
+            }
+            added += [(data, name, seed, figure, value) for figure, value in found.items()]
     values = pd.concat([values, pd.DataFrame(added, columns=values.columns)], ignore_index=True)
     print_figures(values, digits=2)
     return values
