@@ -239,7 +239,7 @@ def chosen_rate(
         {
             rate: {
                 until: f"{'over ' if rounds == math.inf else ''}{bound:.0f}",
-                "accuracy": f"{-error:.4f}",
+                "accuracy": "diverged" if error == math.inf else f"{-error:.4f}",
             }
             for rate in rates
             for rounds, error, bound in [tried[rate]]
