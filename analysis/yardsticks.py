@@ -200,7 +200,7 @@ def chosen_rate(
     """Of the grid, the rate that needs the fewest rounds to the target on held-out images.
 
     With the first seed; among rates that do not get there, the most accurate one. The grid is
-    printed. A rate is given up one round after the fewest rounds of those before it: it could not
+    printed. By rounds, a rate is given up one after the fewest of those before it: it could not
     be chosen. None where the grid is not complete: then the cell has no value. `until` may be
     seconds in place of rounds, and `rates` another grid than `RATES`.
     """
