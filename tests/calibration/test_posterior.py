@@ -104,10 +104,10 @@ def test_repeats_of_one_model_are_not_as_many_models() -> None:
 
 @pytest.mark.slow
 def test_intervals_cover() -> None:
-    """Of what was planted, drawn anew from the prior each time, 90 % intervals hold 85 %."""
+    """Of what was planted, drawn anew from the prior each time, 90 % intervals hold 89 %."""
     prior, rng = prior_of([BASE]), np.random.default_rng(5)
     inside = []
-    for seed in range(60):
+    for seed in range(120):
         rows = planted_rows(8, seed=seed)
         truth = rng.multivariate_normal(prior.mean[0], prior.covariance)
         scatter = np.exp(np.log(SCATTER) + SCATTER_SPREAD * rng.standard_normal())
@@ -117,8 +117,8 @@ def test_intervals_cover() -> None:
         low, high = np.quantile(fit.draws[:, 0], ENDS, axis=0)
         inside.append((low < truth) & (truth < high))
 
-    # 600 figures of 60 machines, those of a machine correlated; of the law at the best fit, 0.77.
-    assert 0.80 < np.mean(inside) < 0.95
+    # 1,200 figures of 120 machines, those of a machine correlated; of shorter chains, 0.85.
+    assert 0.87 < np.mean(inside) < 0.93
 
 
 def test_an_amount_times_its_value_is_what_the_processor_says() -> None:
