@@ -12,6 +12,7 @@ images and never by how close the published number is.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from plain_fedavg import rounds_to
 
 from paper import (
     END,
@@ -35,6 +37,9 @@ from paper import (
 )
 from paper.study import OnlyPlanned
 from paper.tables import print_markdown
+from simfl.common.files import DataMissing
+from simfl.learning.datasets.digits import Digits
+from simfl.learning.datasets.mnist import Mnist
 from simfl.runs.runfolder import LoadedRun
 from simfl.study.targets import known_first
 
@@ -267,6 +272,41 @@ def rounds_to_target(run: LoadedRun) -> dict[str, float]:
     }
 
 
+def plain_loop(study: Study) -> pd.DataFrame:
+    """Rounds to 97 % of a loop without simfl, C = 0.1, B = 10, at two rates of the grid."""
+    small = study.scale.name == "smoke"
+    splits = [split for split in SPLITS if split in study.data]
+    if study.only_plan:
+        print(f"  about {4 * len(splits) * study.seeds} minutes of a core")
+        raise OnlyPlanned
+    root = study.options.data_root or os.environ.get("SIMFL_DATA")
+    try:
+        data = Digits().load(None, 0) if small else Mnist().load(Path(root) if root else None, 0)
+    except DataMissing as error:
+        study.skipped |= dict.fromkeys(splits, str(error))
+        splits = []
+    rows = []
+    for seed in range(study.seeds):
+        for split in splits:
+            for rate in (0.1, 0.215):
+                rounds = rounds_to(
+                    data,
+                    split,
+                    target=0.8 if small else 0.97,
+                    rate=rate,
+                    clients=10 if small else 100,
+                    selected=3 if small else 10,
+                    batch_size=10,
+                    most=60 if small else 1200,
+                    seed=seed,
+                )
+                rows.append((split, f"C = 0.1, B = 10, rate {rate}", seed, "rounds", rounds))
+                print(f"  {split}, rate {rate}, seed {seed}: {rounds:.0f}", flush=True)
+    values = pd.DataFrame(rows, columns=["data", "name", "seed", "figure", "value"])
+    print_table(values, "rounds", digits=0)
+    return values
+
+
 def niid_bench(study: Study) -> pd.DataFrame:
     """Accuracy after 50 rounds of 10 epochs, by method and partition, all as the source sets it."""
     cells = []
@@ -400,6 +440,7 @@ PAPER = Paper(
             mcmahan_2nn,
             published=partial(published, "mcmahan_2nn"),
         ),
+        "plain_loop": Exhibit("The same by a loop without simfl, C = 0.1, B = 10", plain_loop),
         "mcmahan_cnn": Exhibit(
             "McMahan et al. 2017, Table 2: rounds to 99 % on MNIST, CNN, C = 0.1",
             mcmahan_cnn,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import yardsticks
+from plain_fedavg import split_rows
 
 import simfl
 from paper import Experiment, Study, Trial
 from paper.claims import read_claims
+from simfl import Scenario, run
 
 PAPER = yardsticks.PAPER
 POINTS = {"mnist": (0.3, 1.0), "fashion_mnist": (1.0, 3.0)}
@@ -164,3 +167,29 @@ def test_seconds_are_those_until_the_target(study: Study) -> None:
         seconds = met["time_s"].min() if len(met) else run.rounds["time_s"].max()
         assert values[of, "seconds_bound"] == pytest.approx(seconds)
         assert values[of, "updates"] == run.rounds["updates"].sum()
+
+
+def test_a_plain_loop_needs_as_many_rounds_as_simfl(study: Study) -> None:
+    """Three of ten clients a round, on the digits, until 80 %: in the mean of two seeds."""
+    plain = yardsticks.plain_loop(replace(study, seeds=2, data=("iid",)))
+    rounds = []
+    for seed in range(2):
+        sets = ["data.name=digits", "population.clients=10", "stop.accuracy=0.8"]
+        sets += ["decisions.selection.count=3", "algorithm.local.batch_size=10"]
+        scenario = Scenario.from_yaml(yardsticks.SCENARIOS / "mcmahan.yaml", sets, seed)
+        rounds.append(yardsticks.rounds_to_target(run(scenario))["rounds"])
+
+    slow, fast = plain.groupby("name")["value"].mean()
+    assert fast < slow
+    assert 3 / 4 < np.mean(rounds) / slow < 4 / 3
+
+
+def test_two_shards_are_of_neighbouring_labels() -> None:
+    """A client has two shards of equal size, and so three labels at most; nobody shares a row."""
+    labels = np.repeat(np.arange(10), 25)
+    rows = split_rows(labels, "two_shards", 10, np.random.default_rng(0))
+
+    assert sorted(np.concatenate(rows)) == list(range(250))
+    assert {len(one) for one in rows} <= {24, 25, 26}
+    assert max(len(np.unique(labels[one])) for one in rows) <= 4
+    assert len(np.unique(labels[split_rows(labels, "iid", 10, np.random.default_rng(0))[0]])) > 4
