@@ -165,7 +165,7 @@ def to_target(
     """
     cells, unplanned = [], None
     for (split, name), rounds in published(table, "rounds").items():
-        if split not in study.data:
+        if split not in study.data or not study.asked_for(name):
             continue
         of = dict(one.split(" = ") for one in name.split(", "))
         size = BATCH_OF_ALL if of["B"] == "all" else int(of["B"])

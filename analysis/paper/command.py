@@ -50,6 +50,7 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
             skipped,
             60 * asked.limit_min,
             asked.plan,
+            tuple(asked.only or ()),
             began_s,
             keep=partial(write_results, RESULTS / f"{paper.name}.csv", name, scale.name)
             if asked.record
@@ -62,7 +63,7 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
         )
         with suppress(OnlyPlanned):
             verdicts.append(_shown(paper, name, study, record=asked.record))
-        if asked.record and study.takes_s:
+        if asked.record and study.takes_s and not study.only:
             record_plan(RESULTS / "plan.csv", paper.name, name, scale.name, study.planned())
     return pd.concat(verdicts, ignore_index=True) if verdicts else pd.DataFrame()
 
@@ -89,6 +90,7 @@ def _parser(paper: Paper) -> argparse.ArgumentParser:
     add("--scale", choices=list(paper.scales), default=next(iter(paper.scales)))
     add("--seeds", type=int, help="how many, instead of the scale's")
     add("--data", nargs="+", metavar="NAME", help="data sets, instead of the scale's")
+    add("--only", nargs="+", metavar="NAME", help="experiments whose name begins so, no others")
     add("--data-root", type=Path, help="folder of the data (else SIMFL_DATA)")
     add("--out", type=Path, default=Path("runs") / paper.claims.stem, help="%(default)s")
     add("--reuse", type=Path, help="folder of results to share between runs")

@@ -57,7 +57,8 @@ class Study:
 
     `seeds` and `data` are the scale's unless the command line gives others. `skipped` says which
     data sets are not at hand, and why. After `limit_s` seconds no run begins: what is finished is
-    a result. With `only_plan` nothing is run. `takes_s` has every run that was planned, by data,
+    a result. With `only_plan` nothing is run. With `only`, experiments whose name begins so, and
+    no others. `takes_s` has every run that was planned, by data,
     name and seed, and the core-seconds that it took or will take about. `keep` takes the values of
     `measured`, run by run, and `again`: whether the run was made now.
     """
@@ -70,9 +71,14 @@ class Study:
     skipped: dict[str, str] = field(default_factory=dict)
     limit_s: float = math.inf
     only_plan: bool = False
+    only: tuple[str, ...] = ()
     began_s: float = field(default_factory=time.monotonic)
     takes_s: dict[tuple[str, str, int], float] = field(default_factory=dict)
     keep: Callable[..., object] | None = None
+
+    def asked_for(self, name: str) -> bool:
+        """Whether an experiment of this name is to be shown."""
+        return not self.only or name.startswith(self.only)
 
     def measured(
         self,
@@ -97,6 +103,7 @@ class Study:
         that diverges is a result. Raises what `simfl.run` raises for other reasons than absent
         data. `ended` is told of every run that is there, when it is, and whether it was made now.
         """
+        experiments = [one for one in experiments if self.asked_for(one.name)]
         planned = [(one, seed) for seed in range(self.seeds) for one in experiments]
         if self.scale.estimate or self.only_plan:
             self._estimate(planned)

@@ -264,6 +264,18 @@ def test_after_the_limit_no_run_begins(scenario: Path, tmp_path: Path, capsys) -
     assert len(study(tmp_path / "out", 2).run([experiment])) == 2
 
 
+def test_single_experiments_by_the_beginning_of_their_names(scenario: Path, tmp_path: Path) -> None:
+    """A grid's `a, rate 0.1` belongs to `a`."""
+    names = ("fedavg, iid", "fedavg, iid, rate 0.1", "fedprox, iid")
+    some = study(tmp_path / "out", 1)
+    some.only = ("fedavg, iid", "another")
+
+    trials = some.run([Experiment("digits", name, scenario) for name in names])
+
+    assert [one.name for one in trials] == ["fedavg, iid", "fedavg, iid, rate 0.1"]
+    assert not some.asked_for("fedprox, iid")
+
+
 def test_a_plan_runs_nothing(scenario: Path, tmp_path: Path) -> None:
     """It counts the runs of every experiment; where all are there, exhibits go on from them."""
     experiment = Experiment("digits", "fedavg", scenario)
