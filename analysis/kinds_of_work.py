@@ -166,15 +166,22 @@ def task_work() -> dict[str, ModelWork]:
     return {task: count_work(*network) for task, network in task_networks().items()}
 
 
+def profile_of(name: str) -> Any:
+    """A device of the catalogue, or a server."""
+    catalogue = Catalogue()
+    found: Any = catalogue.server(name) if name.startswith("cloud") else catalogue.device(name)
+    return found
+
+
 def shipped_terms(device: str) -> np.ndarray[Any, Any]:
     """Seconds per unit of each term in a shipped profile."""
-    processor: Any = Catalogue().device(device).processor
+    processor: Any = profile_of(device).processor
     rate = processor.flops_per_s * processor.efficiency
     rates = [
         getattr(processor.rates, kind) or (np.inf if kind in STEP_KINDS else rate)
         for kind in TERMS[2:-1]
     ]
-    per_s = [1.0 / one for one in (*rates, processor.bandwidth_bytes_per_s)]
+    per_s = [1.0 / one for one in (*rates, processor.bandwidth_bytes_per_s or np.inf)]
     return np.array([processor.seconds_per_step, processor.seconds_per_place, *per_s])
 
 
@@ -281,6 +288,15 @@ def markdown(table: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 
 
+def write_table(section: str, table: pd.DataFrame) -> None:
+    """Put a table into its place in docs/hardware.md."""
+    text = DOCS.read_text(encoding="utf-8")
+    begin, end = f"<!-- kinds {section} -->\n", "\n<!-- end -->"
+    before, _, rest = text.partition(begin)
+    text = before + begin + markdown(table) + end + rest.partition(end)[2]
+    DOCS.write_text(text, encoding="utf-8")
+
+
 # %%
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
@@ -295,11 +311,7 @@ if __name__ == "__main__":
     for device, figures in {**on_boards, **on_phones}.items():
         print(device, {name: float(f"{one:.4g}") for name, one in figures.items()})
     SECTIONS = {"boards": board_table, "phones": phone_table}
-    text = DOCS.read_text(encoding="utf-8")
     for section, one_table in SECTIONS.items():
         print(f"\n{section}\n{markdown(one_table)}")
-        begin, end = f"<!-- kinds {section} -->\n", "\n<!-- end -->"
-        before, _, rest = text.partition(begin)
-        text = before + begin + markdown(one_table) + end + rest.partition(end)[2]
-    if arguments.write:
-        DOCS.write_text(text, encoding="utf-8")
+        if arguments.write:
+            write_table(section, one_table)

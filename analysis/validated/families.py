@@ -20,6 +20,7 @@ from kinds_of_work import (
     LAYERS,
     PHONES,
     layer_rows,
+    profile_of,
     shipped_terms,
     task_work,
 )
@@ -36,7 +37,6 @@ from simfl.common.arrays import FloatArray
 from simfl.common.model_work import KINDS, ModelWork
 from simfl.learning.vision import torchvision
 from simfl.learning.work import count_work
-from simfl.system.catalogue import Catalogue
 from validated.scores import Held, plain_interval
 from validated.ssd import ssd_mobilenet_v1
 
@@ -199,13 +199,6 @@ def _model(name: str, outputs: int) -> nn.Module:
         block = models.resnet.Bottleneck
         return models.ResNet(block, [3, 4, 23, 3], outputs, groups=32, width_per_group=4)
     return getattr(models, name)(num_classes=outputs)
-
-
-def profile_of(name: str) -> Any:
-    """A device of the catalogue, or a server."""
-    catalogue = Catalogue()
-    found: Any = catalogue.server(name) if name.startswith("cloud") else catalogue.device(name)
-    return found
 
 
 def peaks(devices: Sequence[str]) -> dict[str, Base]:
