@@ -15,9 +15,9 @@ import argparse
 import numpy as np
 import pandas as pd
 from kinds_of_work import fitted, markdown, profile_of, write_table
-from validated.families import PUBLISHED, TERMS, Table, by_profile, one_rate, trained_models
 
 from simfl.common.model_work import FORWARD_KINDS
+from validated.families import PUBLISHED, TERMS, Table, by_profile, one_rate, trained_models
 
 TOLD = ("convolution", "depthwise")
 DEVICES = ("jetson_nano", "cloud_v100")

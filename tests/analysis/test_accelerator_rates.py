@@ -8,6 +8,7 @@ import accelerator_rates
 import numpy as np
 import pytest
 from kinds_of_work import DOCS, markdown, profile_of
+
 from validated.families import TERMS, Table
 
 NAMES = [term.name for term in TERMS]
