@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import copy
+import gc
 import importlib
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 import simfl
+from simfl.assembly.simulation import Simulation
+from simfl.runs import execution
 from simfl.runs.files import FolderInUse
 from simfl.study.called import StudyIncomplete
 from simfl.study.worker import Outcome, Task, work
@@ -195,3 +200,25 @@ print(list(study.table["decisions.scheduling"]))
     )
 
     assert done.stdout == "begun\n['round_robin', 'First']\n"
+
+
+def test_a_finished_run_keeps_none_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a script of a hundred runs holds many data sets until garbage is looked for."""
+    lent: list[weakref.ref[torch.Tensor]] = []
+    assemble = execution.assemble
+
+    def noted(*asked: Any) -> Simulation:
+        made = assemble(*asked)
+        held = (made.partitioned.data.test, *made.partitioned.clients)
+        lent.extend(weakref.ref(one.inputs) for one in held)
+        return made
+
+    monkeypatch.setattr(execution, "assemble", noted)
+    gc.disable()
+    try:
+        simfl.run({**TINY, "protocol": "semi_asynchronous"}, "one")
+    finally:
+        gc.enable()
+
+    assert len(lent) > 2
+    assert [one() for one in lent] == [None] * len(lent)

@@ -208,6 +208,11 @@ class Evaluator:
             [batch.mean(dtype=torch.float64) for batch in torch.split(losses, batch_size)]
         )
 
+    def close(self) -> None:
+        """Let go of the sets, and of what was kept of them."""
+        for kept in (self._sets, self._samples, self._known):
+            kept.clear()
+
     def num_examples(self, on: str = "test") -> int:
         """How many examples the set `on` holds."""
         return len(self._set(on))

@@ -388,8 +388,14 @@ class Values(LearnedValues):
         return {"training": self.trainer.seconds, "evaluation": self.evaluator.seconds}
 
     def close(self) -> None:
-        """Let go of the trainer's workers."""
+        """Let go of the trainer's workers, and of the data.
+
+        Waiting processes and their run refer to each other, so that what a run holds is freed when
+        the garbage collector next looks at what is old: many runs later, each with its data.
+        """
         self.trainer.close()
+        self.trainer.shards.clear()
+        self.evaluator.close()
 
     def notices(self) -> list[Notice]:
         """What the trainer has to warn of."""
