@@ -33,7 +33,7 @@ import pandas as pd
 from paper import Paper, check_claims
 from paper.claims import in_words
 from paper.results import RESULTS, read_results
-from paper.tables import across, beside, markdown
+from paper.tables import END, across, beside, markdown
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -92,7 +92,9 @@ def results(paper: Paper, words: Sequence[str]) -> str:
         factor = 100 if "percent" in words else 1
         table = beside(values, figure, published, scale=factor, digits=digits)
         return head + markdown(figure + (", %" if "percent" in words else ""), table)
-    shown = values[values["figure"].isin(figures)] if figures else values
+    # With what a run had at its end: the bound on what it never got to.
+    asked = [*figures, *(f"{one}{END}" for one in figures)]
+    shown = values[values["figure"].isin(asked)] if figures else values
     tables = (
         markdown(str(data), across(own, digits)) for data, own in shown.groupby("data", sort=False)
     )

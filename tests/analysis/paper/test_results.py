@@ -137,6 +137,26 @@ def test_a_page_is_filled_from_the_rows(page: Path, block: str, expected: str) -
     assert pages.filled(page) == text
 
 
+def test_a_seed_that_never_got_there_leaves_a_bound_and_not_the_mean_of_the_others(
+    page: Path,
+) -> None:
+    """Also where a page names its figures, and not what runs had at their ends."""
+    cells = [("seconds", 5.0, None), ("seconds_end", 5.0, 20.0), ("accuracy", 0.9, 0.8)]
+    rows = [
+        ("digits", "slow", seed, figure, value)
+        for figure, *of_seeds in cells
+        for seed, value in enumerate(of_seeds)
+    ]
+    of_exhibit = pd.DataFrame(rows, columns=COLUMNS)
+    write_results(page.parent / "a_paper.csv", "table1", "paper", of_exhibit)
+    page.write_text("<!-- results: table1 seconds accuracy -->\n<!-- end -->\n", encoding="utf-8")
+
+    text = pages.filled(page)
+
+    assert "| slow   | 0.850 ± 0.071 | > 12.5 (1/2) |" in text
+    assert "seconds_end" not in text
+
+
 def test_the_pages_are_up_to_date() -> None:
     """`python analysis/pages.py` has been run since results or pages changed."""
     assert pages.main(["--check"]) == 0
