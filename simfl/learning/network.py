@@ -22,6 +22,7 @@ from simfl.common.model_work import ModelWork
 from simfl.common.training_memory import TrainingMemory
 from simfl.learning.devices import ComputeDevice, device_of
 from simfl.learning.kept import kept_bytes
+from simfl.learning.kernels.pooling import pool_by_maxima
 from simfl.learning.kernels.precision import Precision
 from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_graph import NotStackable
@@ -93,6 +94,7 @@ class Network:
         self._factory = factory
         with seeded(0, self.device):
             self._module = factory().to(device=self.device, dtype=dtype)
+        pool_by_maxima(self._module)
         state = self._module.state_dict()
         named = dict(self._module.named_parameters())
         self.parameter_names: tuple[str, ...] = tuple(named)
