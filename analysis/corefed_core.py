@@ -28,13 +28,20 @@ def core(study: Study) -> pd.DataFrame:
     """Is the model in the core? Models that coalitions train alone; on convex models, all."""
     rows: list[tuple[str, str, int, str, float]] = []
     subsets = [one for size in (1, 2) for one in combinations(range(3), size)]
+    planned = [
+        one
+        for data in study.data
+        for one in (
+            *(experiment(study, data, name, OFFSETS[data]) for name in CORE),
+            *(_coalition(study, data, members) for members in subsets),
+        )
+    ]
+    trials = study.run(planned)
     for data in study.data:
-        offset = OFFSETS[data]
-        planned = [experiment(study, data, name, offset) for name in CORE]
-        trials = study.run([*planned, *(_coalition(study, data, one) for one in subsets)])
-        rows += _certified(study, [one for one in trials if one.name in CORE], offset)
-        for _, seed, runs in by_seed(serve(trials, study.options)):
-            rows += [(data, name, seed, *row) for name, row in _withstood(runs, offset)]
+        own = [one for one in trials if one.data == data]
+        rows += _certified(study, [one for one in own if one.name in CORE], OFFSETS[data])
+        for _, seed, runs in by_seed(serve(own, study.options)):
+            rows += [(data, name, seed, *row) for name, row in _withstood(runs, OFFSETS[data])]
     values = pd.DataFrame(rows, columns=COLUMNS)
     print_figures(values)
     return values
@@ -116,17 +123,19 @@ def convex(study: Study) -> pd.DataFrame:
     an optimiser finds from CoreFed's model, beside that model.
     """
     rows: list[tuple[str, str, int, str, float]] = []
-    for name, (offset, weights, extra) in CONVEX.items():
-        made = Experiment("made", name, SCENARIOS / "convex.yaml", extra)
-        for one in study.run([made]):
-            agents, theta = _agents_of(study, one, offset, weights)
-            rows += [("made", name, one.seed, *row) for row in _at(agents, theta, one.seed)]
-    for data in (one for one in study.data if one == "adult"):
-        for one in study.run([experiment(study, data, "corefed", OFFSETS[data])]):
-            agents, theta = _agents_of(study, one, OFFSETS[data])
-            rows += [(data, "corefed", one.seed, *row) for row in _at(agents, theta, one.seed)]
+    planned = [
+        Experiment("made", name, SCENARIOS / "convex.yaml", extra)
+        for name, (_, _, extra) in CONVEX.items()
+    ]
+    planned += [experiment(study, d, "corefed", OFFSETS[d]) for d in study.data if d == "adult"]
+    for one in study.run(planned):
+        made = one.data == "made"
+        offset, weights = CONVEX[one.name][:2] if made else (OFFSETS[one.data], None)
+        agents, theta = _agents_of(study, one, offset, weights)
+        rows += [(one.data, one.name, one.seed, *row) for row in _at(agents, theta, one.seed)]
+        if not made:
             best = nash_optimum(agents, theta)
-            rows += [(data, "optimum", one.seed, *row) for row in _at(agents, best, one.seed)]
+            rows += [(one.data, "optimum", one.seed, *row) for row in _at(agents, best, one.seed)]
     values = pd.DataFrame(rows, columns=COLUMNS)
     print_figures(values)
     print("gradient: 2-norm of the Nash welfare's; radius_k: d of Theorem 3\n")

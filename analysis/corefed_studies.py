@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,8 @@ from corefed_experiments import (
     step_lengths,
 )
 
-from paper import Study, Trial, draw_by_data, print_figures
-from paper.agents import fairness, serve
+from paper import Experiment, Study, Trial, draw_by_data, print_figures
+from paper.agents import Served, fairness, serve
 from paper.prices import prices
 from paper.tables import COLUMNS
 from simfl.measures.core.blocking import ratio_sum
@@ -36,17 +37,36 @@ NUMBERS = {"adult": ("standardised", "raw"), "digits": ("",)}
 
 def offsets(study: Study) -> pd.DataFrame:
     """Table 3 again with other M, which the paper does not state there."""
-    found = []
-    for offset in SWEPT:
-        by_data = dict.fromkeys(COLOUR_IMAGES, offset)
-        there = [data for data in study.data if data in by_data]
-        planned = [experiment(study, data, n, offset, [NOISE]) for data in there for n in CORE]
-        values = fairness(serve(study.run(planned), study.options), by_data)
-        found.append(values.assign(name=values["name"] + f", M = {offset:g}"))
+    there = [data for data in study.data if data in COLOUR_IMAGES]
+    settings = {f", M = {offset:g}": offset for offset in SWEPT}
+    planned = [
+        under(setting, experiment(study, data, name, offset, [NOISE]))
+        for setting, offset in settings.items()
+        for data in there
+        for name in CORE
+    ]
+    served = serve(study.run(planned), study.options)
+    found = [
+        compared_under(setting, served, dict.fromkeys(COLOUR_IMAGES, offset))
+        for setting, offset in settings.items()
+    ]
     values = pd.concat(found, ignore_index=True)
     shown = ("mean", "product", "worst", "ratio")
     print_figures(values[values["figure"].isin(shown)])
     return values
+
+
+def under(setting: str, one: Experiment) -> Experiment:
+    """The experiment with the setting behind its name."""
+    return replace(one, name=one.name + setting)
+
+
+def compared_under(
+    setting: str, served: Sequence[Served], offsets: Mapping[str, float]
+) -> pd.DataFrame:
+    """`fairness` of the runs under one setting among themselves."""
+    own = [one for one in served if one.trial.name.endswith(setting)]
+    return fairness(own, offsets, baseline=f"fedavg{setting}")
 
 
 def long(study: Study) -> pd.DataFrame:
@@ -113,29 +133,26 @@ def utilities_by_version(trial: Trial) -> pd.DataFrame:
 
 def splits(study: Study) -> pd.DataFrame:
     """Adult by the split's alpha and the inputs: which is as unequal as the paper's Table 1?"""
-    settings = [
-        (data, alpha, numbers)
-        for data in study.data
-        for alpha in ALPHAS
-        for numbers in NUMBERS.get(data, ())
-    ]
-    planned = {
-        (data, alpha, numbers): [
-            experiment(study, data, name, OFFSETS[data], _split(alpha, numbers))
-            for name in ("fedavg", "corefed")
-        ]
-        for data, alpha, numbers in settings
-    }
+    planned: dict[str, list[Experiment]] = {}
+    for data in study.data:
+        for alpha in ALPHAS:
+            for numbers in NUMBERS.get(data, ()):
+                setting = f", alpha {alpha:g}" + (f", {numbers}" if numbers else "")
+                planned.setdefault(setting, []).extend(
+                    under(setting, experiment(study, data, name, OFFSETS[data], extra))
+                    for extra in [_split(alpha, numbers)]
+                    for name in ("fedavg", "corefed")
+                )
+    served = serve(study.run([one for of in planned.values() for one in of]), study.options)
     found = []
-    for (_, alpha, numbers), experiments in planned.items():
-        values = fairness(serve(study.run(experiments), study.options), OFFSETS)
+    for setting in planned:
+        values = compared_under(setting, served, OFFSETS)
+        baseline = f"fedavg{setting}"
         distances = [
-            (data, "fedavg", seed, "distance", _distance(own))
-            for (data, seed), own in values[values["name"] == "fedavg"].groupby(["data", "seed"])
+            (data, baseline, seed, "distance", _distance(own))
+            for (data, seed), own in values[values["name"] == baseline].groupby(["data", "seed"])
         ]
-        values = pd.concat([values, pd.DataFrame(distances, columns=COLUMNS)], ignore_index=True)
-        setting = f", alpha {alpha:g}" + (f", {numbers}" if numbers else "")
-        found.append(values.assign(name=values["name"] + setting))
+        found += [values, pd.DataFrame(distances, columns=COLUMNS)]
     if not found:
         return pd.DataFrame(columns=COLUMNS)
     values = pd.concat(found, ignore_index=True)

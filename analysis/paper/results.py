@@ -57,10 +57,13 @@ def read_results(file: Path) -> pd.DataFrame:
 
 
 def record_plan(file: Path, paper: str, exhibit: str, scale: str, planned: pd.DataFrame) -> None:
-    """Put an exhibit's planned runs (`Study.planned`) into the plan, in place of earlier ones."""
+    """Put an exhibit's planned runs (`Study.planned`) into the plan.
+
+    In place of earlier ones on the same data sets: those on others stay.
+    """
     new = planned.assign(paper=paper, exhibit=exhibit, scale=scale)[PLAN]
     old = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=PLAN)
-    key = PLAN[:3]
+    key = PLAN[:4]
     parts = [one for one in (old[~_keys(old, key).isin(_keys(new, key))], new) if not one.empty]
     _write(file, pd.concat(parts).sort_values(key, kind="stable") if parts else new)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import corefed
@@ -12,7 +13,9 @@ import pandas as pd
 import pytest
 
 import simfl
+from paper import Study
 from paper.claims import metric, read_claims
+from paper.study import OnlyPlanned, Probe
 from simfl.common.files import DataMissing
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
@@ -60,6 +63,30 @@ def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
         own = values.set_index(["name", "figure"])["value"]
         assert own["fedavg", "seconds_to_worst"] == own["fedavg", "joules_to_mean"] == 1.0
         assert own["corefed", "worst_s"] > 0
+
+
+PLANNED = [one for one in corefed.PAPER.exhibits if one != "adult_row"]  # which runs nothing
+
+
+@pytest.mark.parametrize("exhibit", PLANNED)
+def test_a_plan_counts_all_runs_of_an_exhibit(
+    exhibit: str, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the names of its rows, though some runs decide how others are made."""
+    monkeypatch.setattr(Study, "_probe", lambda self, data, scenario: Probe(1.0, 1.0))
+    scale = replace(corefed.PAPER.scales["smoke"], seeds=2)
+    planned = Study(scale, tmp_path, 2, scale.data, only_plan=True)
+
+    with pytest.raises(OnlyPlanned):
+        corefed.PAPER.exhibits[exhibit].show(planned)
+
+    corefed.main(corefed.PAPER, [exhibit, "--scale", "smoke", "--out", str(out)])
+    values = pd.read_csv(out / "smoke" / f"{exhibit}.csv")
+    rows = {(data, name) for data, name, _ in planned.takes_s}
+    assert {seed for _, _, seed in planned.takes_s} == {0, 1}
+    shown = set(values[["data", "name"]].itertuples(index=False, name=None))
+    alone = {one for one in rows if one[1].startswith("coalition")}  # whose models only compare
+    assert shown == rows - alone and bool(alone) == (exhibit == "core")
 
 
 ROWS = corefed.PUBLISHED[["table", "data", "name"]].drop_duplicates()

@@ -86,6 +86,21 @@ def test_it_says_what_repeats_at_a_later_commit(tmp_path: Path, commit: list[str
     assert "repeat" not in write_results(file, "table1", "quick", values(("a", 0, 0.5)))
 
 
+def test_a_plan_for_some_data_leaves_that_for_others(tmp_path: Path) -> None:
+    """What was measured there is not lost to an estimate."""
+    file = tmp_path / "plan.csv"
+    for data, name, hours in (("a", "x", 1.0), ("b", "x", 2.0), ("b", "y", 3.0)):
+        planned = pd.DataFrame({"data": [data], "name": name, "seeds": 5, "core_hours": hours})
+        record_plan(file, "a_paper", "table1", "paper", planned)
+
+    found = pd.read_csv(file)
+
+    assert found[["data", "name", "core_hours"]].to_numpy().tolist() == [
+        ["a", "x", 1.0],
+        ["b", "y", 3.0],
+    ]
+
+
 @pytest.fixture
 def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A page of a paper of one table, two of whose five seeds were run."""
