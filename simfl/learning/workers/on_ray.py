@@ -7,7 +7,7 @@ import pickle
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -121,9 +121,14 @@ class _Actor(Answering):
     """A worker, as Ray starts it."""
 
     def __init__(self) -> None:
-        import ray
+        self._sent: dict[str, Any] = {}
+        super().__init__(lambda name: self._sent.pop(name))
 
-        super().__init__(ray.get)
+    def answer_with(
+        self, request: Crate, held: int | None, forgotten: Sequence[int], names, *bundles
+    ) -> Crate:
+        self._sent = dict(zip(names, bundles))
+        return self.answer(request, held, forgotten)
 
     def where(self) -> str:
         """Its machine's name, and its process."""
@@ -137,6 +142,7 @@ class RayLine:
         self._ray = ray
         self._actor = actor
         self._where = actor.where.remote()
+        self._kept: set[str] = set()
 
     def begin(self, prepare: Sequence[Any], setup: Any, shared: Any) -> Any:
         """Have it made ready: handle of its platform."""
@@ -144,7 +150,11 @@ class RayLine:
 
     def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int]) -> Any:
         """Hand it a request: handle of the answer."""
-        return self._actor.answer.remote(crate, held, forgotten)
+        fetched = {one.hex(): one for one in crate.fetched}
+        new = {name: one for name, one in fetched.items() if name not in self._kept}
+        self._kept = set(fetched)
+        named = replace(crate, fetched=list(fetched))
+        return self._actor.answer_with.remote(named, held, forgotten, list(new), *new.values())
 
     def fetch(self, held: int) -> Any:
         """Handle of what it holds of a request."""
