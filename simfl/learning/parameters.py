@@ -6,6 +6,7 @@ leading job axis, one slice per client job that is trained together with the oth
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -139,7 +140,12 @@ def all_finite(values: Mapping[str, Tensor]) -> bool:
     """Whether no tensor holds a NaN or an infinity: only those times 0 are not 0, but NaN."""
     if isinstance(values, Elsewhere):
         return values.finite
-    return not any(bool((0 * tensor).sum().isnan()) for tensor in values.values())
+    return all(map(_finite, values.values()))
+
+
+def _finite(tensor: Tensor) -> bool:
+    """One pass says yes; a sum that is not finite may have become too large, and says nothing."""
+    return cmath.isfinite(tensor.sum().item()) or not bool((0 * tensor).sum().isnan())
 
 
 def per_job_view(per_job: Tensor, tensor: Tensor) -> Tensor:
