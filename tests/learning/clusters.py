@@ -9,6 +9,7 @@ from typing import Any
 
 from simfl.learning.workers.answering import Answering
 from simfl.learning.workers.crates import Bundle, Crate
+from simfl.learning.workers.foreseen import Wanted
 from simfl.learning.workers.remote_pool import WorkerLost
 
 
@@ -81,12 +82,13 @@ class Cluster:
 
 
 class Line:
-    """A worker of it; `asked` are the crates that it was sent."""
+    """A worker of it; `asked` are the crates that it was sent, `wanted` what sums with them."""
 
     def __init__(self, name: str, fate: str | Mapping[str, Any]) -> None:
         self.name = name
         self.fate = fate
         self.asked: list[Crate] = []
+        self.wanted: list[Wanted | None] = []
         self.sums: list[Handle] = []
         self.ended = self.gone = False
         self.beginning: Handle
@@ -104,14 +106,18 @@ class Line:
         self.beginning = Handle(platform, hangs=self.fate in ("absent", "queues"))
         return self.beginning
 
-    def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int]) -> Handle:
+    def ask(
+        self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted | None
+    ) -> Handle:
         """The answer, or what befalls the worker instead."""
         self.asked.append(crate)
+        self.wanted.append(wanted)
         if self.fate in ("killed", "fades"):
             time.sleep(0.1 * (self.fate == "fades"))
             return Handle(lambda: WorkerLost("it was killed"))
         return Handle(
-            lambda: self._worker.answer(crate, held, forgotten), hangs=self.fate == "hangs"
+            lambda: self._worker.answer(crate, held, forgotten, wanted),
+            hangs=self.fate == "hangs",
         )
 
     def fetch(self, held: int) -> Handle:

@@ -21,7 +21,7 @@ from simfl.learning.models.cnn import Cnn
 from simfl.learning.models.mlp import Mlp
 from simfl.learning.network import Network
 from simfl.learning.objective import Objective
-from simfl.learning.parameters import Elsewhere, all_finite
+from simfl.learning.parameters import Elsewhere, Parameters, all_finite
 from simfl.learning.sums import FAN, weighted_mean
 from simfl.learning.task import Task
 from simfl.learning.trainer import Trainer
@@ -164,12 +164,26 @@ def spread_out(*fates: str) -> tuple[RemoteTrainer, list[Update], list[Update], 
         platform=numeric_platform(network),
         give_up_s=5.0,
     )
+    here = BatchedTrainer(network, clients, plain_loss)
+    return remote, one_round(remote), one_round(here), cluster
+
+
+def one_round(trainer: Trainer, number: int = 0) -> list[Update]:
+    """The updates of forty clients."""
     recipe = Recipe(LocalTraining(epochs=1, batch_size=8))
-    found = []
-    for trainer in (remote, BatchedTrainer(network, clients, plain_loss)):
-        futures = [submit(trainer, client, recipe) for client in range(40)]
-        found.append([future.result() for future in futures])
-    return remote, *found, cluster
+    futures = [submit(trainer, client, recipe, number=number) for client in range(40)]
+    return [future.result() for future in futures]
+
+
+def mean(updates: Sequence[Update], weights: Sequence[float]) -> Parameters:
+    """Of what was trained."""
+    return weighted_mean([update.payload for update in updates], weights)
+
+
+def sums_bytes(cluster: Cluster) -> list[int]:
+    """Sizes of the parts of sums that workers were asked for."""
+    handles = [handle for line in cluster.lines for handle in line.sums]
+    return [one.value.own.flat.nbytes for one in handles if isinstance(one.value, Crate)]
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["all are there", "one is lost meanwhile"])
@@ -178,24 +192,57 @@ def test_updates_are_added_up_where_they_are(gone: bool) -> None:
     client."""
     remote, there, here, cluster = spread_out()
     cluster.lines[1].gone = gone
-    weights = [update.num_examples for update in there]
+    weights = [1.0 + update.client for update in there]
 
-    total = weighted_mean([update.payload for update in there], weights)
+    total, expected = mean(there, weights), mean(here, weights)
 
-    expected = weighted_mean([update.payload for update in here], weights)
     assert total.keys() == expected.keys()
     assert all(torch.equal(total[name], expected[name]) for name in expected)
     assert not any(update.payload.here for update in there if isinstance(update.payload, Elsewhere))
     model = sum(4 * one.numel() for one in expected.values())
-    sent = [
-        handle.value.own.flat.nbytes
-        for line in cluster.lines
-        for handle in line.sums
-        if isinstance(handle.value, Crate)
-    ]
+    sent = sums_bytes(cluster)
     assert len(sent) == 2 and sum(sent) < 7 * model
     assert cluster.lines[1].ended == gone
     assert [one.kind for one in remote.notices()] == ["lost_workers"] * gone
+
+
+@pytest.mark.parametrize("fates", [(), ("killed",)], ids=["all are there", "one is lost meanwhile"])
+def test_the_mean_by_examples_comes_with_the_answers(fates: Sequence[str]) -> None:
+    """Nobody is asked again, and none of those who answered has to be there still. A second sum of
+    the same updates is asked for."""
+    remote, there, here, cluster = spread_out(*fates)
+    sizes = [update.num_examples for update in here]
+    payload: Any = there[0].payload
+    line = payload.at.held.worker.line
+    line.gone = True
+
+    for asked in (False, True):
+        total, expected = mean(there, sizes), mean(here, sizes)
+
+        assert all(torch.equal(total[name], expected[name]) for name in expected)
+        assert bool(sums_bytes(cluster)) == line.ended == asked
+    assert [one.count for one in remote.notices()] == [1 + len(fates)]
+
+
+def test_what_was_weighed_otherwise_is_foreseen_no_more() -> None:
+    """Until trainings are weighed by examples again, more often than not; who is missing, and who
+    stands in another order, is another sum."""
+    remote, there, here, cluster = spread_out()
+    sizes = [update.num_examples for update in here]
+
+    def foreseen() -> bool:
+        return all(line.wanted[-1] is not None for line in cluster.lines)
+
+    assert foreseen()
+    found, expected = mean(there[1:], sizes[1:]), mean(here[1:], sizes[1:])
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    there = one_round(remote, 1)
+    assert not foreseen()
+    mean(there[::-1], sizes[::-1])
+    for number, again in ((2, False), (3, False), (4, True)):
+        there = one_round(remote, number)
+        assert foreseen() == again
+        mean(there, sizes)
 
 
 def test_what_befalls_accelerators_of_workers_is_told_here() -> None:
@@ -252,11 +299,14 @@ def test_a_cap_on_cohorts_holds_at_workers(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_small_updates_are_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What all of them come to in bytes is what counts."""
+    """Where their sum is not foreseen. What all of them come to in bytes is what counts."""
     model = 4 * sum(one.numel() for one in spread_out()[2][0].payload.values())
     for least, small in ((40 * model, False), (40 * model + 1, True)):
         monkeypatch.setattr("simfl.learning.workers.remote.LEAST_HELD_BYTES", least)
-        there = spread_out()[1]
+        remote, there, *_ = spread_out()
+        assert all(isinstance(update.payload, Elsewhere) for update in there)
+        mean(there, [1.0] * len(there))
+        there = one_round(remote, 1)
         assert all(isinstance(update.payload, Elsewhere) != small for update in there)
 
 

@@ -13,6 +13,7 @@ from simfl.learning.devices import device_of
 from simfl.learning.parameters import Parameters
 from simfl.learning.sums import PartialSum
 from simfl.learning.workers.crates import Bytes, Crate, readable
+from simfl.learning.workers.foreseen import Wanted
 from simfl.learning.workers.packing import unpack
 from simfl.learning.workers.pool import Handler, sendable
 
@@ -63,11 +64,17 @@ class Answering:
         platform: Mapping[str, Any] = describe()
         return platform
 
-    def answer(self, request: Crate, held: int | None, forgotten: Sequence[int]) -> Crate:
+    def answer(
+        self,
+        request: Crate,
+        held: int | None,
+        forgotten: Sequence[int],
+        wanted: Wanted | None = None,
+    ) -> Crate:
         """False, the handler's remarks and the answers to a request; or True and what was raised.
 
         With a number for what is `held`, that part of the answers stays here, until it is
-        `forgotten`.
+        `forgotten`; its part of the sum that is `wanted` comes last.
         """
         for number in forgotten:
             self._held.pop(number, None)
@@ -83,6 +90,9 @@ class Answering:
             if held is not None:
                 answers, self._held[held] = self._split(answers)
             answer = [False, self._remarks(), *answers]
+            if held is not None and wanted is not None:
+                weights, places = wanted
+                answer.append(_part(weights, dict(zip(places, self._held[held], strict=True))))
         except Exception as error:  # noqa: BLE001  # a user's loss may raise anything: passed on
             answer = [True, sendable(error)]
         return Crate.of(answer)
@@ -95,9 +105,14 @@ class Answering:
         self, weights: Sequence[float], members: Mapping[int, tuple[int, int]]
     ) -> Crate:
         """False and the part of a sum whose members are held here: by place, request and place."""
-        part = PartialSum(weights)
-        part.add({place: self._held[held][number] for place, (held, number) in members.items()})
-        return Crate.of([False, part])
+        held = {place: self._held[held][number] for place, (held, number) in members.items()}
+        return Crate.of([False, _part(weights, held)])
+
+
+def _part(weights: Sequence[float], members: Mapping[int, Parameters]) -> PartialSum:
+    part = PartialSum(weights)
+    part.add(members)
+    return part
 
 
 def _nothing_held(answers: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Parameters]]:

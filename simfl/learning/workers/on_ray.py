@@ -14,7 +14,8 @@ import torch
 
 from simfl.common.ray_cluster import GIVE_UP_S, connect
 from simfl.learning.workers.answering import Answering
-from simfl.learning.workers.crates import Crate
+from simfl.learning.workers.crates import Bundle, Crate
+from simfl.learning.workers.foreseen import Wanted
 from simfl.learning.workers.remote_pool import Line, NoWorkers, WorkerLost
 
 ROUNDING = 1e-6
@@ -121,14 +122,17 @@ class _Actor(Answering):
     """A worker, as Ray starts it."""
 
     def __init__(self) -> None:
-        self._sent: dict[str, Any] = {}
-        super().__init__(lambda name: self._sent.pop(name))
+        self._brought: dict[str, Bundle] = {}
+        super().__init__(lambda name: self._brought[name])
 
-    def answer_with(
-        self, request: Crate, held: int | None, forgotten: Sequence[int], names, *bundles
-    ) -> Crate:
-        self._sent = dict(zip(names, bundles))
-        return self.answer(request, held, forgotten)
+    def answer_with(self, names: Sequence[str], request: Crate, *rest: Any) -> Crate:
+        """See `answer`. Behind its arguments come bundles of these names."""
+        count = len(rest) - len(names)
+        self._brought = dict(zip(names, rest[count:], strict=True))
+        try:
+            return self.answer(request, *rest[:count])
+        finally:
+            self._brought = {}
 
     def where(self) -> str:
         """Its machine's name, and its process."""
@@ -142,19 +146,25 @@ class RayLine:
         self._ray = ray
         self._actor = actor
         self._where = actor.where.remote()
-        self._kept: set[str] = set()
+        self._there: set[str] = set()
 
     def begin(self, prepare: Sequence[Any], setup: Any, shared: Any) -> Any:
         """Have it made ready: handle of its platform."""
         return self._actor.begin.remote(prepare, setup, shared)
 
-    def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int]) -> Any:
+    def ask(
+        self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted | None
+    ) -> Any:
         """Hand it a request: handle of the answer."""
+        # Ray brings arguments along. A handle within one the worker would have to ask for, here,
+        # and Ray would keep book of who has it.
         fetched = {one.hex(): one for one in crate.fetched}
-        new = {name: one for name, one in fetched.items() if name not in self._kept}
-        self._kept = set(fetched)
-        named = replace(crate, fetched=list(fetched))
-        return self._actor.answer_with.remote(named, held, forgotten, list(new), *new.values())
+        new = {name: one for name, one in fetched.items() if name not in self._there}
+        self._there = set(fetched)  # which is what `Answering` keeps
+        request = replace(crate, fetched=list(fetched))
+        return self._actor.answer_with.remote(
+            list(new), request, held, forgotten, wanted, *new.values()
+        )
 
     def fetch(self, held: int) -> Any:
         """Handle of what it holds of a request."""

@@ -6,11 +6,10 @@ How many workers there are, and which of them are lost on the way, changes no bi
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from simfl.common.notices import Notice
 from simfl.learning.cohort_size import LARGEST_COHORT
@@ -23,8 +22,9 @@ from simfl.learning.parameters import Elsewhere, Parameters, all_finite
 from simfl.learning.sums import FAN, PartialSum
 from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation, Loss
-from simfl.learning.workers.remote_pool import Cluster, RemotePool
-from simfl.learning.workers.spread import Setup, SpreadTrainer, answered, requests
+from simfl.learning.workers.foreseen import Foreseen
+from simfl.learning.workers.remote_pool import Cluster, Held, RemotePool
+from simfl.learning.workers.spread import Outcome, Setup, SpreadTrainer, answered, requests
 
 Describe = Callable[[Network], Mapping[str, Any]]
 """Says on what numeric platform a network is computed where it is called."""
@@ -107,9 +107,13 @@ class RemoteTrainer(SpreadTrainer):
         large = sum(map(len, cohorts)) * self.network.size_bytes >= LEAST_HELD_BYTES
         # Who looks at single updates, once, will do so again: then they are sent at once.
         summed = self._payloads.fetched_ones <= self._payloads.summed_ones
-        hold = self.store is None and large and summed
-        answers = self.pool.map(requests(cohorts), costs, hold=hold)
-        yield from answered(cohorts, map(self._payloads.seen, answers) if hold else answers)
+        wanted = self._payloads.foreseen_ones >= self._payloads.other_ones
+        if not (self.store is None and summed and (large or wanted)):
+            yield from answered(cohorts, self.pool.map(requests(cohorts), costs))
+            return
+        foreseen = Foreseen(cohorts, wanted=wanted)
+        answers = self.pool.map(requests(cohorts), costs, hold=True, foreseen=foreseen)
+        yield from answered(cohorts, self._payloads.seen(answers, foreseen))
 
     def close(self) -> None:
         """End the workers: what they occupy of the cluster is free for others."""
@@ -120,47 +124,77 @@ class RemoteTrainer(SpreadTrainer):
         return [*notices_of(self.pool.remarks), *self.pool.notices()]
 
 
+class Lies(NamedTuple):
+    """Where a payload lies: with a worker, as one of what it holds; and its place in a sum."""
+
+    held: Held
+    place: int
+    foreseen: Foreseen
+    member: int
+
+
 class Payloads:
-    """Payloads that lie at workers; counts those that were sent all the same, and those summed."""
+    """Payloads that lie at workers; counts those that were sent all the same, and those summed, as
+    it was foreseen or in another way."""
 
     def __init__(self, pool: RemotePool) -> None:
         self._pool = pool
         self.fetched_ones = 0
-        self.summed_ones = 0
+        self.foreseen_ones = 0
+        self.other_ones = 0
 
-    def seen(self, answer: Sequence[Any]) -> list[Update]:
-        """The updates of an answer, whose payloads are elsewhere."""
-        *updates, finite, held = answer
-        return [
-            replace(update, payload=Elsewhere(self, (held, place), finite=one))
-            for place, (update, one) in enumerate(zip(updates, finite, strict=True))
-        ]
+    @property
+    def summed_ones(self) -> int:
+        """In either way."""
+        return self.foreseen_ones + self.other_ones
+
+    def seen(self, answers: Iterable[Sequence[Any]], foreseen: Foreseen) -> Iterator[list[Outcome]]:
+        """Answers with payloads that are elsewhere."""
+        for members, (*outcomes, finite, held) in zip(foreseen.places, answers, strict=True):
+            yield [
+                one._replace(
+                    payload=Elsewhere(self, Lies(held, place, foreseen, member), finite=ok)
+                )
+                for place, (one, ok, member) in enumerate(
+                    zip(outcomes, finite, members, strict=True)
+                )
+            ]
 
     def has(self, one: Elsewhere) -> bool:
         """Whether its worker is there."""
-        return self._pool.has(one.at[0])
+        return self._pool.has(one.at.held)
 
     def fetched(self, one: Elsewhere) -> Parameters:
         """A payload itself."""
-        held, place = one.at
+        held = one.at.held
         self.fetched_ones += 1
         if held.fetched is None:  # whoever looks at one looks at its neighbours too
             held.fetched = self._pool.fetch(held)
-        payload: Parameters = held.fetched[place]
+        payload: Parameters = held.fetched[one.at.place]
         return payload
 
     def partial_sums(
         self, weights: Sequence[float], members: Mapping[int, Elsewhere]
     ) -> Sequence[PartialSum]:
-        """Parts of a sum, one per worker."""
-        self.summed_ones += len(members)
-        return self._pool.partial_sums(weights, {place: one.at for place, one in members.items()})
+        """Parts of a sum: the one that is here because it was foreseen, or one per worker."""
+        lie: dict[int, Lies] = {place: one.at for place, one in members.items()}
+        foreseen = next(iter(lie.values())).foreseen
+        own = {place: one.member for place, one in lie.items() if one.foreseen is foreseen}
+        if foreseen.is_the(weights, own):
+            self.foreseen_ones += len(members)
+            if (found := foreseen.taken()) is not None:
+                return [found]
+        else:
+            self.other_ones += len(members)
+        return self._pool.partial_sums(
+            weights, {place: (one.held, one.place) for place, one in lie.items()}
+        )
 
 
-def split(updates: Sequence[Update]) -> tuple[list[Any], list[Parameters]]:
-    """Updates without their payloads and whether these are finite; and the payloads."""
-    payloads = [{name: one.cpu() for name, one in each.payload.items()} for each in updates]
-    shown = [replace(update, payload={}) for update in updates]
+def split(outcomes: Sequence[Outcome]) -> tuple[list[Any], list[Parameters]]:
+    """Outcomes without their payloads and whether these are finite; and the payloads."""
+    payloads = [{name: one.cpu() for name, one in each.payload.items()} for each in outcomes]
+    shown = [one._replace(payload={}) for one in outcomes]
     return [*shown, list(map(all_finite, payloads))], payloads
 
 

@@ -23,6 +23,7 @@ from simfl.learning.devices import ComputeDevice
 from simfl.learning.sums import PartialSum
 from simfl.learning.workers.answering import Split
 from simfl.learning.workers.crates import Bytes, Crate, Sender
+from simfl.learning.workers.foreseen import Wanted
 from simfl.learning.workers.packing import pack, write
 from simfl.learning.workers.pool import AHEAD, MOST_DEATHS, Handler, WorkerDied
 
@@ -46,7 +47,9 @@ class Line(Protocol):
     def begin(self, prepare: Sequence[Any], setup: Any, shared: Any) -> Any:
         """Have it made ready: handle of its platform. `setup` and `shared` are handles."""
 
-    def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int]) -> Any:
+    def ask(
+        self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted | None
+    ) -> Any:
         """Hand it a request: handle of the answer, a crate. See `Answering.answer`."""
 
     def fetch(self, held: int) -> Any:
@@ -60,6 +63,16 @@ class Line(Protocol):
 
     def end(self) -> None:
         """End it, whatever it does."""
+
+
+class Sum(Protocol):
+    """A sum of what is held of all answers, whose parts come with them."""
+
+    def of(self, number: int) -> Wanted | None:
+        """What a worker is asked for with the answer to this request; None: for nothing."""
+
+    def take(self, part: PartialSum) -> None:
+        """A part, as soon as it is there."""
 
 
 class Cluster(Protocol):
@@ -176,17 +189,18 @@ class RemotePool:
         costs: Sequence[float] | None = None,
         *,
         hold: bool = False,
+        foreseen: Sum | None = None,
     ) -> Iterator[list[Any]]:
         """The answers, in the order of the requests, each as soon as all before it are there.
 
         `costs` say how much work each is: the largest are handed out first, each to the worker
         that has least to do. With `hold` a part of each answer stays at its worker, and the last of
-        its values is what it is `Held` by. Raises what a handler raised, WorkerDied and NoWorkers.
-        Whatever ends this early ends the workers.
+        its values is what it is `Held` by; parts of the sum that is `foreseen` come along. Raises
+        what a handler raised, WorkerDied and NoWorkers. Whatever ends this early ends the workers.
         """
         done = False
         try:
-            yield from self._answers(requests, costs or [1.0] * len(requests), hold)
+            yield from self._answers(requests, costs or [1.0] * len(requests), hold, foreseen)
             done = True
         finally:
             if not done:
@@ -259,19 +273,24 @@ class RemotePool:
             held.moved(other)
 
     def _answers(
-        self, requests: Sequence[Sequence[Any]], costs: Sequence[float], hold: bool
+        self,
+        requests: Sequence[Sequence[Any]],
+        costs: Sequence[float],
+        hold: bool,
+        foreseen: Sum | None,
     ) -> Iterator[list[Any]]:
         crate = self._sender.crates(requests)
         waiting = deque(sorted(range(len(requests)), key=lambda place: -costs[place]))
         deaths: Counter[int | None] = Counter()
         numbers = [next(self._numbers) if hold else None for _ in requests]
+        wanted = [foreseen.of(place) if foreseen else None for place in range(len(requests))]
         answers: dict[int, list[Any]] = {}
         following = 0
         while following < len(requests):
             self._recruit(len(requests), deaths)
             for worker in self._heard(self._beginning(), 0.0):
                 self._begun(worker, waiting, deaths)
-            self._hand_out(waiting, crate, costs, numbers)
+            self._hand_out(waiting, crate, costs, numbers, wanted)
             for worker in self._heard([one for one in self._workers if one.busy], LONGEST_WAIT_S):
                 if not worker.ready:
                     self._begun(worker, waiting, deaths)
@@ -287,6 +306,8 @@ class RemotePool:
                 if failed:
                     raise said
                 self.remarks += said
+                if foreseen is not None and wanted[place] is not None:
+                    foreseen.take(answers[place].pop())
                 if (number := numbers[place]) is not None:
                     answers[place].append(Held(worker, number, requests[place]))
             self._give_up(waiting, deaths)
@@ -354,6 +375,7 @@ class RemotePool:
         crate: Callable[[int], Crate],
         costs: Sequence[float],
         numbers: Sequence[int | None],
+        wanted: Sequence[Wanted | None],
     ) -> None:
         """Give every worker its next request, and one ahead, unless others will soon be free."""
         for ahead in range(AHEAD):
@@ -368,7 +390,7 @@ class RemotePool:
                     worker.since = time.monotonic()
                 place = waiting.popleft()
                 forgotten, worker.forgotten[:] = list(worker.forgotten), []
-                handle = worker.line.ask(crate(place), numbers[place], forgotten)
+                handle = worker.line.ask(crate(place), numbers[place], forgotten, wanted[place])
                 worker.asked.append((place, handle))
 
     def _heard(self, workers: Sequence[Worker], longest_s: float) -> list[Worker]:

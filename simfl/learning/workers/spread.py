@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from simfl.learning.batched import BatchedTrainer
+from simfl.learning.codecs.base import ValueCodec
 from simfl.learning.datasets.base import Examples
 from simfl.learning.devices import ComputeDevice
-from simfl.learning.job import Update
+from simfl.learning.job import Brief, Memory, Update
 from simfl.learning.network import Network
 from simfl.learning.padded_cohorts import Remark
+from simfl.learning.parameters import Parameters
 from simfl.learning.task import Task
-from simfl.learning.trainer import Augmentation, Loss, without_start
+from simfl.learning.trainer import Augmentation, Loss
 
-NO_EXAMPLES: Any = None
-"""What stands for a client's data on the way to a worker, which has them."""
+
+class Asked(NamedTuple):
+    """What a worker is sent of a task: not the examples, which it has."""
+
+    client: int
+    seed: int
+    version: int
+    brief: Brief
+    memory: Memory
+    common: Any
+    received: Parameters | None
+    uplink: ValueCodec | None
+
+
+class Outcome(NamedTuple):
+    """What is sent back: not what whoever asked knows. No `memory`: that of the task, unchanged."""
+
+    payload: Parameters
+    memory: Memory | None
+    measures: Mapping[str, float]
+    steps: int
 
 
 class SpreadTrainer(BatchedTrainer):
@@ -37,19 +58,45 @@ class SpreadTrainer(BatchedTrainer):
         return 3 * self.network.forward_flops * rows * passes  # a backward pass costs two
 
 
-def requests(cohorts: Sequence[Sequence[Task]]) -> list[list[Task]]:
-    """What workers are sent of tasks: not the examples, which they have."""
-    return [[replace(task, examples=NO_EXAMPLES) for task in tasks] for tasks in cohorts]
+def requests(cohorts: Sequence[Sequence[Task]]) -> list[list[Asked]]:
+    """What workers are sent of tasks."""
+    return [
+        [
+            Asked(
+                one.client,
+                one.seed,
+                one.version,
+                one.brief,
+                one.memory,
+                one.common,
+                one.received,
+                one.uplink,
+            )
+            for one in tasks
+        ]
+        for tasks in cohorts
+    ]
 
 
 def answered(
-    cohorts: Sequence[Sequence[Task]], answers: Iterable[Sequence[Update]]
+    cohorts: Sequence[Sequence[Task]], answers: Iterable[Sequence[Outcome]]
 ) -> Iterator[list[Update]]:
-    """Each cohort's updates, with the briefs of its tasks, of the answers to `requests`."""
-    for tasks, updates in zip(cohorts, answers, strict=True):
-        yield [
-            replace(update, brief=task.brief) for task, update in zip(tasks, updates, strict=True)
-        ]
+    """Each cohort's updates, of the answers to `requests`."""
+    for tasks, outcomes in zip(cohorts, answers, strict=True):
+        yield [_update(task, outcome) for task, outcome in zip(tasks, outcomes, strict=True)]
+
+
+def _update(task: Task, outcome: Outcome) -> Update:
+    return Update(
+        client=task.client,
+        brief=task.brief,
+        payload=outcome.payload,
+        memory=task.memory if outcome.memory is None else outcome.memory,
+        num_examples=len(task.examples),
+        version=task.version,
+        measures=outcome.measures,
+        steps=outcome.steps,
+    )
 
 
 @dataclass(frozen=True)
@@ -81,21 +128,36 @@ class Setup:
 
 
 class Cohorts:
-    """Trains at a worker what it is asked to, tasks that come without their examples."""
+    """Trains at a worker what it is asked to."""
 
     def __init__(self, trainer: BatchedTrainer) -> None:
         self._trainer = trainer
 
-    def __call__(self, tasks: Sequence[Task]) -> list[Update]:
-        """The updates, in the order of the tasks, without what they started from."""
+    def __call__(self, asked: Sequence[Asked]) -> list[Outcome]:
+        """What comes of each, in their order."""
         trainer = self._trainer
-        whole = [replace(one, examples=trainer.shards[one.client]) for one in tasks]
-        found: dict[int, Update] = {}
+        tasks = [
+            Task(
+                one.client,
+                one.seed,
+                one.version,
+                one.brief,
+                one.memory,
+                trainer.shards[one.client],
+                one.common,
+                one.received,
+                one.uplink,
+            )
+            for one in asked
+        ]
+        found: dict[int, Outcome] = {}
         with trainer.network.computing():
-            for places in trainer.cut(whole):
-                updates = trainer.train([whole[place] for place in places])
-                found.update(zip(places, updates, strict=True))
-        return [without_start(found[place]) for place in range(len(tasks))]
+            for places in trainer.cut(tasks):
+                updates = trainer.train([tasks[place] for place in places])
+                for place, update in zip(places, updates, strict=True):
+                    memory = None if update.memory is tasks[place].memory else update.memory
+                    found[place] = Outcome(update.payload, memory, update.measures, update.steps)
+        return [found[place] for place in range(len(tasks))]
 
     def remarks(self) -> list[Remark]:
         """What there is to be told since this was asked the last time."""
