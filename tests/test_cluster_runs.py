@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from simfl.assembly.simulation import Options
 from simfl.learning.workers.on_ray import RayWorkers
 from simfl.protocols.publication import Progress
 from simfl.runs.files import FolderInUse
+from simfl.runs.runfolder import MANIFEST
 from tests.learning.clusters import Cluster
 from tests.small import small
 from tests.test_ray import same, scenario
@@ -67,6 +69,36 @@ def test_a_run_on_a_cluster_is_the_run_without_it(
     assert there.warnings != here.warnings
     lines = [line for cluster in made for line in cluster.lines]
     assert lines and all(line.ended for line in lines)
+
+
+@pytest.mark.parametrize("how", ["interrupted", "killed"])
+def test_a_resumed_run_still_says_which_workers_were_lost_before(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of either part in one warning, also where nothing was left to say it at the end."""
+    scenario = small(dtype="float32")
+
+    def cut_off(progress: Progress) -> None:
+        if progress.version == 2:
+            if how == "killed":  # then the manifest is what the last snapshot left beside it
+                kept.append((tmp_path / MANIFEST).read_bytes())
+            raise KeyboardInterrupt
+
+    kept: list[bytes] = []
+    clusters(monkeypatch, "", "killed")
+    cut = replace(ON_CLUSTER, watch=cut_off, snapshot_seconds=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        simfl.run(scenario, tmp_path, cut)
+    for content in kept:
+        (tmp_path / MANIFEST).write_bytes(content)
+    (before,) = [one for one in simfl.load_run(tmp_path).warnings if one.kind == "lost_workers"]
+
+    clusters(monkeypatch, "killed")
+    resumed = simfl.run(scenario, tmp_path, ON_CLUSTER, resume=True)
+
+    (lost,) = [one for one in resumed.warnings if one.kind == "lost_workers"]
+    assert (before.count, lost.count) == (1, 2)
+    assert lost.message.startswith(f"{before.message}; workers lost or given up: machine 0")
 
 
 @pytest.mark.slow

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 ADVICE = {
@@ -98,6 +99,10 @@ ADVICE = {
 }
 """Every kind of warning, and what to do about it. The rules stand in docs/warnings.md."""
 
+BEFALLS = frozenset({"lost_workers", "refused_workers", "halved_cohorts", "company_may_show"})
+"""Kinds that say what befell machines. A run that is resumed does not meet it again, and goes on
+with values that were computed by them."""
+
 
 @dataclass(frozen=True)
 class Notice:
@@ -132,3 +137,21 @@ def read_notice(content: Any) -> Notice:
     if type(found.count) is not int or type(found.first_s) not in (int, float, type(None)):
         raise TypeError("count is a whole number, first_s a number or null")
     return found
+
+
+def befallen(notices: Sequence[Notice]) -> list[Notice]:
+    """Those that say what befell machines."""
+    return [one for one in notices if one.kind in BEFALLS]
+
+
+def carried(before: Sequence[Notice], now: Sequence[Notice]) -> list[Notice]:
+    """The warnings of a resumed run, and with them what befell it `before` it was cut off."""
+    found = {one.kind: one for one in before}
+    joined = []
+    for one in now:
+        if (earlier := found.pop(one.kind, None)) is not None:
+            message = "; ".join(dict.fromkeys([earlier.message, one.message]))
+            joined.append(replace(one, message=message, count=earlier.count + one.count))
+        else:
+            joined.append(one)
+    return [*joined, *found.values()]

@@ -55,10 +55,12 @@ class Checkpoints:
         self._interval_s = interval_s
         self._last = time.monotonic()
 
-    def due(self, values: LearnedValues) -> None:
-        """A version is out: take a snapshot if the last one is old enough."""
-        if time.monotonic() - self._last >= self._interval_s:
+    def due(self, values: LearnedValues) -> bool:
+        """A version is out: take a snapshot if the last one is old enough; whether it was."""
+        old = time.monotonic() - self._last >= self._interval_s
+        if old:
             self.take(values)
+        return old
 
     def take(self, values: LearnedValues) -> None:
         """Take a snapshot now; before the first job there is nothing to keep.

@@ -22,7 +22,7 @@ from simfl.assembly.checks import check_precision_on
 from simfl.assembly.simulation import Options, Simulation
 from simfl.common.contract import misbehaves
 from simfl.common.files import RunFolderError, replacing
-from simfl.common.notices import Notice, notice
+from simfl.common.notices import Notice, befallen, carried, notice
 from simfl.common.own_version import own_version
 from simfl.eventlog.accounts import Energy
 from simfl.eventlog.kinds import FORMAT_VERSION
@@ -31,6 +31,7 @@ from simfl.learning.allocation import return_freed_memory
 from simfl.learning.devices import CPU, CudaDevice
 from simfl.learning.federation import Federation
 from simfl.protocols.clock import Stalled
+from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.publication import Diverged
 from simfl.protocols.run import Run
 from simfl.provenance.journal import Journal, Snapshot
@@ -55,6 +56,7 @@ from simfl.runs.runfolder import (
     described_files,
     load_run,
     read_manifest,
+    warnings_of,
     write_manifest,
 )
 from simfl.scenario.classes import part_name
@@ -172,13 +174,14 @@ def find_contributions(baseline: Simulation, folder: Path | None = None) -> Mapp
 
 def _go_on(simulation: Simulation, folder: Path, earlier: Manifest) -> None:
     """Replay a run that was cut off, from time zero, and carry on from where it was."""
+    before = befallen(warnings_of(folder, earlier))
     snapshot, warnings = read_snapshot(folder, simulation.network.device)
     check = set_aside(folder).check
-    manifest = _new_manifest(simulation)
+    manifest = {**_new_manifest(simulation), "warnings": [each.as_dict() for each in before]}
     try:
         with closing(Journal.resume(folder / JOURNAL, simulation.options.store)) as journal:
             write_manifest(folder, manifest)
-            _execute(simulation, folder, manifest, journal, snapshot, check, warnings)
+            _execute(simulation, folder, manifest, journal, snapshot, check, warnings, before)
     except ReplayDiffers as error:
         # What was written before is all that there is of this run.
         remove_parts(folder / PARTS)
@@ -237,20 +240,30 @@ def _execute(
     snapshot: Snapshot | None = None,
     check: Callable[[Table, int], None] | None = None,
     warnings: Sequence[Notice] = (),
+    before: Sequence[Notice] = (),
 ) -> None:
     """Simulate into a folder that has its `manifest`, which says at every moment how far it is.
 
     `snapshot` and `check` are those of the run that is resumed (`Simulation.make_run`), `warnings`
-    what was found wrong with what it had left.
+    what was found wrong with what it had left, `before` what had befallen it.
     """
     began = time.perf_counter()
     noticed, known_before, as_begun = list(warnings), foreseen(simulation), dict(manifest)
     checkpoints = Checkpoints(folder, simulation.options.snapshot_seconds, snapshot)
     find = partial(find_contributions, folder=folder / STANDALONE)
+
+    def checkpoint(values: LearnedValues) -> None:
+        """What has befallen the run is kept with what it has computed: it may be cut off."""
+        if checkpoints.due(values) and (befell := befallen(values.notices())):
+            kept = [each.as_dict() for each in carried(before, befell)]
+            if kept != manifest["warnings"]:
+                manifest["warnings"] = kept
+                write_manifest(folder, manifest)
+
     try:
         with replacing(folder / SCENARIO) as partial_file:
             partial_file.write_text(simulation.resolved.to_yaml(), encoding="utf-8")
-        one = simulation.make_run(folder, journal, snapshot, check, checkpoints.due, find)
+        one = simulation.make_run(folder, journal, snapshot, check, checkpoint, find)
     except Exception as error:  # a user's part may raise anything
         reason = users_code(error) or f"{type(error).__name__}: {error}"
         with suppress(OSError):
@@ -261,7 +274,7 @@ def _execute(
         manifest.update(status=status, reason=reason)
         manifest.update(figures(one))
         notices = [*noticed, *one.warnings, *_damage(folder, journal), *known_before]
-        manifest["warnings"] = [each.as_dict() for each in notices]
+        manifest["warnings"] = [each.as_dict() for each in carried(before, notices)]
         manifest["wall_s"] = round(time.perf_counter() - began, 3)
         manifest["files"] = described_files(folder)
         write_manifest(folder, manifest)

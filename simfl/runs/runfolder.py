@@ -108,6 +108,14 @@ def is_own_manifest(content: object) -> bool:
     )
 
 
+def warnings_of(folder: Path, manifest: Mapping[str, Any]) -> list[Notice]:
+    """What a folder's manifest warns of; `RunFolderError` where its list is none of simfl's."""
+    try:
+        return [read_notice(one) for one in manifest["warnings"]]
+    except (KeyError, TypeError) as error:
+        raise RunFolderError(f"{folder / MANIFEST}: damaged: warnings: {error}") from None
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """A run folder's manifest; raises `RunFolderError` where there is none of simfl's."""
     path = folder / MANIFEST
@@ -238,10 +246,7 @@ class LoadedRun:
 
         Raises `RunFolderError` where the manifest's list is none of simfl's.
         """
-        try:
-            return [read_notice(one) for one in self.manifest["warnings"]]
-        except (KeyError, TypeError) as error:
-            raise RunFolderError(f"{self.path / MANIFEST}: damaged: warnings: {error}") from None
+        return warnings_of(self.path, self.manifest)
 
     @cached_property
     def events(self) -> pd.DataFrame:
