@@ -64,6 +64,7 @@ from paper import (
 from simfl.assembly.assemble import assemble
 from simfl.learning.evaluate import Evaluator, client_set
 from simfl.measures.equilibrium_reached import EquilibriumReached
+from simfl.measures.lime_masks import LimeMasks
 from simfl.measures.oscillation import Oscillation
 from simfl.measures.spurious_reliance import SpuriousReliance
 from simfl.runs.files import SCENARIO
@@ -279,12 +280,13 @@ def fig1(study: Study) -> pd.DataFrame:
     """(a) LIME masks of V-FL Games (smooth, fast) and FedAvg; (b) by the number of clients."""
     on = about(study, MNIST)
     by_number = clients(MNIST, "fig1b")(study)
-    trials = study.run([method(study, on, name) for name in ("v_par_smooth_fast", "fedavg")])
     try:
-        masks = draw_masks(study, [one for one in trials if one.seed == 0], "fig1a")
-    except ImportError as error:
+        measure = LimeMasks(images=5 if study.scale.name != "smoke" else 1, samples=200)
+    except ValueError as error:  # without the package
         print(f"SKIPPED Figure 1a: {error}\n", flush=True)
         return by_number
+    trials = study.run([method(study, on, name) for name in ("v_par_smooth_fast", "fedavg")])
+    masks = draw_masks(study, measure, [one for one in trials if one.seed == 0], "fig1a")
     print_figures(masks)
     return pd.concat([by_number, masks], ignore_index=True)
 

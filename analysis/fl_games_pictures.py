@@ -71,13 +71,14 @@ def _rgb(image: np.ndarray) -> np.ndarray:
     return np.tensordot(image, TEN_COLOURS[: image.shape[0]], axes=(0, 0))
 
 
-def draw_masks(study: Study, trials: Sequence[Trial], name: str) -> pd.DataFrame:
+def draw_masks(
+    study: Study, measure: LimeMasks, trials: Sequence[Trial], name: str
+) -> pd.DataFrame:
     """A test image and LIME's five strongest segments per model; the share on the stroke."""
     rows = []
     figure, axes = new_figure(1 + len(trials), height=3.2)
     for axis, trial in zip(axes[1:], trials, strict=True):
         federation = federation_of(trial.run.path, study.options)
-        measure = LimeMasks(images=5 if study.scale.name != "smoke" else 1, samples=200)
         figures = measure.assess(trial.run, federation, np.random.default_rng(trial.seed))
         rows += [(trial.data, trial.name, trial.seed, key, one) for key, one in figures.items()]
         image = federation.tests[0].inputs[0].double().numpy()
