@@ -10,7 +10,7 @@ What lies between two marks of a page is made here and nowhere else:
         several: a table per data set, figures across; none: all that the exhibit has
     <!-- claims: EXHIBIT [scale=NAME] -->      the verdicts on the exhibit's claims
     <!-- summary -->                           every exhibit: what was run, what its claims say
-    <!-- plan -->                              core-hours by exhibit, and what was not run
+    <!-- plan: PAPER... -->                    core-hours by exhibit, and what was not run
     <!-- board: PART [DATA] -->                rows, or of a data set learned, costs or front
     <!-- end -->
 
@@ -66,7 +66,7 @@ def filled(page: Path) -> str:
         if kind == "summary":
             text = summary()
         elif kind == "plan":
-            text = plan()
+            text = plan((words or "").split())
         elif kind == "board":
             text = board((words or "").split())
         else:
@@ -149,15 +149,15 @@ def summary() -> str:
     return markdown("paper", table) if rows else NOTHING
 
 
-def plan() -> str:
-    """A row per exhibit that was planned: runs, core-hours, what is left, and its command."""
+def plan(papers: Sequence[str]) -> str:
+    """A row per exhibit of these papers that was planned: runs, core-hours, left, its command."""
     file = RESULTS / "plan.csv"
     if not file.exists():
         return NOTHING
+    planned = pd.read_csv(file)
+    planned = planned[planned["paper"].isin(papers)]
     rows = []
-    for (paper, exhibit, scale), own in pd.read_csv(file).groupby(
-        ["paper", "exhibit", "scale"], sort=False
-    ):
+    for (paper, exhibit, scale), own in planned.groupby(["paper", "exhibit", "scale"], sort=False):
         found = read_results(RESULTS / f"{paper}.csv")
         found = found[(found["exhibit"] == exhibit) & (found["scale"] == scale)]
         done = found[["data", "name", "seed"]].drop_duplicates().groupby(["data", "name"]).size()

@@ -136,7 +136,7 @@ def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> 
         ("results: table1", "| a      | 0.850 ± 0.071 |"),
         ("claims: table1", "| HOLDS   | a_over_b, digits | 0.4   | 0.4 to 0.4 | ≥ 0     | 2 "),
         ("summary", "| A paper | Table 1 | paper | 2 cell(s) of 2 seed(s) | 1     | 0 "),
-        ("plan", "| a_paper | table1  | paper | 4 of 10 | 20.0       | 12.0 | `python analysis"),
+        ("plan: a_paper", "| a_paper | table1  | paper | 4 of 10 | 20.0       | 12.0 | `python "),
         ("results: table1 accuracy scale=quick", "No runs yet."),
     ],
 )  # fmt: skip
