@@ -353,6 +353,7 @@ class Simulation:
                 cluster=RayCluster(options.ray),
                 workers=options.workers,
                 device=options.ray.device,
+                memory_share=options.ray.memory_share,
                 describe=partial(numeric_platform, shapes=self.shapes),
                 platform=workers_platform(self.platform),
                 give_up_s=options.ray.give_up_s,

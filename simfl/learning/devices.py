@@ -13,6 +13,7 @@ import subprocess
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from functools import cache
 from typing import Any, ClassVar
 
@@ -34,8 +35,9 @@ _NO_DETERMINISTIC = ".*does not have a deterministic implementation.*"
 class ComputeDevice:
     """The processor, and what accelerators change.
 
-    `total_bytes` is an accelerator's memory, all of it, whoever else uses some; None where cohorts
-    are not limited by memory. `precisions` are those that it computes float32 runs in.
+    `total_bytes` is an accelerator's memory, all of it, whoever else uses some, or a `part`; None
+    where cohorts are not limited by memory. `precisions` are those that it computes float32 runs
+    in.
     """
 
     kind = "cpu"
@@ -49,6 +51,14 @@ class ComputeDevice:
     def accelerates(self) -> bool:
         """Whether cohorts are padded, and data have to be brought there."""
         return self.total_bytes is not None
+
+    def part(self, share: float) -> ComputeDevice:
+        """The same device for one of several who compute there: it has this share of the memory."""
+        if self.total_bytes is None or share == 1.0:
+            return self
+        own = copy(self)
+        own.total_bytes = int(share * self.total_bytes)
+        return own
 
     def platform(self) -> dict[str, Any]:
         """What bits depend on beside the kind of device."""

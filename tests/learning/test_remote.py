@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from simfl.learning.batched import BatchedTrainer
-from simfl.learning.cohort_size import COHORT_SHARE, job_bytes
+from simfl.learning.cohort_size import COHORT_SHARE, cohort_jobs, job_bytes
 from simfl.learning.job import LocalTraining, Recipe, Update
 from simfl.learning.minibatch import plain_loss
 from simfl.learning.models.base import as_module
@@ -278,6 +278,39 @@ def test_what_befalls_accelerators_of_workers_is_told_here() -> None:
         assert "memory of posing ran out: cohorts of 8 jobs were halved to 4" in halved.message
         assert halved.message.count("halved to 4") == 1 and halved.count == 4
         assert "law 1 is not claimed on posing: 4 jobs are not known" in may_show.message
+
+
+@pytest.mark.parametrize(("share", "jobs"), [(1.0, 8), (0.5, 4), (0.2, 2)])
+def test_workers_that_share_an_accelerator_count_on_their_part_of_its_memory(
+    share: float, jobs: int
+) -> None:
+    """Others have taken the rest: it runs out for none. Cohorts are smaller, and no bit differs."""
+    net = Network(partial(as_module, Mlp((9,)), IMAGE, 3), IMAGE, Objective("classification"))
+    each = job_bytes(net, 8, 0)
+    device = Posing(8.5 * each / COHORT_SHARE, free_bytes=(jobs + 0.5) * each)
+    shapes = [(8, 0)]
+    remote = RemoteTrainer(
+        net,
+        shards(),
+        plain_loss,
+        cluster=Cluster(),
+        workers=2,
+        device=device,
+        memory_share=share,
+        describe=partial(numeric_platform, shapes=shapes),
+        platform=numeric_platform(net.placed(device.part(share)), shapes=shapes),
+        give_up_s=5.0,
+    )
+    recipe = Recipe(LocalTraining(epochs=1, batch_size=8))
+    there, here = (
+        [submit(one, client, recipe) for client in range(len(SIZES))]
+        for one in (remote, BatchedTrainer(net, shards(), plain_loss))
+    )
+
+    for future, expected in zip(there, here, strict=True):
+        assert_same_bits(future.result(), expected.result())
+    assert cohort_jobs(net.placed(device.part(share)), 8, 0) == jobs
+    assert "halved_cohorts" not in {one.kind for one in remote.notices()}
 
 
 def test_a_cap_on_cohorts_holds_at_workers(monkeypatch: pytest.MonkeyPatch) -> None:

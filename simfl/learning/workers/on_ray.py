@@ -41,6 +41,11 @@ class RayWorkers:
         """What workers train on."""
         return "cuda" if self.gpus_per_worker else "cpu"
 
+    @property
+    def memory_share(self) -> float:
+        """What each worker counts on of a GPU's memory: others who train on it have the rest."""
+        return min(1.0, self.gpus_per_worker or 1.0)
+
 
 class RayCluster:
     """The cluster, as `RemotePool` uses it. Raises `MissingRay`."""

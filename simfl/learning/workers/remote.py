@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from simfl.common.notices import Notice
 from simfl.learning.cohort_size import LARGEST_COHORT
 from simfl.learning.datasets.base import Examples
-from simfl.learning.devices import ComputeDevice
+from simfl.learning.devices import ComputeDevice, device_of
 from simfl.learning.job import Update
 from simfl.learning.network import Network
 from simfl.learning.padded_cohorts import notices_of
@@ -36,7 +36,7 @@ question to every worker, which takes as long as some megabytes on their way."""
 
 class RemoteTrainer(SpreadTrainer):
     """Trains cohorts in `workers` workers of a cluster (0: as many as there is room for), on
-    `device`, wherever this process computes.
+    `device`, wherever this process computes; each has `memory_share` of its memory.
 
     Network, loss and augmentation must be picklable: raises ValueError where they are not. See
     `RemotePool` for the others; further arguments are the trainer's.
@@ -51,6 +51,7 @@ class RemoteTrainer(SpreadTrainer):
         cluster: Cluster,
         workers: int,
         device: ComputeDevice | str,
+        memory_share: float = 1.0,
         describe: Describe,
         platform: Mapping[str, Any],
         give_up_s: float,
@@ -62,9 +63,9 @@ class RemoteTrainer(SpreadTrainer):
         self.pool = RemotePool(
             cluster,
             workers,
-            Setup(network, loss, augmentation, device, self.cohort_cap),
+            Setup(network, loss, augmentation, device, memory_share, self.cohort_cap),
             self.shards,
-            describe=partial(described, describe, network, device),
+            describe=partial(described, describe, network, device, memory_share),
             platform=platform,
             device=device,
             split=split,
@@ -199,7 +200,7 @@ def split(outcomes: Sequence[Outcome]) -> tuple[list[Any], list[Parameters]]:
 
 
 def described(
-    describe: Describe, network: Network, device: ComputeDevice | str
+    describe: Describe, network: Network, device: ComputeDevice | str, memory_share: float
 ) -> Mapping[str, Any]:
     """The numeric platform of a worker that trains on this device."""
-    return describe(network.placed(device))
+    return describe(network.placed(device_of(device).part(memory_share)))

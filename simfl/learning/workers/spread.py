@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.codecs.base import ValueCodec
 from simfl.learning.datasets.base import Examples
-from simfl.learning.devices import ComputeDevice
+from simfl.learning.devices import ComputeDevice, device_of
 from simfl.learning.job import Brief, Memory, Update
 from simfl.learning.network import Network
 from simfl.learning.padded_cohorts import Remark
@@ -103,18 +103,22 @@ def _update(task: Task, outcome: Outcome) -> Update:
 class Setup:
     """What a worker makes its own trainer from, beside the data; on `device`, or as it is here.
 
-    A `cohort_cap` limits how many jobs it trains together.
+    It has `memory_share` of the device's memory. A `cohort_cap` limits how many jobs it trains
+    together.
     """
 
     network: Network
     loss: Loss
     augmentation: Augmentation | None
     device: ComputeDevice | str | None = None
+    memory_share: float = 1.0
     cohort_cap: int | None = None
 
     def __call__(self, shards: Sequence[Examples]) -> Cohorts:
         """What trains cohorts there."""
-        network = self.network if self.device is None else self.network.placed(self.device)
+        network = self.network
+        if self.device is not None:  # made there: a device that is sent is whole again
+            network = network.placed(device_of(self.device).part(self.memory_share))
         return Cohorts(
             BatchedTrainer(
                 network,
