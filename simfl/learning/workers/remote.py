@@ -30,8 +30,9 @@ Describe = Callable[[Network], Mapping[str, Any]]
 """Says on what numeric platform a network is computed where it is called."""
 
 LEAST_HELD_BYTES = 2**22
-"""Of all updates of a training, from which adding them up where they lie pays: that is one more
-question to every worker, which takes as long as some megabytes on their way."""
+"""Of all updates of a training, from which adding them up where they lie pays if that was not
+foreseen: it is one more question to every worker, which takes as long as some megabytes on their
+way."""
 
 
 class RemoteTrainer(SpreadTrainer):
