@@ -15,14 +15,14 @@ import pytest
 from typer.testing import CliRunner
 
 import simfl
-from simfl.assembly.simulation import Options
+from simfl.assembly.simulation import Options, Simulation
 from simfl.cli.app import app
 from simfl.common.contract import PartMisbehaves
 from simfl.runs import execution, outcome
 from simfl.runs.files import LOCK
 from simfl.runs.runfolder import write_manifest
 from tests.small import SEMI_ASYNCHRONOUS, small
-from tests.test_resume import assert_same
+from tests.test_resume import assert_same, cut_off
 
 SCENARIO = small(
     dtype="float32", model="linear", protocol=SEMI_ASYNCHRONOUS, stop={"versions": 8}
@@ -176,3 +176,25 @@ def test_without_room_for_the_last_manifest_the_first_says_that_the_run_failed(
     manifest = simfl.load_run(tmp_path / "run").manifest
     assert manifest["status"] == "failed"
     assert "no space left" in manifest["reason"]
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_ctrl_c_before_the_first_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, resume: bool
+) -> None:
+    """As while clients train alone for a baseline: `interrupted`, and the next resume goes on."""
+
+    def ctrl_c(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    if resume:
+        cut_off(SCENARIO, tmp_path / "run", 3)
+    monkeypatch.setattr(Simulation, "make_run", ctrl_c)
+    with pytest.raises(KeyboardInterrupt):
+        simfl.run(SCENARIO, tmp_path / "run", resume=resume)
+    monkeypatch.undo()
+
+    left = simfl.load_run(tmp_path / "run").manifest
+    assert (left["status"], left["reason"]) == ("interrupted", "interrupted by the user")
+    resumed = simfl.run(SCENARIO, tmp_path / "run", resume=True)
+    assert_same(simfl.run(SCENARIO, tmp_path / "whole"), resumed)

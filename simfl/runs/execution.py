@@ -78,6 +78,10 @@ NOTHING_YET: Mapping[str, Any] = {
 """What a manifest says of a run that has just begun (`outcome.figures`)."""
 
 
+BY_THE_USER = "interrupted by the user"
+"""The reason of what Ctrl-C ended."""
+
+
 class RunFailed(RuntimeError):
     """The run ended, but its books do not balance, or a part of it ended it."""
 
@@ -248,9 +252,6 @@ def _execute(
     what was found wrong with what it had left, `before` what had befallen it.
     """
     began = time.perf_counter()
-    noticed, known_before, as_begun = list(warnings), foreseen(simulation), dict(manifest)
-    checkpoints = Checkpoints(folder, simulation.options.snapshot_seconds, snapshot)
-    find = partial(find_contributions, folder=folder / STANDALONE)
 
     def checkpoint(values: LearnedValues) -> None:
         """What has befallen the run is kept with what it has computed: it may be cut off."""
@@ -261,9 +262,16 @@ def _execute(
                 write_manifest(folder, manifest)
 
     try:
+        noticed, known_before, as_begun = list(warnings), foreseen(simulation), dict(manifest)
+        checkpoints = Checkpoints(folder, simulation.options.snapshot_seconds, snapshot)
+        find = partial(find_contributions, folder=folder / STANDALONE)
         with replacing(folder / SCENARIO) as partial_file:
             partial_file.write_text(simulation.resolved.to_yaml(), encoding="utf-8")
         one = simulation.make_run(folder, journal, snapshot, check, checkpoint, find)
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            write_manifest(folder, {**manifest, "status": "interrupted", "reason": BY_THE_USER})
+        raise
     except Exception as error:  # a user's part may raise anything
         reason = users_code(error) or f"{type(error).__name__}: {error}"
         with suppress(OSError):
@@ -312,7 +320,7 @@ def _execute(
         broken = "; ".join(one.accounts.violations)
         close("failed" if broken else "completed", broken or reason)
     except KeyboardInterrupt:
-        break_off("interrupted", "interrupted by the user")
+        break_off("interrupted", BY_THE_USER)
         raise
     except (Diverged, Stalled) as error:
         diverged = isinstance(error, Diverged)
