@@ -38,8 +38,10 @@ LAYERS = "FLASH's phones, steps of single layers"
 KNOWN = "one core, ten models that the spread was set with"
 MORE = "one core, twenty other models"
 NEW = "one core, twelve more, timed in turns"
+OTHER_MAKE = "one core of another make, the first ten models"
 MORE_ROWS = families.PUBLISHED / "one_core.csv"
 NEW_ROWS = families.PUBLISHED / "one_core_in_turns.csv"
+OTHER_MAKE_ROWS = families.PUBLISHED / "one_core_epyc.csv"
 
 
 def computed(root: Path) -> Results:
@@ -70,7 +72,7 @@ def computed(root: Path) -> Results:
         ),
         *(
             families.of_core(name, families.core(file, "this_cpu"), families.core(file, "held_out"))
-            for name, file in ((MORE, MORE_ROWS), (NEW, NEW_ROWS))
+            for name, file in ((MORE, MORE_ROWS), (NEW, NEW_ROWS), (OTHER_MAKE, OTHER_MAKE_ROWS))
         ),
     ]
     of_layers = families.of_layers(LAYERS, folder)
