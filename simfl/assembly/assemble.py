@@ -240,7 +240,7 @@ def _workers_platform(
     """What bits depend on at the first worker that the cluster gives."""
     describe = partial(numeric_platform, shapes=shapes)
     found: dict[str, Any] = RayCluster(ray).asked(
-        partial(described, describe, network, ray.device),
+        partial(described, describe, network, ray.device, ray.memory_share),
         [partial(load_file, file) for file in scenario.plugin_files()],
         ray.give_up_s,
     )
