@@ -26,7 +26,7 @@ from simfl.learning.sums import FAN, weighted_mean
 from simfl.learning.task import Task
 from simfl.learning.trainer import Trainer
 from simfl.learning.workers.crates import Crate
-from simfl.learning.workers.remote import RemoteTrainer
+from simfl.learning.workers.remote import Describe, RemoteTrainer
 from simfl.provenance.lineage import numeric_platform
 from tests.learning.clusters import Cluster
 from tests.learning.posing import Posing
@@ -245,23 +245,31 @@ def test_what_was_weighed_otherwise_is_foreseen_no_more() -> None:
         mean(there, sizes)
 
 
+def on_posing(
+    network: Network, device: Posing, describe: Describe, share: float = 1.0
+) -> RemoteTrainer:
+    """One that trains at two workers, each on such a device with this share of its memory."""
+    return RemoteTrainer(
+        network,
+        shards(),
+        plain_loss,
+        cluster=Cluster(),
+        workers=2,
+        device=device,
+        memory_share=share,
+        describe=describe,
+        platform=describe(network.placed(device.part(share))),
+        give_up_s=5.0,
+    )
+
+
 def test_what_befalls_accelerators_of_workers_is_told_here() -> None:
     """Others occupy most of their memory: the same bits; one warning of each kind, and again
     nothing more."""
     net = Network(partial(as_module, Mlp((9,)), IMAGE, 3), IMAGE, Objective("classification"))
     each = job_bytes(net, 8, 0)
     device = Posing(8.5 * each / COHORT_SHARE, free_bytes=2 * each)
-    remote = RemoteTrainer(
-        net,
-        shards(),
-        plain_loss,
-        cluster=Cluster(),
-        workers=2,
-        device=device,
-        describe=numeric_platform,
-        platform=numeric_platform(net.placed(device)),
-        give_up_s=5.0,
-    )
+    remote = on_posing(net, device, numeric_platform)
     recipe = Recipe(LocalTraining(epochs=1, batch_size=8))
     trainers = remote, BatchedTrainer(net, shards(), plain_loss)
 
@@ -288,19 +296,7 @@ def test_workers_that_share_an_accelerator_count_on_their_part_of_its_memory(
     net = Network(partial(as_module, Mlp((9,)), IMAGE, 3), IMAGE, Objective("classification"))
     each = job_bytes(net, 8, 0)
     device = Posing(8.5 * each / COHORT_SHARE, free_bytes=(jobs + 0.5) * each)
-    shapes = [(8, 0)]
-    remote = RemoteTrainer(
-        net,
-        shards(),
-        plain_loss,
-        cluster=Cluster(),
-        workers=2,
-        device=device,
-        memory_share=share,
-        describe=partial(numeric_platform, shapes=shapes),
-        platform=numeric_platform(net.placed(device.part(share)), shapes=shapes),
-        give_up_s=5.0,
-    )
+    remote = on_posing(net, device, partial(numeric_platform, shapes=[(8, 0)]), share)
     recipe = Recipe(LocalTraining(epochs=1, batch_size=8))
     there, here = (
         [submit(one, client, recipe) for client in range(len(SIZES))]
