@@ -17,6 +17,7 @@ from simfl.protocols.publication import Progress
 from simfl.runs.files import FolderInUse
 from simfl.runs.runfolder import MANIFEST
 from tests.learning.clusters import Cluster
+from tests.learning.posing import Posing
 from tests.small import small
 from tests.test_ray import same, scenario
 
@@ -155,3 +156,20 @@ def test_where_workers_compute_otherwise_the_run_is_of_another_platform(
     assert (
         simfl.run(scenario, tmp_path / "there", ON_CLUSTER, resume=True).manifest == there.manifest
     )
+
+
+def test_workers_of_a_run_count_on_their_share_of_an_accelerator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its platform says so; half of the memory holds no cohort of the whole one's size."""
+    clusters(monkeypatch)
+    monkeypatch.setattr(RayWorkers, "device", Posing(4e6))
+    one = scenario("stacked", tmp_path)
+    sizes = {}
+    for share in (1.0, 0.5):
+        workers = RayWorkers(gpus_per_worker=share)
+        run = simfl.run(one, tmp_path / f"{share}", Options(workers=2, ray=workers))
+        sizes[share] = run.manifest["numeric_platform"]["workers"]["cohort_jobs"]
+        assert not {"refused_workers", "halved_cohorts"} & {each.kind for each in run.warnings}
+
+    assert sizes[0.5] != sizes[1.0]
