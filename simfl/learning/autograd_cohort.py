@@ -15,6 +15,7 @@ from torch import Tensor
 from simfl.learning.cohort import Cohort, first_jobs
 from simfl.learning.kernels.dense import OutputSlopes
 from simfl.learning.kernels.dense_pass import Factors, Rows, dense_pass
+from simfl.learning.kernels.dense_steps import descended
 from simfl.learning.kernels.stacked import StackedForward
 from simfl.learning.kernels.stacked_batches import StackedBatches
 from simfl.learning.kernels.stacked_product import aligned, subtract_product
@@ -177,7 +178,7 @@ class _Passes:
         weights = self.valid / self.valid.sum(1, keepdim=True).clamp(min=1)
         targets = self._targets[: self._live]
         slopes = OutputSlopes(self._network.objective, targets[None], rate * weights[None])
-        return self._dense.descended(model, self.inputs, slopes, steps, rate * pull)
+        return descended(self._dense, model, self.inputs, slopes, steps, rate * pull)
 
     def _by_hand(
         self, parameters: Parameters, rows: Tensor, heard: int = 0

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
 
 from simfl.learning.job import Update
-from simfl.learning.kernels.dense import DenseChain, OutputSlopes, collect, descend
+from simfl.learning.kernels.dense import DenseChain, OutputSlopes
+from simfl.learning.kernels.dense_steps import Descent, Gradients
 from simfl.learning.kernels.stacked_batches import StackedBatches
 from simfl.learning.kernels.stacked_product import aligned
 from simfl.learning.network import Network
@@ -60,14 +61,18 @@ class Cohort(ABC):
         self.tasks = tasks = data.tasks
         self.recipe = tasks[0].brief.recipe
         self.trainable = tasks[0].trainable(network)
-        self.masks = stack([task.masks() for task in tasks])
+        self.masks = stack([task.masks() for task in tasks]) if tasks[0].brief.own else {}
         starts = [task.start for task in tasks]
-        self.start = stack(starts, share=True)
         self.correction = stack([task.brief.correction for task in tasks])
         self.pulled = tasks[0].pulled(network)
         self.parameters = stack(starts, tasks[0].parameter_names(network))
         self.buffers = stack(starts, network.buffer_names)
         self.finished = Finished(data.training, data.live)
+
+    @cached_property
+    def start(self) -> Parameters:
+        """What the jobs start from, stacked; one view where all have the same."""
+        return stack([task.start for task in self.tasks], share=True)
 
     @abstractmethod
     def gradients(self, step: int) -> Parameters:
@@ -169,17 +174,19 @@ class DenseCohort(Cohort):
     def __init__(self, network: Network, data: StackedBatches, chain: DenseChain) -> None:
         super().__init__(network, data)
         self.chain = chain
+        self._live = 0
         self.weights = data.valid / data.valid.sum(2, keepdim=True).clamp(min=1)
         for layer in chain.layers:
             self.parameters[layer.weight] = aligned(self.parameters[layer.weight])
 
     def gradients(self, step: int) -> Parameters:
         """The gradients of the mean loss over each job's valid rows."""
-        found: Parameters = {}
-        parameters = first_jobs(self.parameters, self.data.live[step])
-        values, slope = self._slope(step, parameters, self._slopes)
-        self.chain.backward(parameters, values, slope, collect(found))
-        return {name: found[name] for name in self.trainable}
+        live = self.data.live[step]
+        if live != self._live:
+            own = first_jobs(self.parameters, live)
+            self._live, self._steps = live, Gradients(self.chain, own, self.data.rows)
+        self._steps.step(self.data.inputs(step), partial(self._slopes.at, step))
+        return {name: self._steps.found[name] for name in self.trainable}
 
     def train(self) -> Parameters:
         """Plain SGD descends inside the products; other optimizers take the gradients."""
@@ -192,18 +199,12 @@ class DenseCohort(Cohort):
         for step, now in enumerate(self.data.live):
             self.finished.before(step, self.parameters)
             if now != live:
-                live, parameters = now, first_jobs(self.parameters, now)
-                take = descend(parameters, first_jobs(kept, now), first_jobs(shift, now))
-            values, slope = self._slope(step, parameters, slopes)
-            self.chain.backward(parameters, values, slope, take)
+                live, own = now, first_jobs(self.parameters, now)
+                held, moved = first_jobs(kept, now), first_jobs(shift, now)
+                descent = Descent(self.chain, own, self.data.rows, held, moved)
+            descent.step(self.data.inputs(step), partial(slopes.at, step))
         self.finished.put_back(self.parameters)
         return {}
-
-    def _slope(
-        self, step: int, parameters: Parameters, slopes: OutputSlopes
-    ) -> tuple[list[Tensor], Tensor]:
-        values, outputs = self.chain.forward(parameters, self.data.inputs(step))
-        return values, slopes.at(step, outputs)
 
     @cached_property
     def _slopes(self) -> OutputSlopes:

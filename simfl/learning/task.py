@@ -56,6 +56,17 @@ class Task:
         rows = padded_rows(len(self.examples), recipe.local.batch_size)
         return _shape(recipe), _shapes(own), corrected, inputs, rows, id(self.common)
 
+    def resembles(self, other: Task) -> bool:
+        """Whether a short look says that both are of one kind; if not, they still may be."""
+        one, two = self.brief, other.brief
+        return (
+            self.start is other.start
+            and one.recipe == two.recipe
+            and not (one.own or two.own or one.correction or two.correction)
+            and self.common is other.common
+            and self.examples.inputs.shape == other.examples.inputs.shape
+        )
+
     def order(
         self, network: Network, generator: torch.Generator | None = None
     ) -> tuple[list[Tensor], list[int]]:
@@ -201,11 +212,13 @@ class Task:
 
 def alike(tasks: Sequence[Task]) -> list[list[int]]:
     """The places of tasks that can be trained as one stack of tensors, kind by kind."""
-    starts = {id(task.start): task.start for task in tasks}  # most jobs have the same one
-    forms = {key: _shapes(start) for key, start in starts.items()}
     kinds: dict[Hashable, list[int]] = {}
+    before: Task | None = None
     for place, task in enumerate(tasks):
-        kinds.setdefault((forms[id(task.start)], task.kind()), []).append(place)
+        if before is None or not task.resembles(before):  # most do
+            group = kinds.setdefault((_shapes(task.start), task.kind()), [])
+        group.append(place)
+        before = task
     return list(kinds.values())
 
 

@@ -15,7 +15,13 @@ from torch import Tensor
 from simfl.learning.kernels import numpy_product, stacked_product
 from simfl.learning.kernels.numpy_product import numpy_product as by_numpy
 from simfl.learning.kernels.numpy_product import openblas
-from simfl.learning.kernels.stacked_product import product, subtract_product
+from simfl.learning.kernels.stacked_product import (
+    NUMPY,
+    ROUNDED,
+    TORCH,
+    product,
+    subtract_product,
+)
 
 SIDES = st.integers(1, 40)
 
@@ -43,9 +49,10 @@ def test_products_of_all_shapes_and_layouts(sides, across, small):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numpy_product, "SMALL", small)
         numpy_product._pieces.cache_clear()
-        found = by_numpy(left, right, torch.empty(jobs, rows, columns, dtype=torch.float64))
+        found = np.empty((jobs, rows, columns))
+        by_numpy(left.numpy(), right.numpy(), found)
     numpy_product._pieces.cache_clear()
-    assert torch.allclose(found, torch.bmm(left, right), rtol=1e-12, atol=1e-12)
+    assert np.allclose(found, torch.bmm(left, right), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +88,19 @@ def test_products_are_taken_and_subtracted_by_either_library(products):
     assert torch.allclose(product(left, right), torch.bmm(left, right))
     subtract_product(whole, left, right)
     assert torch.allclose(whole, expected)
+
+
+@pytest.mark.parametrize("by", [TORCH, NUMPY, ROUNDED], ids=["torch", "numpy", "rounded"])
+def test_every_library_subtracts_from_a_share(by):
+    """In place, whatever the memory for the product held before."""
+    left, right = stacked(3, 5, 7, across=True), stacked(3, 7, 20, across=True)
+    whole, room = stacked(3, 5, 20, across=False), torch.full((3, 5, 20), torch.nan).double()
+    expected = 0.75 * whole - torch.bmm(left, right)
+
+    by.subtract(whole, by.operand(left), by.operand(right), room, 0.75)
+
+    close = 0.1 if by is ROUNDED else 1e-12  # bfloat16 has 8 bits
+    assert torch.allclose(whole, expected, rtol=0, atol=close)
 
 
 def machine(monkeypatch, *, maker="AuthenticAMD", core="SkylakeX", folder=None, mkl=True):

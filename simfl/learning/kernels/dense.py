@@ -1,20 +1,18 @@
-"""Gradients by hand for stacks of Linear layers with ReLU, all jobs at once.
+"""Stacks of Linear layers with ReLU, and the slopes of the losses by their outputs.
 
-Autograd's bookkeeping, and gradients that are written only to be read once more, cost more than
-the arithmetic of small models. Here one step is a chain of batched products, and plain SGD happens
-inside the product that makes a weight's gradient. `benchmarks/training.py` shows what it gains;
-the tests hold it against autograd.
+Their gradients are written by hand: `dense_steps.py` where a job's loss is the plain one,
+`dense_pass.py` under any loss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from simfl.learning.kernels.stacked_product import aligned, product, subtract_product
+from simfl.learning.kernels.stacked_product import aligned, product
 from simfl.learning.objective import Objective
 from simfl.learning.parameters import Parameters
 
@@ -33,13 +31,6 @@ class DenseLayer:
         return (self.weight,) if self.bias is None else (self.weight, self.bias)
 
 
-Take = Callable[[DenseLayer, Tensor, Tensor], None]
-"""take(layer, slope, inputs): what to do with a layer's gradient, slope^T inputs per job.
-
-slope: (jobs, rows, outputs), the loss by the layer's outputs; inputs: (jobs, rows, features).
-"""
-
-
 class DenseChain:
     """The layers of a multi-layer perceptron or a linear model, first to last."""
 
@@ -53,15 +44,6 @@ class DenseChain:
         """Which of its layers, from 0, a module is; 0 too where it is none of them."""
         weights = [layer.weight for layer in self.layers]
         return weights.index(f"{module}.weight") if f"{module}.weight" in weights else 0
-
-    def forward(self, parameters: Parameters, inputs: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Each layer's inputs, and the model's outputs with rows last: (jobs, outputs, rows)."""
-        values = self.entering(parameters, inputs.flatten(2))
-        last = self.layers[-1]
-        outputs = product(parameters[last.weight], values[-1].transpose(1, 2))
-        if last.bias is not None:
-            outputs.add_(parameters[last.bias].unsqueeze(2))
-        return values, outputs
 
     def entering(
         self, parameters: Parameters, inputs: Tensor, last: int | None = None
@@ -78,38 +60,6 @@ class DenseChain:
                 outputs.add_(parameters[layer.bias].unsqueeze(1))
             values.append(outputs.relu_() if layer.relu else outputs)
         return values
-
-    def backward(
-        self, parameters: Parameters, values: list[Tensor], slope: Tensor, take: Take
-    ) -> None:
-        """Hand every layer's gradient to `take`, last layer first.
-
-        values: each layer's inputs, from `forward`; slope: the loss by the outputs, rows last.
-        """
-        slope = slope.transpose(1, 2)
-        for place in reversed(range(len(self.layers))):
-            layer, slope = self.layers[place], aligned(slope)
-            # before `take`, which may change the weight
-            below = product(slope, parameters[layer.weight]) if place else slope
-            take(layer, slope, values[place])
-            if place and self.layers[place - 1].relu:
-                below = torch.ops.aten.threshold_backward(below, values[place], 0)
-            slope = below
-
-    def descended(
-        self, model: Parameters, inputs: Tensor, slopes: OutputSlopes, steps: int, share: float
-    ) -> Parameters:
-        """A stacked model after steps on one mini-batch, each back by `share` of its way so far.
-
-        slopes: of that one batch, rates in them.
-        """
-        moved = {name: one.clone() for name, one in model.items()}
-        moved |= {layer.weight: aligned(moved[layer.weight]) for layer in self}
-        take = descend(moved, {}, {name: share * one for name, one in model.items()}, 1 - share)
-        for _ in range(steps):
-            values, outputs = self.forward(moved, inputs)
-            self.backward(moved, values, slopes.at(0, outputs), take)
-        return moved
 
 
 def dense_chain(chain: Sequence[tuple[str, nn.Module]]) -> DenseChain | None:
@@ -185,39 +135,3 @@ def less_the_right(shares: Tensor, right: Tensor) -> Tensor:
     """
     classes = torch.arange(shares.shape[1], device=shares.device).view(1, -1, 1)
     return shares.sub_((classes == right).to(shares.dtype))
-
-
-def descend(
-    parameters: Parameters, kept: Parameters, shift: Parameters, share: float = 1.0
-) -> Take:
-    """Plain SGD in place, rates in the slopes: kept * parameter - gradient + shift, by name.
-
-    `kept` and `shift` are of the parameters that have them, the others are kept as they are, or,
-    where it is the same for every job there may ever be, at a `share`.
-    """
-
-    def take(layer: DenseLayer, slope: Tensor, inputs: Tensor) -> None:
-        for name in layer.names:
-            if name in kept:
-                parameters[name].mul_(kept[name])
-        subtract_product(parameters[layer.weight], slope.transpose(1, 2), inputs, share)
-        if layer.bias is not None:
-            if share != 1.0:
-                parameters[layer.bias].mul_(share)
-            parameters[layer.bias].sub_(slope.sum(1))
-        for name in layer.names:
-            if name in shift:
-                parameters[name].add_(shift[name])
-
-    return take
-
-
-def collect(gradients: Parameters) -> Take:
-    """Writes each gradient into `gradients`, by parameter name."""
-
-    def take(layer: DenseLayer, slope: Tensor, inputs: Tensor) -> None:
-        gradients[layer.weight] = product(slope.transpose(1, 2), inputs)
-        if layer.bias is not None:
-            gradients[layer.bias] = slope.sum(1)
-
-    return take

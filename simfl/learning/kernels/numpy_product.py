@@ -16,7 +16,6 @@ import torch
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
-from torch import Tensor
 
 WIDE_CORES = frozenset(("SkylakeX", "Cooperlake", "SapphireRapids"))
 """OpenBLAS's names of what computes with vectors of 512 bits."""
@@ -62,19 +61,16 @@ def _maker() -> str:
     return next((line.split(":")[1].strip() for line in lines if line.startswith("vendor_id")), "")
 
 
-def numpy_product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
-    """Each job's product (jobs, n, k), into `out`: of (jobs, n, m) and (jobs, m, k) on the CPU."""
-    one, two, result = left.detach().numpy(), right.detach().numpy(), out.numpy()
-    with np.errstate(all="ignore"):  # that a model diverges is the trainer's affair
-        fits = FEW < result.shape[1] <= MANY and result.shape[2] > FEW
-        if fits and _lies_across(two) and not _lies_across(one):
-            # Both operands lie along what is summed up, the slowest case; turned, the fastest.
-            turned = np.empty(_transposed(result).shape, result.dtype)
-            _multiply(_transposed(two), np.ascontiguousarray(_transposed(one)), turned)
-            np.copyto(result, _transposed(turned))
-        else:
-            _multiply(one, two, result)
-    return out
+def numpy_product(one: Array, two: Array, out: Array) -> None:
+    """Each job's product (jobs, n, k), into `out`, of (jobs, n, m) and (jobs, m, k)."""
+    fits = FEW < out.shape[1] <= MANY and out.shape[2] > FEW
+    if fits and _lies_across(two) and not _lies_across(one):
+        # Both operands lie along what is summed up, the slowest case; turned, the fastest.
+        turned = np.empty(_transposed(out).shape, out.dtype)
+        _multiply(_transposed(two), np.ascontiguousarray(_transposed(one)), turned)
+        np.copyto(out, _transposed(turned))
+    else:
+        _multiply(one, two, out)
 
 
 def _lies_across(stacked: Array) -> bool:

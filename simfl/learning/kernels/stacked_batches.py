@@ -29,8 +29,9 @@ class StackedBatches:
 
     `steps` counts each job's batches and must not increase from job to job, so that the jobs that
     still train are always the first ones: `training` says how many, by step, and `live` how many
-    are computed, which is all of them where stacks are computed `whole`. `targets` (steps, jobs,
-    rows, ...) and `valid` (steps, jobs, rows), 1 for an example and 0 for padding.
+    are computed, which is all of them where stacks are computed `whole`. `rows` are those of every
+    batch, padding included, `targets` (steps, jobs, rows, ...) and `valid` (steps, jobs, rows), 1
+    for an example and 0 for padding.
     """
 
     def __init__(
@@ -54,11 +55,11 @@ class StackedBatches:
         order = torch.cat([piece for pieces, _ in plans for piece in pieces])
         examples = [task.examples for task in tasks]
         lengths = [len(own) for own in examples]
-        rows = padded_rows(lengths[0], tasks[0].brief.recipe.local.batch_size)
+        self.rows = rows = padded_rows(lengths[0], tasks[0].brief.recipe.local.batch_size)
         inputs, targets, firsts = _parts_of_one(examples) if whole else (None, None, None)
         self._shared = inputs is not None
         if inputs is None or targets is None or firsts is None:
-            if len(order) < sum(lengths):
+            if order.shape[0] < sum(lengths):
                 lengths = [sum(sizes) for _, sizes in plans]
                 taken = zip(examples, torch.split(order, lengths), strict=True)
                 examples = [own.take(places) for own, places in taken]
@@ -66,23 +67,23 @@ class StackedBatches:
             firsts = np.array([0, *accumulate(lengths[:-1])])
             inputs = torch.cat([own.inputs for own in examples])
             targets = torch.cat([own.targets for own in examples])
-        sizes = np.array([one + [0] * (longest - len(one)) for _, one in plans])
+        # By step; places in all jobs' data, of which only what the steps take is held where that
+        # is less. Padding points at the job's own first row.
+        sizes = np.array([one + [0] * (longest - len(one)) for _, one in plans]).T
         present = np.arange(rows) < sizes[:, :, None]
-        # Places in all jobs' data, of which only what the steps take is held where that is less;
-        # padding points at the job's own first row.
         places = np.zeros(present.shape, np.int64)
-        places[present] = order.numpy()
-        places += firsts[:, None, None]
-        by_step = _by_step(places)
+        places.transpose(1, 0, 2)[present.transpose(1, 0, 2)] = order.numpy()
+        places += firsts[:, None]
+        by_step = torch.from_numpy(places)
         self._inputs, self._places = inputs, by_step.to(inputs.device)
         self._ahead: deque[Tensor] = deque()
-        values = places[:, 0].size * self._inputs[0].numel()
+        values = len(tasks) * rows * (inputs.numel() // inputs.shape[0])
         self._steps_ahead = max(1, VALUES_AHEAD // values)
         self._generators = [torch.Generator(network.device) for _ in tasks] if network.draws else []
         self.targets = targets.index_select(0, by_step.to(targets.device).flatten()).view(
             *by_step.shape, *targets.shape[1:]
         )
-        self.valid = _by_step(present).to(network.device, network.dtype)
+        self.valid = torch.from_numpy(present).to(network.device, network.dtype)
 
     def inputs(self, step: int) -> Tensor:
         """The live jobs' inputs (jobs, rows, ...). Steps are asked for in their order, once."""
@@ -154,8 +155,3 @@ def _parts_of_one(
         return None, None, None
     row = inputs[0].numel()
     return inputs, targets, np.array([own.inputs.storage_offset() // row for own in examples])
-
-
-def _by_step(by_job: NDArray[Any]) -> Tensor:
-    """(jobs, steps, rows) as (steps, jobs, rows)."""
-    return torch.from_numpy(np.ascontiguousarray(by_job.transpose(1, 0, 2)))

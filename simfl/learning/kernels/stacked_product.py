@@ -9,8 +9,10 @@ forward and backward, start on a cache line. On some processors numpy computes t
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -87,25 +89,84 @@ def by_numpy(device: torch.device) -> bool:
     return openblas() is not None and device.type == "cpu"
 
 
-def product(left: Tensor, right: Tensor) -> Tensor:
-    """Each job's matrix product of aligned operands: (jobs, n, m) and (jobs, m, k)."""
-    jobs, rows, _ = left.shape
-    if rounds(left):
-        return torch.bmm(left.bfloat16(), right.bfloat16()).to(left.dtype)
-    out = _aligned_empty(left, jobs, rows, right.shape[2])
-    if by_numpy(left.device):
-        return numpy_product(left, right, out)
-    return torch.bmm(left, right, out=out)
+class Library:
+    """What computes products: torch's.
+
+    `operand` is a tensor as the library takes it, a view whose `mT` is its transpose.
+    """
+
+    def operand(self, tensor: Tensor) -> Any:
+        """A tensor as `into` and `subtract` take it."""
+        return tensor
+
+    def quiet(self) -> AbstractContextManager[Any]:
+        """Within, nothing is said of infinities: that a model diverges is the trainer's affair."""
+        return nullcontext()
+
+    def into(self, left: Any, right: Any, out: Any) -> None:
+        """Each job's product (jobs, n, k) of (jobs, n, m) and (jobs, m, k), into `out`."""
+        torch.bmm(left, right, out=out)
+
+    def subtract(self, stacked: Tensor, left: Any, right: Any, room: Tensor, share: float) -> None:
+        """`share` of each job's matrix less a product, in place; `room` is for that product."""
+        stacked.baddbmm_(left, right, beta=share, alpha=-1)
 
 
-def subtract_product(stacked: Tensor, left: Tensor, right: Tensor, share: float = 1.0) -> None:
-    """`share` of each job's matrix (jobs, n, k) less `product(left, right)`, in place."""
-    if rounds(left) or by_numpy(left.device):
+class _Apart(Library):
+    """A library that computes nothing but products."""
+
+    def subtract(self, stacked: Tensor, left: Any, right: Any, room: Tensor, share: float) -> None:
         if share != 1.0:
             stacked.mul_(share)
-        stacked.sub_(product(left, right))
-    else:
-        stacked.baddbmm_(left, right, beta=share, alpha=-1)
+        self.into(left, right, self.operand(room))
+        stacked.sub_(room)
+
+
+class _Rounded(_Apart):
+    """torch's, of operands that are rounded to bfloat16."""
+
+    def into(self, left: Tensor, right: Tensor, out: Tensor) -> None:
+        out.copy_(torch.bmm(left.bfloat16(), right.bfloat16()))
+
+
+class _Numpy(_Apart):
+    """numpy's, on a CPU."""
+
+    def operand(self, tensor: Tensor) -> Any:
+        return tensor.detach().numpy()
+
+    def quiet(self) -> AbstractContextManager[Any]:
+        return np.errstate(all="ignore")
+
+    def into(self, left: Any, right: Any, out: Any) -> None:
+        numpy_product(left, right, out)
+
+
+TORCH, ROUNDED, NUMPY = Library(), _Rounded(), _Numpy()
+
+
+def library(tensor: Tensor) -> Library:
+    """What computes products of such tensors."""
+    if rounds(tensor):
+        return ROUNDED
+    return NUMPY if by_numpy(tensor.device) else TORCH
+
+
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """Each job's matrix product of aligned operands: (jobs, n, m) and (jobs, m, k)."""
+    by = library(left)
+    out = aligned_empty(left, left.shape[0], left.shape[1], right.shape[2])
+    with by.quiet():
+        by.into(by.operand(left), by.operand(right), by.operand(out))
+    return out
+
+
+def subtract_product(stacked: Tensor, left: Tensor, right: Tensor) -> None:
+    """Each job's matrix (jobs, n, k) less `product(left, right)`, in place."""
+    by = library(left)
+    room = aligned_empty(stacked, *stacked.shape)
+    with by.quiet():
+        by.subtract(stacked, by.operand(left), by.operand(right), room, 1.0)
 
 
 def aligned(stacked: Tensor) -> Tensor:
@@ -122,10 +183,11 @@ def aligned(stacked: Tensor) -> Tensor:
         return stacked
     if size % CACHE_LINE == 0:
         return stacked.contiguous()
-    return _aligned_empty(stacked, *stacked.shape).copy_(stacked)
+    return aligned_empty(stacked, *stacked.shape).copy_(stacked)
 
 
-def _aligned_empty(like: Tensor, jobs: int, rows: int, columns: int) -> Tensor:
+def aligned_empty(like: Tensor, jobs: int, rows: int, columns: int) -> Tensor:
+    """Memory for (jobs, rows, columns), each job's matrix contiguous, from a cache line on."""
     size = rows * columns
     if size % CACHE_LINE == 0:
         return like.new_empty(jobs, rows, columns)

@@ -1,0 +1,174 @@
+"""Steps of stacked perceptrons, gradients by hand, in memory that is laid out once.
+
+Autograd's bookkeeping, and gradients that are written only to be read once more, cost more than
+the arithmetic of small models. Here one step is a chain of batched products, and plain SGD happens
+inside the product that makes a weight's gradient. Of a small product the arithmetic is a quarter,
+the rest is finding its operands and memory: that is done once for all steps of a cohort.
+`benchmarks/training.py` shows what it gains; the tests hold it against autograd.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simfl.learning.kernels.dense import DenseChain, DenseLayer, OutputSlopes
+from simfl.learning.kernels.stacked_product import Library, aligned, aligned_empty, library
+from simfl.learning.parameters import Parameters
+
+Slope = Callable[[Tensor], Tensor]
+"""The loss by a chain's outputs (jobs, outputs, rows), in their shape."""
+
+
+class _Laid:
+    """A layer's tensors, and memory for what one step makes of them."""
+
+    def __init__(
+        self, layer: DenseLayer, parameters: Parameters, rows: int, by: Library, *, last: bool
+    ) -> None:
+        self.layer = layer
+        self.weight = weight = parameters[layer.weight]
+        self.bias = None if layer.bias is None else parameters[layer.bias]
+        # The last layer's outputs have their rows last, as `OutputSlopes` takes them.
+        self.added = None if self.bias is None else self.bias.unsqueeze(2 if last else 1)
+        jobs, outputs, features = weight.shape
+        shape = (outputs, rows) if last else (rows, outputs)
+        self.outputs = aligned_empty(weight, jobs, *shape)
+        # the slope by what enters it
+        self.below = aligned_empty(weight, jobs, rows, features)
+        self.gradient = aligned_empty(weight, jobs, outputs, features)
+        self.operands = [by.operand(one) for one in (weight, self.outputs, self.below)]
+
+
+class DenseSteps(ABC):
+    """Steps of a stacked chain, all of so many rows; a subclass says what becomes of gradients.
+
+    `parameters` (jobs, ...) are changed in place between steps, if at all. What a step makes is
+    overwritten by the next one.
+    """
+
+    def __init__(self, chain: DenseChain, parameters: Parameters, rows: int) -> None:
+        self.by = library(parameters[chain.layers[0].weight])
+        last = chain.layers[-1]
+        self._layers = [
+            _Laid(layer, parameters, rows, self.by, last=layer is last) for layer in chain
+        ]
+
+    def step(self, inputs: Tensor, slope: Slope) -> None:
+        """Forward and backward on inputs (jobs, rows, ...)."""
+        by, last = self.by, self._layers[-1]
+        values = [aligned(inputs.flatten(2))]
+        entering = [by.operand(values[0])]
+        with by.quiet():
+            for one in self._layers[:-1]:
+                weight, outputs, _ = one.operands
+                by.into(entering[-1], weight.mT, outputs)
+                if one.added is not None:
+                    one.outputs.add_(one.added)
+                values.append(one.outputs.relu_() if one.layer.relu else one.outputs)
+                entering.append(outputs)
+            weight, outputs, _ = last.operands
+            by.into(weight, entering[-1].mT, outputs)
+            if last.added is not None:
+                last.outputs.add_(last.added)
+            self._back(values, entering, aligned(slope(last.outputs)))
+
+    def _back(self, values: list[Tensor], entering: list[Any], slope: Tensor) -> None:
+        """values, entering: what enters each layer (jobs, rows, ...), as tensor and operand."""
+        by, rows, turned = self.by, 2, self.by.operand(slope)
+        for place in reversed(range(len(self._layers))):
+            one = self._layers[place]
+            if place:  # before `take`, which may change the weight
+                weight, _, below = one.operands
+                by.into(turned.mT, weight, below)
+            self.take(one, turned, entering[place], None if one.bias is None else slope.sum(rows))
+            if place:
+                rows, slope, turned = 1, one.below, below.mT
+                if self._layers[place - 1].layer.relu:
+                    held = values[place]
+                    torch.ops.aten.threshold_backward.grad_input(slope, held, 0, grad_input=slope)
+
+    @abstractmethod
+    def take(self, one: _Laid, turned: Any, inputs: Any, bias: Tensor | None) -> None:
+        """What to do with a layer's gradients.
+
+        That of its weight is the product of two operands: turned (jobs, outputs, rows), the loss
+        by its outputs, and inputs (jobs, rows, features). bias: that of its bias, if it has one.
+        """
+
+
+class Descent(DenseSteps):
+    """Plain SGD, rates in the slopes: a step makes kept * w - gradient + shift of a parameter w.
+
+    `kept` and `shift` are of the parameters, by name, that have them; the others are kept as they
+    are, or, where it is the same for every job there may ever be, at a `share`.
+    """
+
+    def __init__(
+        self,
+        chain: DenseChain,
+        parameters: Parameters,
+        rows: int,
+        kept: Parameters,
+        shift: Parameters,
+        share: float = 1.0,
+    ) -> None:
+        super().__init__(chain, parameters, rows)
+        self._parameters, self._kept, self._shift, self._share = parameters, kept, shift, share
+
+    def take(self, one: _Laid, turned: Any, inputs: Any, bias: Tensor | None) -> None:
+        """The step."""
+        if self._kept:
+            for name in one.layer.names:
+                if name in self._kept:
+                    self._parameters[name].mul_(self._kept[name])
+        self.by.subtract(one.weight, turned, inputs, one.gradient, self._share)
+        if one.bias is not None and bias is not None:
+            if self._share != 1.0:
+                one.bias.mul_(self._share)
+            one.bias.sub_(bias)
+        if self._shift:
+            for name in one.layer.names:
+                if name in self._shift:
+                    self._parameters[name].add_(self._shift[name])
+
+
+class Gradients(DenseSteps):
+    """The gradients of the last step are in `found`, by parameter name."""
+
+    def __init__(self, chain: DenseChain, parameters: Parameters, rows: int) -> None:
+        super().__init__(chain, parameters, rows)
+        self.found: Parameters = {}
+
+    def take(self, one: _Laid, turned: Any, inputs: Any, bias: Tensor | None) -> None:
+        """Keep them until the next step."""
+        self.by.into(turned, inputs, self.by.operand(one.gradient))
+        self.found[one.layer.weight] = one.gradient
+        if one.layer.bias is not None and bias is not None:
+            self.found[one.layer.bias] = bias
+
+
+def descended(
+    chain: DenseChain,
+    model: Parameters,
+    inputs: Tensor,
+    slopes: OutputSlopes,
+    steps: int,
+    share: float,
+) -> Parameters:
+    """A stacked model after steps on one mini-batch, each back by `share` of its way so far.
+
+    slopes: of that one batch, rates in them.
+    """
+    moved = {name: one.clone() for name, one in model.items()}
+    moved |= {layer.weight: aligned(moved[layer.weight]) for layer in chain}
+    back = {name: share * one for name, one in model.items()}
+    descent = Descent(chain, moved, inputs.shape[1], {}, back, 1 - share)
+    for _ in range(steps):
+        descent.step(inputs, partial(slopes.at, 0))
+    return moved
