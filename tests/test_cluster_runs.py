@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,15 @@ import pytest
 import simfl
 from simfl.assembly import assemble, simulation
 from simfl.assembly.simulation import Options
+from simfl.learning.task import Task
 from simfl.learning.workers.on_ray import RayWorkers
+from simfl.learning.workers.remote import RemoteTrainer
 from simfl.protocols.publication import Progress
 from simfl.runs.files import FolderInUse
 from simfl.runs.runfolder import MANIFEST
 from tests.learning.clusters import Cluster
 from tests.learning.posing import Posing
-from tests.small import small
+from tests.small import SEMI_ASYNCHRONOUS, small
 from tests.test_ray import same, scenario
 
 ON_CLUSTER = Options(workers=2, ray=RayWorkers())
@@ -70,6 +72,38 @@ def test_a_run_on_a_cluster_is_the_run_without_it(
     assert there.warnings != here.warnings
     lines = [line for cluster in made for line in cluster.lines]
     assert lines and all(line.ended for line in lines)
+
+
+@pytest.mark.parametrize(
+    "protocol", ["hierarchical", SEMI_ASYNCHRONOUS], ids=["hierarchical", "semi_asynchronous"]
+)
+def test_sums_by_edge_server_come_with_the_answers(
+    protocol: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose clients are trained together, for they are chosen by losses under the edge servers'
+    states. No worker is asked for a sum, and no bit differs."""
+    monkeypatch.setattr("simfl.learning.workers.remote.LEAST_HELD_BYTES", 0)
+    choice = {"selection": {"name": "power_of_choice", "count": 3}}
+    one = small(dtype="float32", protocol=protocol, decisions=choice)
+    trainings: list[set[int]] = []
+    cut = RemoteTrainer.cut
+
+    def watched(self: RemoteTrainer, tasks: Sequence[Task]) -> list[list[int]]:
+        trainings.append({id(task.state) for task in tasks})
+        return cut(self, tasks)
+
+    monkeypatch.setattr(RemoteTrainer, "cut", watched)
+    here = simfl.run(one, tmp_path / "here", Options(device="cpu"))
+    assert same(simfl.run(one, tmp_path / "2", Options(device="cpu", workers=2)), here)
+    for workers in (1, 2):
+        made = clusters(monkeypatch)
+        on_cluster = Options(workers=workers, ray=RayWorkers())
+        there = simfl.run(one, tmp_path / f"on {workers}", on_cluster)
+
+        assert same(there, here)
+        lines = [line for cluster in made for line in cluster.lines]
+        assert lines and not any(line.sums for line in lines)
+    assert any(len(states) > 1 for states in trainings)
 
 
 @pytest.mark.parametrize("how", ["interrupted", "killed"])

@@ -30,7 +30,8 @@ class Task:
     Nobody changes one. It is not frozen because that makes a small model's jobs cost more.
 
     `received` are the weights that the client has of the brief's start (None: those themselves),
-    `uplink` is what a codec makes of the upload (None: it arrives as it is).
+    `uplink` is what a codec makes of the upload (None: it arrives as it is). Whose `state` is the
+    same object, they start from the same state of a server.
     """
 
     client: int
@@ -42,6 +43,7 @@ class Task:
     common: Any
     received: Parameters | None = None
     uplink: ValueCodec | None = None
+    state: object = None
 
     @cached_property
     def start(self) -> Parameters:

@@ -342,6 +342,7 @@ class Trainer(ABC):
             common=None if job.make_common is None else job.make_common(),
             received=received,
             uplink=job.uplink,
+            state=job.awaits,
         )
 
 

@@ -88,7 +88,7 @@ class Line:
         self.name = name
         self.fate = fate
         self.asked: list[Crate] = []
-        self.wanted: list[Wanted | None] = []
+        self.wanted: list[Wanted] = []
         self.sums: list[Handle] = []
         self.ended = self.gone = False
         self.beginning: Handle
@@ -107,7 +107,7 @@ class Line:
         return self.beginning
 
     def ask(
-        self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted | None
+        self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted
     ) -> Handle:
         """The answer, or what befalls the worker instead."""
         self.asked.append(crate)

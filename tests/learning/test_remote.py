@@ -30,7 +30,7 @@ from simfl.learning.workers.remote import Describe, RemoteTrainer
 from simfl.provenance.lineage import numeric_platform
 from tests.learning.clusters import Cluster
 from tests.learning.posing import Posing
-from tests.learning.training import IMAGE, SIZES, assert_same_bits, shards, submit
+from tests.learning.training import IMAGE, SIZES, Start, assert_same_bits, shards, submit
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +134,23 @@ def test_parts_are_about_as_much_work_each() -> None:
     assert all(len(part) % FAN == 0 for part in parts)
 
 
+def test_parts_end_behind_whole_branches_of_each_sum() -> None:
+    """Counted from where a state's clients begin, who stand together; or behind all of them."""
+    trainer, tasks = tasks_of(Mlp((4,)), [2] * 70, 4)
+    states = [object(), object()]
+    for task in tasks:
+        task.state = states[task.client % 5 == 0]
+
+    parts = trainer.cut(tasks)
+
+    order = [place for part in parts for place in part]
+    first = [place for place in range(70) if place % 5 == 0]
+    assert order == [*first, *sorted(set(range(70)) - set(first))]
+    ends = [sum(map(len, parts[: number + 1])) for number in range(len(parts))]
+    assert all((end - len(first)) % FAN == 0 for end in ends if end > len(first))
+    assert len(parts) == 4 and max(map(len, parts)) <= 70 / 4 + FAN
+
+
 @pytest.mark.parametrize(
     ("together", "clients", "parts"),
     [(64, 127, 1), (64, 128, 2), (3, 31, 1), (3, 32, 2)],
@@ -178,6 +195,34 @@ def one_round(trainer: Trainer, number: int = 0) -> list[Update]:
 def mean(updates: Sequence[Update], weights: Sequence[float]) -> Parameters:
     """Of what was trained."""
     return weighted_mean([update.payload for update in updates], weights)
+
+
+@pytest.mark.parametrize("fates", [(), ("killed",)], ids=["all are there", "one is lost meanwhile"])
+def test_means_of_several_servers_come_with_the_answers(fates: Sequence[str]) -> None:
+    """The jobs of each state are a mean, wherever its clients stand among the others; nobody is
+    asked again, and no state's clients are spread over more workers than need be."""
+    remote, _, _, cluster = spread_out(*fates)
+    here = BatchedTrainer(remote.network, remote.shards, plain_loss)
+    members = [range(0, 40, 3), range(1, 40, 3), range(2, 40, 3)]
+    recipe, states = Recipe(LocalTraining(epochs=1, batch_size=8)), [Start() for _ in members]
+    for state in states:
+        state.compute()
+    found: list[list[list[Update]]] = []
+    for trainer in (remote, here):
+        futures = {
+            client: submit(trainer, client, recipe, awaits=state, number=1)
+            for state, clients in zip(states, members, strict=True)
+            for client in clients
+        }
+        found.append([[futures[client].result() for client in clients] for clients in members])
+
+    for there, expected in zip(*found, strict=True):
+        sizes = [update.num_examples for update in there]
+        total, wanted = mean(there, sizes), mean(expected, sizes)
+        assert all(torch.equal(total[name], wanted[name]) for name in wanted)
+    assert not sums_bytes(cluster)
+    asked = [len(line.wanted[-1]) for line in cluster.lines if line.fate != "killed"]
+    assert sorted(asked) == [2, 2]
 
 
 def sums_bytes(cluster: Cluster) -> list[int]:
@@ -231,7 +276,7 @@ def test_what_was_weighed_otherwise_is_foreseen_no_more() -> None:
     sizes = [update.num_examples for update in here]
 
     def foreseen() -> bool:
-        return all(line.wanted[-1] is not None for line in cluster.lines)
+        return all(line.wanted[-1] for line in cluster.lines)
 
     assert foreseen()
     found, expected = mean(there[1:], sizes[1:]), mean(here[1:], sizes[1:])

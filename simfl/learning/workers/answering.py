@@ -69,12 +69,12 @@ class Answering:
         request: Crate,
         held: int | None,
         forgotten: Sequence[int],
-        wanted: Wanted | None = None,
+        wanted: Wanted = (),
     ) -> Crate:
         """False, the handler's remarks and the answers to a request; or True and what was raised.
 
         With a number for what is `held`, that part of the answers stays here, until it is
-        `forgotten`; its part of the sum that is `wanted` comes last.
+        `forgotten`; its parts of sums that are `wanted` come last.
         """
         for number in forgotten:
             self._held.pop(number, None)
@@ -90,9 +90,14 @@ class Answering:
             if held is not None:
                 answers, self._held[held] = self._split(answers)
             answer = [False, self._remarks(), *answers]
-            if held is not None and wanted is not None:
-                weights, places = wanted
-                answer.append(_part(weights, dict(zip(places, self._held[held], strict=True))))
+            if held is not None and wanted:
+                own = self._held[held]
+                answer.append(
+                    [
+                        _part(weights, {place: own[number] for place, number in members.items()})
+                        for weights, members in wanted
+                    ]
+                )
         except Exception as error:  # noqa: BLE001  # a user's loss may raise anything: passed on
             answer = [True, sendable(error)]
         return Crate.of(answer)

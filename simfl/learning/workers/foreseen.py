@@ -1,44 +1,31 @@
-"""The sum of a training's updates, asked of workers before anybody wants it.
+"""The sums of a training's updates, asked of workers before anybody wants them.
 
 How an algorithm weighs updates is known only when it adds them up. Most weigh them by their
-examples, all of a training at once: then parts of the sum can come with the answers, and be merged
-while other workers are still busy.
+examples, all that a server's state was sent out for at once: each edge server has a state of its
+own. Then parts of these sums can come with the answers, and be merged while other workers are
+still busy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from simfl.learning.sums import PartialSum, shares
 from simfl.learning.task import Task
 
-Wanted = tuple[Sequence[float], Sequence[int]]
-"""Weights of all members of a sum, and the places in it of a request's answers, in their order."""
+Wanted = Sequence[tuple[Sequence[float], Mapping[int, int]]]
+"""Of each sum the weights of all members, and by place in it the answer to a request that stands
+there, by number."""
 
 
 class Foreseen:
-    """The mean of all updates of these cohorts by their examples, in canonical order.
+    """The mean of updates by their examples, in canonical order; workers are asked for it where it
+    is `wanted`."""
 
-    `places` are those in it of each cohort's jobs. Workers are asked for it where it is `wanted`.
-    """
-
-    def __init__(self, cohorts: Sequence[Sequence[Task]], *, wanted: bool) -> None:
-        jobs = [
-            (task.client, number, place, len(task.examples))
-            for number, tasks in enumerate(cohorts)
-            for place, task in enumerate(tasks)
-        ]
-        jobs.sort()
-        sizes = [examples for *_, examples in jobs]
+    def __init__(self, sizes: Sequence[int], *, wanted: bool) -> None:
         self.weights = shares(sizes) if any(sizes) else []
-        self.places = [[0] * len(tasks) for tasks in cohorts]
-        for member, (_, number, place, _) in enumerate(jobs):
-            self.places[number][place] = member
-        self._sum = PartialSum(self.weights) if wanted and self.weights else None
-
-    def of(self, number: int) -> Wanted | None:
-        """What a worker is asked for with the answers to this request."""
-        return None if self._sum is None else (self.weights, self.places[number])
+        self.wanted = wanted and bool(self.weights)
+        self._sum: PartialSum | None = PartialSum(self.weights) if self.wanted else None
 
     def take(self, part: PartialSum) -> None:
         """The part of one request."""
@@ -54,3 +41,44 @@ class Foreseen:
         """The sum, where workers were asked for it; it is given away once."""
         found, self._sum = self._sum, None
         return found
+
+
+class ForeseenSums:
+    """A mean for each state that these cohorts' jobs start from.
+
+    `places` say of each cohort's jobs in which mean they are, and where there.
+    """
+
+    def __init__(self, cohorts: Sequence[Sequence[Task]], *, wanted: bool) -> None:
+        groups: dict[int, list[tuple[int, int, int, int]]] = {}
+        for number, tasks in enumerate(cohorts):
+            for place, task in enumerate(tasks):
+                job = (task.client, number, place, len(task.examples))
+                groups.setdefault(id(task.state), []).append(job)
+        found: dict[tuple[int, int], tuple[Foreseen, int]] = {}
+        for jobs in groups.values():
+            jobs.sort()
+            mean = Foreseen([examples for *_, examples in jobs], wanted=wanted)
+            for member, (_, number, place, _) in enumerate(jobs):
+                found[number, place] = mean, member
+        self.places = [
+            [found[number, place] for place in range(len(tasks))]
+            for number, tasks in enumerate(cohorts)
+        ]
+
+    def of(self, number: int) -> Wanted:
+        """What a worker is asked for with the answers to this request."""
+        return [(mean.weights, members) for mean, members in self._in(number)]
+
+    def take(self, number: int, parts: Sequence[PartialSum]) -> None:
+        """What came with the answers to this request."""
+        for (mean, _), part in zip(self._in(number), parts, strict=True):
+            mean.take(part)
+
+    def _in(self, number: int) -> Iterator[tuple[Foreseen, Mapping[int, int]]]:
+        """The means that a request's answers are members of, with those of each."""
+        held: dict[Foreseen, dict[int, int]] = {}
+        for place, (mean, member) in enumerate(self.places[number]):
+            if mean.wanted:
+                held.setdefault(mean, {})[member] = place
+        yield from held.items()

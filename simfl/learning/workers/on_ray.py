@@ -157,9 +157,7 @@ class RayLine:
         """Have it made ready: handle of its platform."""
         return self._actor.begin.remote(prepare, setup, shared)
 
-    def ask(
-        self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted | None
-    ) -> Any:
+    def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted) -> Any:
         """Hand it a request: handle of the answer."""
         # Ray brings arguments along. A handle within one the worker would have to ask for, here,
         # and Ray would keep book of who has it.

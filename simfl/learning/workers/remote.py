@@ -22,7 +22,7 @@ from simfl.learning.parameters import Elsewhere, Parameters, all_finite
 from simfl.learning.sums import FAN, PartialSum
 from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation, Loss
-from simfl.learning.workers.foreseen import Foreseen
+from simfl.learning.workers.foreseen import Foreseen, ForeseenSums
 from simfl.learning.workers.remote_pool import Cluster, Held, RemotePool
 from simfl.learning.workers.spread import Outcome, Setup, SpreadTrainer, answered, requests
 
@@ -79,20 +79,30 @@ class RemoteTrainer(SpreadTrainer):
     def cut(self, tasks: Sequence[Task]) -> list[list[int]]:
         """Neighbours in canonical order, about as much work in each part; a part or two a worker.
 
-        Their updates can be added up where they are; the worker cuts its part into cohorts. It has
-        two parts, the second while the first one's answer is under way, where either fills cohorts
-        as large as they get: jobs of smaller ones take longer.
+        State by state: their updates can be added up where they are. The worker cuts its part into
+        cohorts. It has two parts, the second while the first one's answer is under way, where
+        either fills cohorts as large as they get: jobs of smaller ones take longer.
         """
-        order = sorted(range(len(tasks)), key=lambda place: tasks[place].client)
+        sent: dict[int, list[int]] = {}
+        for place in sorted(range(len(tasks)), key=lambda place: tasks[place].client):
+            sent.setdefault(id(tasks[place].state), []).append(place)
+        order = [place for places in sent.values() for place in places]
         many = len(tasks) >= 2 * self.pool.count * max(FAN * FAN, self._whole_cohort)
         parts = min(2 * self.pool.count if many else self.pool.count, len(tasks))
         unit = FAN if len(tasks) >= FAN * FAN * parts else 1
         flops = [max(1.0, self.flops(tasks[place])) for place in order]
         ends = list(accumulate(flops))
+        # Where a part may end: behind whole branches of the sum of a state's updates.
+        starts = accumulate(map(len, sent.values()), initial=0)
+        whole = [
+            start + done
+            for start, places in zip(starts, sent.values(), strict=False)
+            for done in [*range(unit, len(places), unit), len(places)]
+        ]
         cuts = {len(order)}
         for part in range(1, parts):
             after = bisect_left(ends, ends[-1] * part / parts) + 1
-            cuts.add(min(len(order), max(unit, round(after / unit) * unit)))
+            cuts.add(min(whole, key=lambda end: abs(end - after)))
         edges = [0, *sorted(cuts)]
         return [order[start:end] for start, end in pairwise(edges)]
 
@@ -113,7 +123,7 @@ class RemoteTrainer(SpreadTrainer):
         if not (self.store is None and summed and (large or wanted)):
             yield from answered(cohorts, self.pool.map(requests(cohorts), costs))
             return
-        foreseen = Foreseen(cohorts, wanted=wanted)
+        foreseen = ForeseenSums(cohorts, wanted=wanted)
         answers = self.pool.map(requests(cohorts), costs, hold=True, foreseen=foreseen)
         yield from answered(cohorts, self._payloads.seen(answers, foreseen))
 
@@ -127,7 +137,7 @@ class RemoteTrainer(SpreadTrainer):
 
 
 class Lies(NamedTuple):
-    """Where a payload lies: with a worker, as one of what it holds; and its place in a sum."""
+    """Where a payload lies: with a worker, as one of what it holds; and its place in a mean."""
 
     held: Held
     place: int
@@ -150,15 +160,15 @@ class Payloads:
         """In either way."""
         return self.foreseen_ones + self.other_ones
 
-    def seen(self, answers: Iterable[Sequence[Any]], foreseen: Foreseen) -> Iterator[list[Outcome]]:
+    def seen(
+        self, answers: Iterable[Sequence[Any]], foreseen: ForeseenSums
+    ) -> Iterator[list[Outcome]]:
         """Answers with payloads that are elsewhere."""
-        for members, (*outcomes, finite, held) in zip(foreseen.places, answers, strict=True):
+        for places, (*outcomes, finite, held) in zip(foreseen.places, answers, strict=True):
             yield [
-                one._replace(
-                    payload=Elsewhere(self, Lies(held, place, foreseen, member), finite=ok)
-                )
-                for place, (one, ok, member) in enumerate(
-                    zip(outcomes, finite, members, strict=True)
+                one._replace(payload=Elsewhere(self, Lies(held, place, mean, member), finite=ok))
+                for place, (one, ok, (mean, member)) in enumerate(
+                    zip(outcomes, finite, places, strict=True)
                 )
             ]
 

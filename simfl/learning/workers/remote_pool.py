@@ -47,9 +47,7 @@ class Line(Protocol):
     def begin(self, prepare: Sequence[Any], setup: Any, shared: Any) -> Any:
         """Have it made ready: handle of its platform. `setup` and `shared` are handles."""
 
-    def ask(
-        self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted | None
-    ) -> Any:
+    def ask(self, crate: Crate, held: int | None, forgotten: Sequence[int], wanted: Wanted) -> Any:
         """Hand it a request: handle of the answer, a crate. See `Answering.answer`."""
 
     def fetch(self, held: int) -> Any:
@@ -65,14 +63,14 @@ class Line(Protocol):
         """End it, whatever it does."""
 
 
-class Sum(Protocol):
-    """A sum of what is held of all answers, whose parts come with them."""
+class Sums(Protocol):
+    """Sums of what is held of all answers, whose parts come with them."""
 
-    def of(self, number: int) -> Wanted | None:
-        """What a worker is asked for with the answer to this request; None: for nothing."""
+    def of(self, number: int) -> Wanted:
+        """What a worker is asked for with the answer to this request."""
 
-    def take(self, part: PartialSum) -> None:
-        """A part, as soon as it is there."""
+    def take(self, number: int, parts: Sequence[PartialSum]) -> None:
+        """What came with this answer, as soon as it is there."""
 
 
 class Cluster(Protocol):
@@ -189,13 +187,13 @@ class RemotePool:
         costs: Sequence[float] | None = None,
         *,
         hold: bool = False,
-        foreseen: Sum | None = None,
+        foreseen: Sums | None = None,
     ) -> Iterator[list[Any]]:
         """The answers, in the order of the requests, each as soon as all before it are there.
 
         `costs` say how much work each is: the largest are handed out first, each to the worker
         that has least to do. With `hold` a part of each answer stays at its worker, and the last of
-        its values is what it is `Held` by; parts of the sum that is `foreseen` come along. Raises
+        its values is what it is `Held` by; parts of sums that are `foreseen` come along. Raises
         what a handler raised, WorkerDied and NoWorkers. Whatever ends this early ends the workers.
         """
         done = False
@@ -277,13 +275,13 @@ class RemotePool:
         requests: Sequence[Sequence[Any]],
         costs: Sequence[float],
         hold: bool,
-        foreseen: Sum | None,
+        foreseen: Sums | None,
     ) -> Iterator[list[Any]]:
         crate = self._sender.crates(requests)
         waiting = deque(sorted(range(len(requests)), key=lambda place: -costs[place]))
         deaths: Counter[int | None] = Counter()
         numbers = [next(self._numbers) if hold else None for _ in requests]
-        wanted = [foreseen.of(place) if foreseen else None for place in range(len(requests))]
+        wanted = [foreseen.of(place) if foreseen else () for place in range(len(requests))]
         answers: dict[int, list[Any]] = {}
         following = 0
         while following < len(requests):
@@ -306,8 +304,8 @@ class RemotePool:
                 if failed:
                     raise said
                 self.remarks += said
-                if foreseen is not None and wanted[place] is not None:
-                    foreseen.take(answers[place].pop())
+                if foreseen is not None and wanted[place]:
+                    foreseen.take(place, answers[place].pop())
                 if (number := numbers[place]) is not None:
                     answers[place].append(Held(worker, number, requests[place]))
             self._give_up(waiting, deaths)
@@ -375,7 +373,7 @@ class RemotePool:
         crate: Callable[[int], Crate],
         costs: Sequence[float],
         numbers: Sequence[int | None],
-        wanted: Sequence[Wanted | None],
+        wanted: Sequence[Wanted],
     ) -> None:
         """Give every worker its next request, and one ahead, unless others will soon be free."""
         for ahead in range(AHEAD):
