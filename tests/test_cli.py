@@ -17,6 +17,7 @@ import simfl
 from simfl.cli import listing
 from simfl.cli.app import app
 from simfl.protocols.synchronous import Synchronous
+from simfl.runs.summary import who_trained
 
 TINY: dict[str, Any] = {
     "name": "tiny",
@@ -72,6 +73,18 @@ def test_run_ends_with_a_summary(scenario: Path) -> None:
     assert figure is not None
     assert Path(figure[1]).stat().st_size > 1000
     assert simfl.load_run("out").manifest["status"] == "completed"
+    assert "trained" not in result.stdout
+
+
+def test_the_summary_says_how_much_workers_trained(scenario: Path) -> None:
+    """Each of them between so many jobs and so many; what is too little to be sent is done here."""
+    result = simfl_command("run", scenario, "--out", "out", "--workers", "2")
+
+    assert result.exit_code == 0, result.output
+    jobs = simfl.load_run("out").manifest["counts"]["jobs_trained"]
+    assert re.search(rf"\n1 worker trained {jobs} jobs in [\d.e-]+ s\n", result.stdout)
+    two = [{"jobs": 3, "training_s": 0.5}, {"jobs": 5, "training_s": 0.75}]
+    assert who_trained(two) == "2 workers trained 8 jobs, 3 to 5 each, in 1.25 s of theirs"
 
 
 def test_measures_stand_in_the_summary(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:

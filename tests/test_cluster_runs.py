@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from simfl.assembly.simulation import Options
 from simfl.learning.task import Task
 from simfl.learning.workers.on_ray import RayWorkers
 from simfl.learning.workers.remote import RemoteTrainer
+from simfl.pictures.report.of_run import report_run
 from simfl.protocols.publication import Progress
 from simfl.runs.files import FolderInUse
 from simfl.runs.runfolder import MANIFEST
@@ -69,6 +71,14 @@ def test_a_run_on_a_cluster_is_the_run_without_it(
     )
     (lost,) = [one for one in there.warnings if one.kind == "lost_workers"]
     assert "machine 1 (it was killed)" in lost.message
+    assert here.manifest["workers"] == []
+    workers = there.manifest["workers"]
+    assert [each["worker"] for each in workers] == ["machine 0", "machine 2"]
+    assert sum(each["jobs"] for each in workers) == there.manifest["counts"]["jobs_trained"]
+    page = report_run(there, tmp_path / "report.html").read_text("utf-8")
+    for each in workers:
+        row = [f">{each[column]}<" for column in ("worker", "jobs", "training_s")]
+        assert re.search(".*".join(map(re.escape, row)), page)
     assert there.warnings != here.warnings
     lines = [line for cluster in made for line in cluster.lines]
     assert lines and all(line.ended for line in lines)

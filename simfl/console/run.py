@@ -18,7 +18,7 @@ from simfl.console.printable import printable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_warnings
 from simfl.runs.runfolder import LoadedRun
-from simfl.runs.summary import main_figures
+from simfl.runs.summary import main_figures, who_trained
 from simfl.scenario.scenario import Scenario
 
 
@@ -95,6 +95,8 @@ def print_summary(run: LoadedRun, figure: Path) -> None:
     console.print(_edges(run))
     if manifest.get("measures"):
         console.print(_measures(manifest["measures"]))
+    if workers := manifest.get("workers"):
+        console.print(who_trained(workers), highlight=False)
     print_warnings(console, run.warnings)
     console.print(f"run folder: {run.path}", highlight=False, soft_wrap=True)
     console.print(f"figure:     {figure}", highlight=False, soft_wrap=True)

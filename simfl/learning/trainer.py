@@ -26,6 +26,7 @@ from simfl.learning.network import Network
 from simfl.learning.parameters import Elsewhere, Parameters, all_finite
 from simfl.learning.placing import placed_shards
 from simfl.learning.task import Task, alike
+from simfl.learning.workers.tally import WorkerShare
 
 Loss = Callable[[Parameters, Minibatch], Tensor]
 """An algorithm's loss: one value per job, shape (jobs,). See `Algorithm.loss`."""
@@ -218,6 +219,10 @@ class Trainer(ABC):
 
     def close(self) -> None:  # noqa: B027  # most have none
         """Let go of workers, if there are any; the next training has new ones."""
+
+    def trained_where(self) -> list[WorkerShare]:
+        """How much each worker trained, if there are any."""
+        return []
 
     def notices(self) -> list[Notice]:
         """What the manifest warns of about the training itself."""

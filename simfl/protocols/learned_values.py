@@ -19,6 +19,7 @@ from simfl.common.model_work import ModelWork
 from simfl.common.notices import Notice
 from simfl.learning.job import Price, Prices
 from simfl.learning.trainer import Future
+from simfl.learning.workers.tally import WorkerShare
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.learned_facts import Contributions
 from simfl.protocols.state_ref import StateRef
@@ -191,6 +192,10 @@ class LearnedValues(ABC):
 
     def close(self) -> None:  # noqa: B027  # where nothing is learned there is nobody
         """Let go of whoever trains; they are there again when a value is asked for."""
+
+    def trained_where(self) -> list[WorkerShare]:
+        """How much each worker trained, if there are any."""
+        return []
 
     def notices(self) -> list[Notice]:
         """What the training itself has to warn of."""

@@ -24,6 +24,7 @@ from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Price, Prices, Update
 from simfl.learning.parameters import all_finite
 from simfl.learning.trainer import Future, LocalJob, Trainer
+from simfl.learning.workers.tally import WorkerShare
 from simfl.protocols.arrivals import Arrived, arrivals, lineage
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.learned_facts import Contributions, Jobs, LearnedFacts
@@ -396,6 +397,10 @@ class Values(LearnedValues):
         self.trainer.close()
         self.trainer.shards.clear()
         self.evaluator.close()
+
+    def trained_where(self) -> list[WorkerShare]:
+        """How much each of the trainer's workers did."""
+        return self.trainer.trained_where()
 
     def notices(self) -> list[Notice]:
         """What the trainer has to warn of."""

@@ -72,6 +72,7 @@ NOTHING_YET: Mapping[str, Any] = {
     "bytes": 0,
     "energy_by_state_j": {},
     "counts": dict.fromkeys(("versions", "events", "jobs_asked", "jobs_trained", "jobs_reused"), 0),
+    "workers": [],
     "warnings": [],
     "wall_s": 0.0,
 }

@@ -158,6 +158,10 @@ def figures(one: Run) -> dict[str, Any]:
             **asdict(one.values.effort),
         },
         "wall_by_phase_s": {name: round(s, 3) for name, s in one.values.wall_s().items()},
+        "workers": [
+            {**share._asdict(), "training_s": round(share.training_s, 3)}
+            for share in one.values.trained_where()
+        ],
         "contributions": contributions.known if contributions else None,
         "fingerprint": one.log.fingerprint,
         "invariants": one.laws,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simfl.common.quantity import quantity
@@ -30,3 +30,15 @@ def main_figures(
         ("  of the network", quantity(manifest["network_energy_j"], "J")),
         ("bytes over all links", quantity(manifest["bytes"], "B")),
     ]
+
+
+def who_trained(workers: Sequence[Mapping[str, Any]]) -> str:
+    """How much a run's workers trained, in a sentence; see `workers` of a manifest."""
+    jobs = [each["jobs"] for each in workers]
+    seconds = quantity(sum(each["training_s"] for each in workers), "s")
+    if len(workers) == 1:
+        return f"1 worker trained {jobs[0]} jobs in {seconds}"
+    return (
+        f"{len(workers)} workers trained {sum(jobs)} jobs, {min(jobs)} to {max(jobs)} each,"
+        f" in {seconds} of theirs"
+    )

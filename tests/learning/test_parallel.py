@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from functools import partial
@@ -183,6 +184,31 @@ def test_gradients_by_hand_need_no_process(
         assert_same_bits(future.result(), submit(alone, future.client, recipe).result())
     assert len(trainer.cohorts) == 2
     assert len(trainer.pool.processes()) == processes
+
+
+@pytest.mark.parametrize(
+    ("model", "least", "where"),
+    [
+        (Mlp((13,)), 0.0, "thread_"),
+        pytest.param(Cnn((4,)), 0.0, "process ", marks=pytest.mark.slow),
+        (Cnn((4,)), math.inf, "this process"),
+    ],
+    ids=["threads", "processes", "here"],
+)
+def test_who_trained_how_much_is_told(
+    model: Mlp | Cnn, least: float, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads, processes, and whoever asked where it is not worth sending: each job is counted."""
+    monkeypatch.setattr(parallel, "FEWEST_FLOPS", least)
+    trainer = ParallelTrainer(net(model), shards(ALIKE), plain_loss, workers=2)
+    recipe = Recipe(LocalTraining(epochs=2, batch_size=8))
+
+    futures = [submit(trainer, client, recipe) for client in range(len(ALIKE))]
+    futures[0].result()
+
+    shares = trainer.trained_where()
+    assert all(one.worker.startswith(where) and one.training_s > 0 for one in shares)
+    assert sum(one.jobs for one in shares) == trainer.trained == len(ALIKE)
 
 
 class Sent(Exception):

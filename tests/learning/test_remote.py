@@ -269,6 +269,23 @@ def test_the_mean_by_examples_comes_with_the_answers(fates: Sequence[str]) -> No
     assert [one.count for one in remote.notices()] == [1 + len(fates)]
 
 
+def test_a_job_is_counted_for_who_trained_it_last() -> None:
+    """One of two workers is lost with what it held for a sum, which the other one trains again:
+    each job is counted once, with the time that it took."""
+    remote, there, _, cluster = spread_out()
+    shares = remote.trained_where()
+    assert [one.worker for one in shares] == ["machine 0", "machine 1"]
+    assert sum(one.jobs for one in shares) == remote.trained == 40
+    assert all(one.jobs and one.training_s > 0 for one in shares)
+
+    cluster.lines[1].gone = True
+    mean(there, [1.0] * len(there))
+
+    (only,) = remote.trained_where()
+    assert (only.worker, only.jobs) == ("machine 0", 40)
+    assert only.training_s > shares[0].training_s
+
+
 def test_what_was_weighed_otherwise_is_foreseen_no_more() -> None:
     """Until trainings are weighed by examples again, more often than not; who is missing, and who
     stands in another order, is another sum."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -71,7 +72,8 @@ class Answering:
         forgotten: Sequence[int],
         wanted: Wanted = (),
     ) -> Crate:
-        """False, the handler's remarks and the answers to a request; or True and what was raised.
+        """False, the handler's remarks, the wall seconds that answering took it, and the answers to
+        a request; or True and what was raised.
 
         With a number for what is `held`, that part of the answers stays here, until it is
         `forgotten`; its parts of sums that are `wanted` come last.
@@ -86,10 +88,11 @@ class Answering:
         }
         values = request.unpacked(self._device, list(self._kept.values()))
         try:
+            began = time.perf_counter()
             answers = self._handle(values)
-            if held is not None:
+            if held is not None:  # an accelerator has done its work when it is split
                 answers, self._held[held] = self._split(answers)
-            answer = [False, self._remarks(), *answers]
+            answer = [False, self._remarks(), time.perf_counter() - began, *answers]
             if held is not None and wanted:
                 own = self._held[held]
                 answer.append(

@@ -8,8 +8,11 @@ any other the interpreter, or a random generator of the whole process, would be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +24,7 @@ from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation, Loss
 from simfl.learning.workers.pool import WorkerPool
 from simfl.learning.workers.spread import Setup, SpreadTrainer, answered, requests
+from simfl.learning.workers.tally import WorkerShare
 
 FEWEST_FLOPS = 4e8
 """Work of fewer floating-point operations, over all jobs, is done sooner than it is sent."""
@@ -30,6 +34,9 @@ FEWEST_FLOPS_FOR_THREADS = 1.2e9
 
 FEWEST_FLOPS_PER_JOB = 2e7
 """The same for one job, whose update has to be sent back."""
+
+Trained = tuple[str, float, list[Update]]
+"""Where a cohort was trained, in how many wall seconds, and its updates."""
 
 ROUNDING = 16
 """Values that packing a tensor may add to it."""
@@ -59,7 +66,7 @@ class ParallelTrainer(SpreadTrainer):
         cast = [shard.placed(network.dtype, network.device) for shard in shards]
         jobs = self.cohort_cap or self.on_a_processor()
         values = network.size_bytes // 4 + ROUNDING * len(network.tensor_names)
-        self._threads = ThreadPoolExecutor(workers, "simfl", torch.set_num_threads, (1,))
+        self._threads = ThreadPoolExecutor(workers, "thread", torch.set_num_threads, (1,))
         self.pool = WorkerPool(
             workers,
             Setup(network, loss, augmentation),
@@ -78,12 +85,27 @@ class ParallelTrainer(SpreadTrainer):
         """Each cohort's updates, in the order of the cohorts."""
         everything = [task for tasks in cohorts for task in tasks]
         if len(cohorts) == 1 or not self._worth_sending(everything):
-            yield from super().train_each(cohorts)
-            return
-        if all(self._needs_no_interpreter(tasks) for tasks in cohorts):
-            yield from self._threads.map(self.train, cohorts)
-            return
-        yield from answered(cohorts, self.pool.map(requests(cohorts)))
+            here = partial(self._timed, where="this process")
+            yield from self._tallied(map(here, cohorts))
+        elif all(self._needs_no_interpreter(tasks) for tasks in cohorts):
+            yield from self._tallied(self._threads.map(self._timed, cohorts))
+        else:
+            yield from answered(cohorts, self.pool.map(requests(cohorts)))
+
+    def _timed(self, tasks: Sequence[Task], where: str | None = None) -> Trained:
+        began = time.perf_counter()
+        updates = self.train(tasks)
+        seconds = time.perf_counter() - began
+        return where or threading.current_thread().name, seconds, updates
+
+    def _tallied(self, cohorts: Iterable[Trained]) -> Iterator[list[Update]]:
+        for where, seconds, updates in cohorts:
+            self.pool.tally.add(where, len(updates), seconds)
+            yield updates
+
+    def trained_where(self) -> list[WorkerShare]:
+        """In this process, by thread, and in others."""
+        return self.pool.tally.shares()
 
     def close(self) -> None:
         """End the worker processes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import signal
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from simfl.learning.workers.channel import Channel, Parcel, shared_memory
 from simfl.learning.workers.packing import pack, unpack, write
+from simfl.learning.workers.tally import Tally
 
 MOST_DEATHS = 3
 """Times that one request may take its worker down before it is given up."""
@@ -47,7 +49,8 @@ class WorkerPool:
     The tensors of `shared` lie in memory that all processes share; the workers must not write to
     them. `prepare` is called before anything is unpickled, with nothing. Everything must be
     picklable: raises ValueError where it is not. Requests and answers whose tensors take at most
-    `tensor_bytes` go through shared memory, which is faster than a pipe.
+    `tensor_bytes` go through shared memory, which is faster than a pipe. The `tally` says how many
+    values each process has answered.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class WorkerPool:
         tensor_bytes: int = 0,
     ) -> None:
         self.count = count
+        self.tally = Tally()
         try:
             header, layout, tensors, size = pack(shared)
             setup = pickle.dumps((make_handler, header, layout))
@@ -104,7 +108,7 @@ class WorkerPool:
                 worker = busy[connection]  # type: ignore[index]  # what went in comes out
                 place = worker.places[0]
                 try:
-                    failed, *answers[place] = worker.channel.receive()
+                    failed, *found = worker.channel.receive()
                 except (EOFError, OSError):
                     deaths[place] += 1
                     self._workers.remove(worker)
@@ -119,7 +123,9 @@ class WorkerPool:
                     continue
                 worker.places.popleft()
                 if failed:
-                    raise answers[place][0]
+                    raise found[0]
+                seconds, *answers[place] = found
+                self.tally.add(worker.name, len(requests[place]), seconds)
             while following in answers:
                 yield answers.pop(following)
                 following += 1
@@ -171,6 +177,7 @@ class _Worker:
         theirs.close()
         self.channel = Channel(self.connection, outgoing=asked, incoming=answered)
         self.places: deque[int] = deque()
+        self.name = f"process {self.process.pid}"
 
     def end(self) -> int | None:
         """Kill the process if it is alive; its exit code."""
@@ -221,7 +228,9 @@ def _serve(
         except (EOFError, OSError):
             return
         try:
-            answer = [False, *handle(request)]
+            began = time.perf_counter()
+            answers = handle(request)
+            answer = [False, time.perf_counter() - began, *answers]
         except Exception as error:  # noqa: BLE001  # a user's loss may raise anything: passed on
             answer = [True, sendable(error)]
         try:

@@ -25,6 +25,7 @@ from simfl.learning.trainer import Augmentation, Loss
 from simfl.learning.workers.foreseen import Foreseen, ForeseenSums
 from simfl.learning.workers.remote_pool import Cluster, Held, RemotePool
 from simfl.learning.workers.spread import Outcome, Setup, SpreadTrainer, answered, requests
+from simfl.learning.workers.tally import WorkerShare
 
 Describe = Callable[[Network], Mapping[str, Any]]
 """Says on what numeric platform a network is computed where it is called."""
@@ -130,6 +131,10 @@ class RemoteTrainer(SpreadTrainer):
     def close(self) -> None:
         """End the workers: what they occupy of the cluster is free for others."""
         self.pool.close()
+
+    def trained_where(self) -> list[WorkerShare]:
+        """At the cluster's workers."""
+        return self.pool.tally.shares()
 
     def notices(self) -> list[Notice]:
         """Of cohorts at workers, and what befell these."""

@@ -26,6 +26,7 @@ from simfl.learning.workers.crates import Bytes, Crate, Sender
 from simfl.learning.workers.foreseen import Wanted
 from simfl.learning.workers.packing import pack, write
 from simfl.learning.workers.pool import AHEAD, MOST_DEATHS, Handler, WorkerDied
+from simfl.learning.workers.tally import Tally
 
 LONGEST_WAIT_S = 5.0
 """How long answers are waited for before anything else is looked at."""
@@ -104,6 +105,7 @@ class Worker:
     since: float
     asked: deque[tuple[int, Any]] = field(default_factory=deque)
     ready: bool = False
+    name: str = ""
     forgotten: list[int] = field(default_factory=list)
 
     @property
@@ -117,15 +119,18 @@ class Worker:
 
 
 class Held:
-    """What a worker holds of its answer to one request, until this is let go of."""
+    """What a worker holds of its answer to one request, until this is let go of.
 
-    def __init__(self, worker: Worker, number: int, request: Sequence[Any]) -> None:
+    The answer took it so many wall `seconds`.
+    """
+
+    def __init__(self, worker: Worker, number: int, request: Sequence[Any], seconds: float) -> None:
         self.request = request
         self.fetched: list[Any] | None = None
-        self._take(worker, number)
+        self._take(worker, number, seconds)
 
-    def _take(self, worker: Worker, number: int) -> None:
-        self.worker, self.number = worker, number
+    def _take(self, worker: Worker, number: int, seconds: float) -> None:
+        self.worker, self.number, self.seconds = worker, number, seconds
         self._forget = weakref.finalize(self, worker.forgotten.append, number)
         self._forget.atexit = False
 
@@ -133,7 +138,7 @@ class Held:
         """The same, answered once more, is held by another."""
         self._forget.detach()
         other._forget.detach()
-        self._take(other.worker, other.number)
+        self._take(other.worker, other.number, other.seconds)
 
 
 class RemotePool:
@@ -141,7 +146,8 @@ class RemotePool:
 
     `describe` says in a worker on what platform it computes, `platform` what that has to be. A
     request that is not answered `give_up_s` after its worker has come to it, is given up there.
-    `remarks` are what handlers said beside the answers that were taken (`Remarking`).
+    `remarks` are what handlers said beside the answers that were taken (`Remarking`); the `tally`
+    says how many values each worker has answered, of which none was lost with it.
     """
 
     def __init__(
@@ -163,6 +169,7 @@ class RemotePool:
         self.platform = dict(platform)
         self.give_up_s = give_up_s
         self.remarks: list[Any] = []
+        self.tally = Tally()
         self.lost: list[str] = []
         self.refused: list[str] = []
         try:
@@ -268,6 +275,7 @@ class RemotePool:
             self._end(worker)
         for held in {id(one): one for one in lost}.values():
             ((*_, other),) = self.map([held.request], hold=True)
+            self.tally.add(held.worker.name, -len(held.request), -held.seconds)
             held.moved(other)
 
     def _answers(
@@ -300,14 +308,16 @@ class RemotePool:
                     continue
                 worker.since = time.monotonic()
                 place, _ = worker.asked.popleft()
-                failed, said, *answers[place] = found.unpacked(torch.device("cpu"))
+                failed, said, *values = found.unpacked(torch.device("cpu"))
                 if failed:
                     raise said
                 self.remarks += said
+                seconds, *answers[place] = values
+                self.tally.add(worker.name, len(requests[place]), seconds)
                 if foreseen is not None and wanted[place]:
                     foreseen.take(place, answers[place].pop())
                 if (number := numbers[place]) is not None:
-                    answers[place].append(Held(worker, number, requests[place]))
+                    answers[place].append(Held(worker, number, requests[place], seconds))
             self._give_up(waiting, deaths)
             while following in answers:
                 yield answers.pop(following)
@@ -354,7 +364,7 @@ class RemotePool:
             if platform.get(name) != wanted
         ]
         if not differing:
-            worker.ready = True
+            worker.ready, worker.name = True, worker.line.where()
             return
         self.refused.append(f"{worker.line.where()} ({', '.join(differing)})")
         self._end(worker)

@@ -76,6 +76,9 @@ def _what_ran(page: Page, run: LoadedRun) -> None:
     if rows := run.manifest.get("trained_by"):
         page.text("How local training was computed:")
         page.table(("what", "form", "why"), [tuple(row.values()) for row in rows])
+    if workers := run.manifest.get("workers"):
+        page.text("How much each worker trained, in seconds of wall time:")
+        page.table(("worker", "jobs", "training (s)"), [tuple(row.values()) for row in workers])
     page.source("scenario, with every default", (run.path / "scenario.yaml").read_text("utf-8"))
 
 
