@@ -156,13 +156,14 @@ def orchestration(rounds: int, count: int, workers: RayWorkers) -> None:
     bench = Bench(WORK["digits MLP"], WAITING_JOBS, [])
     shards = [Examples(*one).take(torch.arange(8)) for one in bench.shards]
     local = LocalTraining(steps=1, batch_size=8, learning_rate=0.01)
-    cluster = Counted(workers)
-    there = remote(cluster, bench.network, shards, waiting_loss, count)
     here = WAITING_JOBS * JOB_S
     print(
         f"{WAITING_JOBS} waits of {1000 * JOB_S:.0f} ms instead of training: {here:.2f} s in a row"
     )
     for look in (False, True):
+        # Each row has a trainer of its own: one that has learnt what is asked of it goes on so.
+        cluster = Counted(workers)
+        there = remote(cluster, bench.network, shards, waiting_loss, count)
         call = partial(one_round, bench, there, FedAvg(local), WAITING_JOBS, look=look)
         call()
         while not cluster.all_there(count):  # until then those that are there do the work of all
@@ -178,7 +179,7 @@ def orchestration(rounds: int, count: int, workers: RayWorkers) -> None:
             f" {cluster.bytes / 1e6:.1f} MB and {cpu:.2f} CPU seconds of this process a round",
             flush=True,
         )
-    there.pool.close()
+        there.pool.close()
 
 
 def main() -> None:
