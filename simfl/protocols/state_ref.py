@@ -84,19 +84,33 @@ class StateRef:
         """The state; computes it, and what it depends on, the first time.
 
         Oldest first and without recursion: thousands of versions may lie unread behind this one.
+        Those as far from what is known follow one another: when the first of them needs updates,
+        the jobs of the others (of all edge servers) are at hand, too, and are trained along.
         """
+        waiting = self._nearest_last()
+        while waiting:  # nobody else here holds on to what has been computed
+            ref = waiting.pop()
+            if not ref._recalled():
+                ref._compute()
+        assert self._state is not None
+        return self._state
+
+    def _nearest_last(self) -> list[StateRef]:
+        """What this depends on and is not known yet, and this, by distance from what is known."""
+        distances: dict[StateRef, int] = {}
         waiting = [self]
         while waiting:
             ref = waiting[-1]
-            if ref._recalled():
+            if ref in distances or ref._recalled():
                 waiting.pop()
-            elif unknown := [parent for parent in ref._parents if not parent._recalled()]:
-                waiting.extend(unknown)
+                continue
+            unknown = [parent for parent in ref._parents if not parent._recalled()]
+            if further := [parent for parent in unknown if parent not in distances]:
+                waiting.extend(further)
             else:
-                ref._compute()
+                distances[ref] = 1 + max((distances[parent] for parent in unknown), default=0)
                 waiting.pop()
-        assert self._state is not None
-        return self._state
+        return sorted(distances, key=distances.__getitem__, reverse=True)
 
     @property
     def _parents(self) -> Sequence[StateRef]:

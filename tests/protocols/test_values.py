@@ -105,6 +105,20 @@ def test_versions_that_nobody_reads_are_looked_at_a_fixed_number_of_times(protoc
     assert looks[40] < 5 * looks[10]
 
 
+@pytest.mark.parametrize(
+    ("protocol", "trainings"),
+    [({"name": "hierarchical", "edge_rounds": 2}, 4), (SEMI_ASYNCHRONOUS, 2)],
+    ids=["hierarchical", "semi_asynchronous"],
+)
+def test_edge_servers_of_one_version_have_their_clients_trained_together(protocol, trainings):
+    """All eight clients at once, in each of two edge rounds; nobody looks at the first version."""
+    changes = {"stop": {"versions": 2}, "evaluate": {"every": 2}}
+
+    _, run = simulated(small(protocol=protocol, **changes))
+
+    assert run.values.trainer.cohorts == [8] * trainings
+
+
 def test_a_store_that_lost_its_states_costs_computing_them_again():
     """Long after they were listed they are gone: no deep recursion, and the same state."""
     made = []
