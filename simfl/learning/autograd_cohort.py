@@ -65,8 +65,8 @@ class AutogradCohort(Cohort):
         """Plain SGD descends inside the products that a perceptron's passes leave as factors."""
         if not self.descends or self.stacked.dense is None:
             return super().train()
-        rates = self.rates()
-        kept, shift = self.pull(rates)
+        rates = self.data.valid.new_tensor(self.rates)
+        kept, shift = self.pull()
         for step, live in enumerate(self.data.live):
             self.finished.before(step, self.parameters)
             gradients = self._gradients(step, rates[:live])

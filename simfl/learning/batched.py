@@ -28,8 +28,11 @@ from simfl.learning.task import Task
 from simfl.learning.trainer import Trainer
 
 VALUES_PER_COHORT = 2_000_000
+VALUES_BY_HAND = 600_000
 LARGEST_COHORT = 64
-"""On a CPU, more stacked weights than some 8 MB leave the cache, and more jobs gain nothing."""
+"""On a CPU, more stacked weights than some 8 MB leave the cache, and more jobs gain nothing. Where
+gradients are by hand there is less beside them for many jobs to share, and the nearer cache of some
+2 MB counts for more."""
 
 
 class BatchedTrainer(Trainer):
@@ -51,12 +54,12 @@ class BatchedTrainer(Trainer):
         """Jobs per stack: what fits a CPU's cache, or half of an accelerator's memory."""
         if self._padded is not None:
             return self._padded.size(shape_of(task)) if self.network.stackable else None
-        return self.on_a_processor()
+        return self.on_a_processor(VALUES_BY_HAND if self.by_hand(task) else VALUES_PER_COHORT)
 
-    def on_a_processor(self) -> int:
-        """Jobs per stack that fit a CPU's cache."""
-        values = max(1, self.network.size_bytes // 4)
-        return min(LARGEST_COHORT, max(2, VALUES_PER_COHORT // values))
+    def on_a_processor(self, values: int = VALUES_PER_COHORT) -> int:
+        """Jobs whose stacked weights have no more values than fit a CPU's cache."""
+        each = max(1, self.network.size_bytes // 4)
+        return min(LARGEST_COHORT, max(2, values // each))
 
     @property
     def remarks(self) -> list[Remark]:

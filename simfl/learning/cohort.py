@@ -114,17 +114,21 @@ class Cohort(ABC):
         local = self.recipe.local
         return local.optimizer == "sgd" and not (local.momentum or local.weight_decay or self.masks)
 
-    def rates(self) -> Tensor:
-        """The jobs' learning rates: (jobs,)."""
-        each = [task.brief.recipe.local.learning_rate for task in self.tasks]
-        return self.data.valid.new_tensor(each)
+    @property
+    def rates(self) -> list[float]:
+        """The jobs' learning rates."""
+        return [task.brief.recipe.local.learning_rate for task in self.tasks]
 
-    def pull(self, rates: Tensor) -> tuple[Parameters, Parameters]:
+    def pull(self) -> tuple[Parameters, Parameters]:
         """What a step makes of a parameter w beside its gradient: kept * w + shift, by name.
 
         w - rate (mu (w - start) + correction) = (1 - rate mu) w + rate (mu start - correction).
         """
-        kept, shift = {}, {}
+        kept: Parameters = {}
+        shift: Parameters = {}
+        if not (self.pulled or self.correction):
+            return kept, shift
+        rates = self.data.valid.new_tensor(self.rates)
         for name, (mu, held) in self.pulled.items():
             own = per_job_view(rates, self.start[held])
             kept[name] = 1 - own * mu
@@ -175,7 +179,6 @@ class DenseCohort(Cohort):
         super().__init__(network, data)
         self.chain = chain
         self._live = 0
-        self.weights = data.valid / data.valid.sum(2, keepdim=True).clamp(min=1)
         for layer in chain.layers:
             self.parameters[layer.weight] = aligned(self.parameters[layer.weight])
 
@@ -192,9 +195,8 @@ class DenseCohort(Cohort):
         """Plain SGD descends inside the products; other optimizers take the gradients."""
         if not self.descends:
             return super().train()
-        rates = self.rates()
-        slopes = self._weighted(self.weights * rates.view(1, -1, 1))
-        kept, shift = self.pull(rates)
+        slopes = self._weighted(self.data.weights(self.rates))
+        kept, shift = self.pull()
         live = 0
         for step, now in enumerate(self.data.live):
             self.finished.before(step, self.parameters)
@@ -208,7 +210,7 @@ class DenseCohort(Cohort):
 
     @cached_property
     def _slopes(self) -> OutputSlopes:
-        return self._weighted(self.weights)
+        return self._weighted(self.data.weights())
 
     def _weighted(self, weights: Tensor) -> OutputSlopes:
         return OutputSlopes(self.network.objective, self.data.targets, weights)

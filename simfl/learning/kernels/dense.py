@@ -95,7 +95,7 @@ class OutputSlopes:
         self._classes = objective.task == "classification"
         self._right = (targets.unsqueeze(2) if self._classes else targets.transpose(2, 3)).unbind()
         self._weights = weights.unsqueeze(2).unbind()
-        self._less = weights.new_full((), -1.0).expand_as(self._right[0]) if self._classes else None
+        self._less = weights.new_tensor(-1.0).expand_as(self._right[0]) if self._classes else None
 
     def at(self, step: int, outputs: Tensor) -> Tensor:
         """At one step, of outputs (live jobs, outputs, rows), in their shape.

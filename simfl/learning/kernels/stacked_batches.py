@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -20,6 +21,8 @@ from simfl.learning.sequential import augmented
 from simfl.learning.task import Task
 from simfl.learning.trainer import Augmentation
 
+NUMPY_TYPES = {torch.float32: np.float32, torch.float64: np.float64}
+
 VALUES_AHEAD = 1 << 18
 """Values up to which the inputs of several steps are taken at once."""
 
@@ -30,8 +33,7 @@ class StackedBatches:
     `steps` counts each job's batches and must not increase from job to job, so that the jobs that
     still train are always the first ones: `training` says how many, by step, and `live` how many
     are computed, which is all of them where stacks are computed `whole`. `rows` are those of every
-    batch, padding included, `targets` (steps, jobs, rows, ...) and `valid` (steps, jobs, rows), 1
-    for an example and 0 for padding.
+    batch, padding included, and `targets` (steps, jobs, rows, ...) what they should come to.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class StackedBatches:
             targets = torch.cat([own.targets for own in examples])
         # By step; places in all jobs' data, of which only what the steps take is held where that
         # is less. Padding points at the job's own first row.
-        sizes = np.array([one + [0] * (longest - len(one)) for _, one in plans]).T
+        sizes = np.array([one + [0] * (longest - len(one)) for _, one in plans]).T  # (steps, jobs)
         present = np.arange(rows) < sizes[:, :, None]
         places = np.zeros(present.shape, np.int64)
         places.transpose(1, 0, 2)[present.transpose(1, 0, 2)] = order.numpy()
@@ -83,14 +85,27 @@ class StackedBatches:
         self.targets = targets.index_select(0, by_step.to(targets.device).flatten()).view(
             *by_step.shape, *targets.shape[1:]
         )
-        self.valid = torch.from_numpy(present).to(network.device, network.dtype)
+        self._sizes, self._present = sizes, present
+
+    @cached_property
+    def valid(self) -> Tensor:
+        """1 for an example and 0 for padding: (steps, jobs, rows)."""
+        return torch.from_numpy(self._present).to(self._network.device, self._network.dtype)
+
+    def weights(self, rates: Sequence[float] | None = None) -> Tensor:
+        """What each row counts in the mean of its job's batch, times the job's rate: as `valid`."""
+        real = NUMPY_TYPES[self._network.dtype]
+        shares = np.divide(1, np.maximum(self._sizes, 1), dtype=real)
+        if rates is not None:
+            shares *= np.array(rates, real)
+        return torch.from_numpy(shares[:, :, None] * self._present).to(self._network.device)
 
     def inputs(self, step: int) -> Tensor:
         """The live jobs' inputs (jobs, rows, ...). Steps are asked for in their order, once."""
         inputs = self._taken(step)
         if self._augmentation is None:
             return inputs
-        sizes = self.valid[step].sum(1).int().tolist()
+        sizes = self._sizes[step].tolist()
         return torch.stack(
             [self._augmented(step, job, rows[: sizes[job]]) for job, rows in enumerate(inputs)]
         )
@@ -113,8 +128,7 @@ class StackedBatches:
         if self._augmentation is None:  # else the stream goes on where augmentation left it
             for task, generator in zip(self.tasks, generators, strict=False):
                 generator.manual_seed(step_seed(task.seed, step))
-        counts = self.valid[step, :live].sum(1).int().tolist()
-        return Streams(generators, counts, self.valid.shape[2])
+        return Streams(generators, self._sizes[step, :live].tolist(), self.rows)
 
     def _taken(self, step: int) -> Tensor:
         """The live jobs' inputs as they are in the data; small ones are taken for steps ahead."""
@@ -135,12 +149,12 @@ class StackedBatches:
             changed = augmented(rows, self._augmentation)
             if self._generators:
                 self._generators[job].set_state(generator_state(self._network.device))
-        missing = self._places.shape[2] - len(rows)
+        missing = self.rows - len(rows)
         return torch.cat([changed, changed.new_zeros(missing, *changed.shape[1:])])
 
     def _taken_shape(self, rows: Tensor) -> Tensor:
         """Zeros, of a step's rows."""
-        return rows.new_zeros(self._places.shape[2], *rows.shape[1:])
+        return rows.new_zeros(self.rows, *rows.shape[1:])
 
 
 def _parts_of_one(
