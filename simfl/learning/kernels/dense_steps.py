@@ -76,19 +76,22 @@ class DenseSteps(ABC):
             by.into(weight, entering[-1].mT, outputs)
             if last.added is not None:
                 last.outputs.add_(last.added)
-            self._back(values, entering, aligned(slope(last.outputs)))
+            self._back(values, entering, aligned(slope(last.outputs).transpose(1, 2)))
 
     def _back(self, values: list[Tensor], entering: list[Any], slope: Tensor) -> None:
-        """values, entering: what enters each layer (jobs, rows, ...), as tensor and operand."""
-        by, rows, turned = self.by, 2, self.by.operand(slope)
+        """values, entering: what enters each layer, as tensor and operand; slope: by the outputs.
+
+        All of them are (jobs, rows, ...).
+        """
+        by, turned = self.by, self.by.operand(slope).mT
         for place in reversed(range(len(self._layers))):
             one = self._layers[place]
             if place:  # before `take`, which may change the weight
                 weight, _, below = one.operands
                 by.into(turned.mT, weight, below)
-            self.take(one, turned, entering[place], None if one.bias is None else slope.sum(rows))
+            self.take(one, turned, entering[place], None if one.bias is None else slope.sum(1))
             if place:
-                rows, slope, turned = 1, one.below, below.mT
+                slope, turned = one.below, below.mT
                 if self._layers[place - 1].layer.relu:
                     held = values[place]
                     torch.ops.aten.threshold_backward.grad_input(slope, held, 0, grad_input=slope)
