@@ -54,7 +54,7 @@ class Task:
     def kind(self) -> Hashable:
         """Tasks with equal values here, and starts of one form, can be trained as one stack."""
         recipe, own, corrected = self.brief.recipe, self.brief.own, tuple(self.brief.correction)
-        inputs = self.examples.inputs.shape[1:]
+        inputs = self.examples.shape[1:]
         rows = padded_rows(len(self.examples), recipe.local.batch_size)
         return _shape(recipe), _shapes(own), corrected, inputs, rows, id(self.common)
 
@@ -66,7 +66,7 @@ class Task:
             and one.recipe == two.recipe
             and not (one.own or two.own or one.correction or two.correction)
             and self.common is other.common
-            and self.examples.inputs.shape == other.examples.inputs.shape
+            and self.examples.shape == other.examples.shape
         )
 
     def order(

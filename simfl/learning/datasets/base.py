@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,12 @@ class Examples:
             )
 
     def __len__(self) -> int:
-        return self.targets.shape[0]
+        return self.shape[0]
+
+    @cached_property
+    def shape(self) -> torch.Size:
+        """Of the inputs: rows first. Kept, as every job asks for it several times."""
+        return self.inputs.shape
 
     def take(self, rows: np.ndarray | Tensor) -> Examples:
         """The examples of `rows` (integer indices), in that order, as a copy."""
