@@ -38,7 +38,7 @@ class Examples:
 
     @cached_property
     def shape(self) -> torch.Size:
-        """Of the inputs: rows first. Kept, as every job asks for it several times."""
+        """Of the inputs: rows first. It is looked up once: every job asks for it several times."""
         return self.inputs.shape
 
     def take(self, rows: np.ndarray | Tensor) -> Examples:
