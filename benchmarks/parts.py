@@ -22,7 +22,13 @@ from training import WORK, Bench
 PARTS = {
     "draw the rows": ("plan_order",),
     "lay out and take the rows": ("StackedBatches.__init__", "StackedBatches._taken"),
-    "set up the stack": ("Cohort.__init__", "DenseCohort.__init__", "DenseCohort._weighted"),
+    "set up the stack": (
+        "Cohort.__init__",
+        "DenseCohort.__init__",
+        "DenseCohort._weighted",
+        "StackedBatches.weights",
+        "DenseSteps.__init__",
+    ),
     "steps": ("DenseCohort.train", "AutogradCohort.gradients", "Cohort.train"),
     "copy the updates out": ("Cohort.updates",),
     "jobs: submit, brief, sort, hand back": ("Bench.simfl",),
