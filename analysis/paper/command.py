@@ -90,7 +90,12 @@ def _parser(paper: Paper) -> argparse.ArgumentParser:
     add("--scale", choices=list(paper.scales), default=next(iter(paper.scales)))
     add("--seeds", type=int, help="how many, instead of the scale's")
     add("--data", nargs="+", metavar="NAME", help="data sets, instead of the scale's")
-    add("--only", nargs="+", metavar="NAME", help="experiments whose name begins so, no others")
+    add(
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        help="these experiments, with what is named `NAME, ...`; no others",
+    )
     add("--data-root", type=Path, help="folder of the data (else SIMFL_DATA)")
     add("--out", type=Path, default=Path("runs") / paper.claims.stem, help="%(default)s")
     add("--reuse", type=Path, help="folder of results to share between runs")

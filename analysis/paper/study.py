@@ -57,10 +57,10 @@ class Study:
 
     `seeds` and `data` are the scale's unless the command line gives others. `skipped` says which
     data sets are not at hand, and why. After `limit_s` seconds no run begins: what is finished is
-    a result. With `only_plan` nothing is run. With `only`, experiments whose name begins so, and
-    no others. `takes_s` has every run that was planned, by data,
-    name and seed, and the core-seconds that it took or will take about. `keep` takes the values of
-    `measured`, run by run, and `again`: whether the run was made now.
+    a result. With `only_plan` nothing is run. With `only`, experiments of these names or whose
+    names go on with a comma or a space, and no others. `takes_s` has every run that was planned, by
+    data, name and seed, and the core-seconds that it took or will take about. `keep` takes the
+    values of `measured`, run by run, and `again`: whether the run was made now.
     """
 
     scale: Scale
@@ -78,7 +78,9 @@ class Study:
 
     def asked_for(self, name: str) -> bool:
         """Whether an experiment of this name is to be shown."""
-        return not self.only or name.startswith(self.only)
+        ends = ("", ",", " ")  # not `fedavg_long` with `fedavg`
+        begins = [one for one in self.only if name.startswith(one)]
+        return not self.only or any(name[len(one) :][:1] in ends for one in begins)
 
     def measured(
         self,

@@ -266,7 +266,7 @@ def test_after_the_limit_no_run_begins(scenario: Path, tmp_path: Path, capsys) -
 
 def test_single_experiments_by_the_beginning_of_their_names(scenario: Path, tmp_path: Path) -> None:
     """A grid's `a, rate 0.1` belongs to `a`."""
-    names = ("fedavg, iid", "fedavg, iid, rate 0.1", "fedprox, iid")
+    names = ("fedavg, iid", "fedavg, iid, rate 0.1", "fedavg, iid_long", "fedprox, iid")
     some = study(tmp_path / "out", 1)
     some.only = ("fedavg, iid", "another")
 
