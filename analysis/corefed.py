@@ -95,7 +95,7 @@ def _with_matched(served: Sequence[Served], offsets: Mapping[str, float]) -> pd.
             pd.DataFrame(rates, columns=COLUMNS),
         ],
         ignore_index=True,
-    )
+    ).astype({"value": float})  # which an empty table has forgotten
 
 
 def _print_beside(table: str, values: pd.DataFrame) -> None:

@@ -65,6 +65,16 @@ def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
         assert own["corefed", "worst_s"] > 0
 
 
+def test_a_row_of_a_table_can_be_shown_alone(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without FedAvg's there is nothing to stand beside, and no rate of its server."""
+    asked = ["table1", "--scale", "smoke", "--out", str(out), "--only", "corefed"]
+
+    corefed.main(corefed.PAPER, asked)
+
+    assert "| corefed " in capsys.readouterr().out
+    assert set(pd.read_csv(out / "smoke" / "table1.csv")["name"]) == {"corefed"}
+
+
 PLANNED = [one for one in corefed.PAPER.exhibits if one != "adult_row"]  # which runs nothing
 
 
