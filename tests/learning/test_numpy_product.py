@@ -97,8 +97,10 @@ def test_every_library_subtracts_from_a_share(by):
     whole, room = stacked(3, 5, 20, across=False), torch.full((3, 5, 20), torch.nan).double()
     expected = 0.75 * whole - torch.bmm(left, right)
 
-    by.subtract(whole, by.operand(left), by.operand(right), room, 0.75)
+    by.subtract(whole, by.operand(left), by.operand(right), lambda: room, 0.75)
 
+    # torch's needs no memory beside the weights, which on an accelerator are large
+    assert room.isnan().all() == (by is TORCH)
     close = 0.1 if by is ROUNDED else 1e-12  # bfloat16 has 8 bits
     assert torch.allclose(whole, expected, rtol=0, atol=close)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -26,7 +26,8 @@ Slope = Callable[[Tensor], Tensor]
 
 
 class _Laid:
-    """A layer's tensors, and memory for what one step makes of them."""
+    """A layer's tensors, and memory for what one step makes of them; some of it not every layer
+    or library needs."""
 
     def __init__(
         self, layer: DenseLayer, parameters: Parameters, rows: int, by: Library, *, last: bool
@@ -36,13 +37,22 @@ class _Laid:
         self.bias = None if layer.bias is None else parameters[layer.bias]
         # The last layer's outputs have their rows last, as `OutputSlopes` takes them.
         self.added = None if self.bias is None else self.bias.unsqueeze(2 if last else 1)
-        jobs, outputs, features = weight.shape
+        jobs, outputs, _ = weight.shape
         shape = (outputs, rows) if last else (rows, outputs)
         self.outputs = aligned_empty(weight, jobs, *shape)
-        # the slope by what enters it
-        self.below = aligned_empty(weight, jobs, rows, features)
-        self.gradient = aligned_empty(weight, jobs, outputs, features)
-        self.operands = [by.operand(one) for one in (weight, self.outputs, self.below)]
+        self.operands = by.operand(weight), by.operand(self.outputs)
+        self._rows = rows
+
+    @cached_property
+    def below(self) -> Tensor:
+        """For the loss by what enters it: (jobs, rows, features)."""
+        jobs, _, features = self.weight.shape
+        return aligned_empty(self.weight, jobs, self._rows, features)
+
+    @cached_property
+    def gradient(self) -> Tensor:
+        """For that of its weight: (jobs, outputs, features)."""
+        return aligned_empty(self.weight, *self.weight.shape)
 
 
 class DenseSteps(ABC):
@@ -66,13 +76,13 @@ class DenseSteps(ABC):
         entering = [by.operand(values[0])]
         with by.quiet():
             for one in self._layers[:-1]:
-                weight, outputs, _ = one.operands
+                weight, outputs = one.operands
                 by.into(entering[-1], weight.mT, outputs)
                 if one.added is not None:
                     one.outputs.add_(one.added)
                 values.append(one.outputs.relu_() if one.layer.relu else one.outputs)
                 entering.append(outputs)
-            weight, outputs, _ = last.operands
+            weight, outputs = last.operands
             by.into(weight, entering[-1].mT, outputs)
             if last.added is not None:
                 last.outputs.add_(last.added)
@@ -87,8 +97,8 @@ class DenseSteps(ABC):
         for place in reversed(range(len(self._layers))):
             one = self._layers[place]
             if place:  # before `take`, which may change the weight
-                weight, _, below = one.operands
-                by.into(turned.mT, weight, below)
+                below = by.operand(one.below)
+                by.into(turned.mT, one.operands[0], below)
             self.take(one, turned, entering[place], None if one.bias is None else slope.sum(1))
             if place:
                 slope, turned = one.below, below.mT
@@ -130,7 +140,7 @@ class Descent(DenseSteps):
             for name in one.layer.names:
                 if name in self._kept:
                     self._parameters[name].mul_(self._kept[name])
-        self.by.subtract(one.weight, turned, inputs, one.gradient, self._share)
+        self.by.subtract(one.weight, turned, inputs, lambda: one.gradient, self._share)
         if one.bias is not None and bias is not None:
             if self._share != 1.0:
                 one.bias.mul_(self._share)

@@ -9,7 +9,9 @@ forward and backward, start on a cache line. On some processors numpy computes t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,6 +91,10 @@ def by_numpy(device: torch.device) -> bool:
     return openblas() is not None and device.type == "cpu"
 
 
+Room = Callable[[], Tensor]
+"""Gives memory for a product: (jobs, n, k), each job's matrix from a cache line on."""
+
+
 class Library:
     """What computes products: torch's.
 
@@ -107,19 +113,21 @@ class Library:
         """Each job's product (jobs, n, k) of (jobs, n, m) and (jobs, m, k), into `out`."""
         torch.bmm(left, right, out=out)
 
-    def subtract(self, stacked: Tensor, left: Any, right: Any, room: Tensor, share: float) -> None:
-        """`share` of each job's matrix less a product, in place; `room` is for that product."""
+    def subtract(self, stacked: Tensor, left: Any, right: Any, room: Room, share: float) -> None:
+        """`share` of each job's matrix less a product, in place; `room` gives memory for that, if
+        it is needed."""
         stacked.baddbmm_(left, right, beta=share, alpha=-1)
 
 
 class _Apart(Library):
     """A library that computes nothing but products."""
 
-    def subtract(self, stacked: Tensor, left: Any, right: Any, room: Tensor, share: float) -> None:
+    def subtract(self, stacked: Tensor, left: Any, right: Any, room: Room, share: float) -> None:
         if share != 1.0:
             stacked.mul_(share)
-        self.into(left, right, self.operand(room))
-        stacked.sub_(room)
+        product = room()
+        self.into(left, right, self.operand(product))
+        stacked.sub_(product)
 
 
 class _Rounded(_Apart):
@@ -164,7 +172,7 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 def subtract_product(stacked: Tensor, left: Tensor, right: Tensor) -> None:
     """Each job's matrix (jobs, n, k) less `product(left, right)`, in place."""
     by = library(left)
-    room = aligned_empty(stacked, *stacked.shape)
+    room = partial(aligned_empty, stacked, *stacked.shape)
     with by.quiet():
         by.subtract(stacked, by.operand(left), by.operand(right), room, 1.0)
 
