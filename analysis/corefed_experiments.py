@@ -117,7 +117,7 @@ def step_lengths(
     planned = [experiment(study, data, "corefed", M, extra) for data, M in offsets.items()]
     lengths = dict.fromkeys(offsets, 1.0)
     with suppress(OnlyPlanned):
-        for trial in replace(study, seeds=1).run(planned):
+        for trial in replace(study.of_first(1), only=()).run(planned):
             moved = [sum(one) for one in trial.run.details("report")["coefficients"]]
             lengths[trial.data] = round(float(np.mean(moved)), 3)
     return lengths

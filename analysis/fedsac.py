@@ -10,7 +10,6 @@ What the paper leaves open, and what came out, is in docs/papers/fedsac.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -242,7 +241,7 @@ def _clients_of(scenes: tuple[str, ...], name: str) -> Callable[[Study], pd.Data
     """Contributions and rewards client by client, of the first seed."""
 
     def show(study: Study) -> pd.DataFrame:
-        first = replace(study, seeds=1)
+        first = study.of_first(1)
 
         def of_column(data: str, scene: str) -> list[Trial]:
             trials, _ = compared(first, data, scene, beside=[fedsac(first, data, scene)])
@@ -265,7 +264,7 @@ def figure5(study: Study) -> pd.DataFrame:
     planned = [
         fedsac(study, data, scene) for data, scene in _columns(study) if scene in ("POW", "CLA")
     ]
-    trials = replace(study, seeds=1).run(planned)
+    trials = study.of_first(1).run(planned)
     draw_courses(trials, study.folder)
     return gather(trials, _rewards)
 

@@ -57,7 +57,7 @@ def tried(study: Study, data: str, scene: str) -> list[Tried]:
     seeds = min(SIZES[study.scale.name].grid_seeds, study.seeds)
     grids = grid(study, data, scene)
     planned = [one for settings in grids.values() for one in settings.values()]
-    values = gather(replace(study, seeds=seeds).run(planned), figures)
+    values = gather(study.of_first(seeds).run(planned), figures)
     found = []
     for method, settings in grids.items():
         runs = values[values["name"].isin([one.name for one in settings.values()])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from paper import Experiment, Study
@@ -155,7 +154,7 @@ def calibrated(
     unended = game(
         study, data, f"{name}_unended", variant, (*more, NEVER, f"stop.versions={rounds}")
     )
-    trials = replace(study, seeds=1).run([unended])
+    trials = study.of_first(1).run([unended])
     if not trials:
         return unended  # its data are absent: it will be left out, too
     run = trials[0].run

@@ -218,7 +218,7 @@ def chosen_rate(
         for rate in rates
         for one in [with_rate(cell, rate)]
     }
-    one_seed = replace(study, seeds=1)
+    one_seed = study.of_first(1)
     tried: dict[float, tuple[float, float, float]] = {}
     enough = math.inf
     # Large rates are the fast ones: with them first, little of the others is run in vain.

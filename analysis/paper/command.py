@@ -51,19 +51,21 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
             60 * asked.limit_min,
             asked.plan,
             tuple(asked.only or ()),
+            asked.from_seed,
             began_s,
             keep=partial(write_results, RESULTS / f"{paper.name}.csv", name, scale.name)
             if asked.record
             else None,
         )
         print(f"## {exhibit.title}")
-        print(f"{paper.title}; scale {scale.name}, {study.seeds} seed(s)")
+        shown = f" from {study.from_seed} on" if study.from_seed else ""
+        print(f"{paper.title}; scale {scale.name}, {study.seeds - study.from_seed} seed(s){shown}")
         print(
             f"Reduced: {scale.reduced}\n" if scale.reduced else "At the paper's size\n", flush=True
         )
         with suppress(OnlyPlanned):
             verdicts.append(_shown(paper, name, study, record=asked.record))
-        if asked.record and study.takes_s and not study.only:
+        if asked.record and study.takes_s and not (study.only or study.from_seed):
             record_plan(RESULTS / "plan.csv", paper.name, name, scale.name, study.planned())
     return pd.concat(verdicts, ignore_index=True) if verdicts else pd.DataFrame()
 
@@ -89,6 +91,7 @@ def _parser(paper: Paper) -> argparse.ArgumentParser:
     add("exhibit", choices=[*paper.exhibits, "all"], help="which table or figure")
     add("--scale", choices=list(paper.scales), default=next(iter(paper.scales)))
     add("--seeds", type=int, help="how many, instead of the scale's")
+    add("--from-seed", type=int, default=0, help="the first of them; earlier ones are not run")
     add("--data", nargs="+", metavar="NAME", help="data sets, instead of the scale's")
     add(
         "--only",

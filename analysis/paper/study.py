@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,8 @@ class OnlyPlanned(Exception):
 class Study:
     """The runs of one paper at one scale, kept in `folder`.
 
-    `seeds` and `data` are the scale's unless the command line gives others. `skipped` says which
+    `seeds` and `data` are the scale's unless the command line gives others; seeds below `from_seed`
+    are left to another machine. `skipped` says which
     data sets are not at hand, and why. After `limit_s` seconds no run begins: what is finished is
     a result. With `only_plan` nothing is run. With `only`, experiments of these names or whose
     names go on with a comma or a space, and no others. `takes_s` has every run that was planned, by
@@ -72,6 +73,7 @@ class Study:
     limit_s: float = math.inf
     only_plan: bool = False
     only: tuple[str, ...] = ()
+    from_seed: int = 0
     began_s: float = field(default_factory=time.monotonic)
     takes_s: dict[tuple[str, str, int], float] = field(default_factory=dict)
     keep: Callable[..., object] | None = None
@@ -81,6 +83,10 @@ class Study:
         ends = ("", ",", " ")  # not `fedavg_long` with `fedavg`
         begins = [one for one in self.only if name.startswith(one)]
         return not self.only or any(name[len(one) :][:1] in ends for one in begins)
+
+    def of_first(self, seeds: int) -> Study:
+        """The same with the first so many seeds, whichever are asked for."""
+        return replace(self, seeds=seeds, from_seed=0)
 
     def measured(
         self,
@@ -106,7 +112,8 @@ class Study:
         data. `ended` is told of every run that is there, when it is, and whether it was made now.
         """
         experiments = [one for one in experiments if self.asked_for(one.name)]
-        planned = [(one, seed) for seed in range(self.seeds) for one in experiments]
+        seeds = range(self.from_seed, self.seeds)
+        planned = [(one, seed) for seed in seeds for one in experiments]
         if self.scale.estimate or self.only_plan:
             self._estimate(planned)
         trials = []

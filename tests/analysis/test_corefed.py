@@ -11,6 +11,7 @@ import corefed_experiments as experiments
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import simfl
 from paper import Study
@@ -73,6 +74,23 @@ def test_a_row_of_a_table_can_be_shown_alone(out: Path, capsys: pytest.CaptureFi
 
     assert "| corefed " in capsys.readouterr().out
     assert set(pd.read_csv(out / "smoke" / "table1.csv")["name"]) == {"corefed"}
+
+
+def test_steps_as_long_as_corefeds_are_measured_for_that_row_alone(
+    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CoreFed's run decides how long they are, though its row is not asked for."""
+    arguments = ["table1", "--scale", "smoke", "--only", "fedavg_matched"]
+
+    corefed.main(corefed.PAPER, [*arguments, "--out", str(out)])
+    corefed.main(corefed.PAPER, [*arguments, "--out", str(tmp_path), "--seeds", "1"])
+
+    rates = {
+        yaml.safe_load((one / "scenario.yaml").read_text())["algorithm"]["server_learning_rate"]
+        for folder in (out, tmp_path)
+        for one in (folder / "smoke" / "runs").glob("digits-fedavg_matched-0-*")
+    }
+    assert len(rates) == 1 and rates != {1.0}
 
 
 PLANNED = [one for one in corefed.PAPER.exhibits if one != "adult_row"]  # which runs nothing

@@ -276,6 +276,16 @@ def test_single_experiments_by_the_beginning_of_their_names(scenario: Path, tmp_
     assert not some.asked_for("fedprox, iid")
 
 
+def test_seeds_are_shared_out_among_machines(scenario: Path, tmp_path: Path) -> None:
+    """What goes before all others is found out on each of them, with the first seeds."""
+    experiment = Experiment("digits", "fedavg", scenario)
+    later = study(tmp_path / "out", 2)
+    later.from_seed = 1
+
+    assert [one.seed for one in later.run([experiment])] == [1]
+    assert [one.seed for one in later.of_first(1).run([experiment])] == [0]
+
+
 def test_a_plan_runs_nothing(scenario: Path, tmp_path: Path) -> None:
     """It counts the runs of every experiment; where all are there, exhibits go on from them."""
     experiment = Experiment("digits", "fedavg", scenario)
