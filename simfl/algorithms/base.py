@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 from torch import Tensor
@@ -145,12 +146,11 @@ class Algorithm:
 
     def recipe(self, network: Network, version: int) -> Recipe:
         """What a client is asked to do at this version."""
-        return Recipe(self.local.at(version))
+        return _plain(self.local.at(version))
 
     def price(self, network: Network, client: int, version: int) -> Price:
         """Bytes and work of a round, where they follow from the model alone."""
-        size = network.size_bytes
-        return Price(down_bytes=size, up_bytes=size)
+        return _whole_model(network.size_bytes)
 
     def forwards(
         self, network: Network, version: int, moved: Sequence[int], clients: int
@@ -232,3 +232,18 @@ class Algorithm:
         """What aggregating updates of these sizes costs: 2 K P operations, K + 1 models moved."""
         received = float(up_bytes.sum())
         return Work(2.0 * received / BYTES_PER_VALUE, received + network.size_bytes)
+
+
+# Every job asks for both, and mostly for the same as the job before.
+
+
+@lru_cache(maxsize=64)
+def _plain(local: LocalTraining) -> Recipe:
+    """Local training of the whole model, and nothing else."""
+    return Recipe(local)
+
+
+@lru_cache(maxsize=64)
+def _whole_model(size_bytes: int) -> Price:
+    """The model down, and up again."""
+    return Price(down_bytes=size_bytes, up_bytes=size_bytes)

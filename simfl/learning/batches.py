@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -40,9 +42,37 @@ def plan_order(
     `local.steps` or `local.share`, so many batches as in training.
 
     Batches of fewer than `smallest` rows are left out (BatchNorm has no variance of one row).
-    The generator is seeded here: jobs that are planned together share one.
+    The generator is seeded here: jobs that are planned together share one. Nobody changes the
+    sizes: they are other jobs' too.
     Raises ValueError where no batch is left.
     """
+    passes = _passes(num_examples, local, kind, smallest)
+    generator = (generator or torch.Generator()).manual_seed(seed)
+    if passes.shuffled:
+        orders = [torch.randperm(num_examples, generator=generator) for _ in range(passes.count)]
+    else:
+        orders = [torch.arange(num_examples)] * passes.count
+    if passes.rows < num_examples:
+        orders = [one[: passes.rows] for one in orders]
+    if passes.rows_of_last < passes.rows:
+        orders[-1] = orders[-1][: passes.rows_of_last]
+    return orders, passes.steps
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """How often and how far a job goes through its data; `steps` are the sizes of its batches."""
+
+    count: int
+    rows: int
+    rows_of_last: int
+    steps: list[int]
+    shuffled: bool
+
+
+@lru_cache(maxsize=4096)
+def _passes(num_examples: int, local: LocalTraining, kind: RecipeKind, smallest: int) -> _Passes:
+    """What all jobs of one recipe and so many examples have in common."""
     rows = local.batch_size or max(num_examples, 1)
     if min(rows, num_examples) < smallest:
         raise ValueError(
@@ -55,21 +85,17 @@ def plan_order(
     if local.share is not None:
         steps = min(max(1, round(local.share * num_examples / rows)), len(sizes))
     if steps is not None:
-        passes = -(-steps // len(sizes))
+        count = -(-steps // len(sizes))
     else:
-        passes = 1 if kind == "gradient" else local.epochs or 1
-    taken = (sizes * passes)[:steps]
-    generator = (generator or torch.Generator()).manual_seed(seed)
-    if local.batch_size is not None and (kind == "train" or local.counts_steps()):
-        orders = [torch.randperm(num_examples, generator=generator) for _ in range(passes)]
-    else:
-        orders = [torch.arange(num_examples)] * passes
-    used, missing = sum(sizes), sum(sizes) * passes - sum(taken)
-    if used < num_examples:
-        orders = [one[:used] for one in orders]
-    if missing:
-        orders[-1] = orders[-1][: used - missing]
-    return orders, taken
+        count = 1 if kind == "gradient" else local.epochs or 1
+    taken, used = (sizes * count)[:steps], sum(sizes)
+    return _Passes(
+        count,
+        used,
+        sum(taken) - (count - 1) * used,
+        taken,
+        shuffled=local.batch_size is not None and (kind == "train" or local.counts_steps()),
+    )
 
 
 def padded_rows(num_examples: int, batch_size: int | None) -> int:

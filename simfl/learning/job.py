@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -133,7 +134,7 @@ class Recipe:
         """Whether a client keeps something for its next job."""
         return bool(self.stays) or self.local.keep_optimizer
 
-    @property
+    @cached_property
     def stays(self) -> frozenset[str]:
         """Names of the tensors that stay with the client and are never part of a payload."""
         return self.private | self.beside

@@ -45,11 +45,17 @@ class Task:
     uplink: ValueCodec | None = None
     state: object = None
 
-    @cached_property
+    @property
     def start(self) -> Parameters:
         """The weights training starts from: private tensors in place of those of the same name."""
+        if self.memory.private:
+            return self._with_private
+        return self.brief.start if self.received is None else self.received
+
+    @cached_property
+    def _with_private(self) -> Parameters:
         start = self.brief.start if self.received is None else self.received
-        return {**start, **self.memory.private} if self.memory.private else start
+        return {**start, **self.memory.private}
 
     def kind(self) -> Hashable:
         """Tasks with equal values here, and starts of one form, can be trained as one stack."""
@@ -63,7 +69,7 @@ class Task:
         one, two = self.brief, other.brief
         return (
             self.start is other.start
-            and one.recipe == two.recipe
+            and (one.recipe is two.recipe or one.recipe == two.recipe)
             and not (one.own or two.own or one.correction or two.correction)
             and self.common is other.common
             and self.examples.shape == other.examples.shape
@@ -170,7 +176,9 @@ class Task:
                 optimizer={**self.memory.optimizer, **optimizer},
                 optimizer_steps=self.steps_kept + steps,
             )
-        payload = {name: tensor for name, tensor in tensors.items() if name in sent}
+        payload = tensors
+        if not sent.issuperset(tensors):
+            payload = {name: tensor for name, tensor in tensors.items() if name in sent}
         if self.uplink is not None or self.received is not None:
             start = self.brief.start
             changes = {
@@ -179,7 +187,8 @@ class Task:
                 if name in payload
             }
             arrived, memory = self._arrived(changes, memory)
-            payload |= {name: start[name] + change for name, change in arrived.items()}
+            moved = {name: start[name] + change for name, change in arrived.items()}
+            payload = {**payload, **moved}
         return self._update(payload, memory, measures, steps)
 
     def derived(self, gradient: Parameters, **measures: float) -> Update:

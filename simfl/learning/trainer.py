@@ -205,8 +205,9 @@ class Trainer(ABC):
         self.seconds = 0.0
         self.cohorts: list[int] = []
         # Pending futures whose inputs are at hand, by number of submission. The others call when
-        # theirs are, so that a training looks at none but those that it takes along.
-        self._at_hand: weakref.WeakValueDictionary[int, Future] = weakref.WeakValueDictionary()
+        # theirs are, so that a training looks at none but those that it takes along. Nobody may
+        # be left who wants one: the next training forgets it.
+        self._at_hand: dict[int, weakref.ref[Future]] = {}
 
     @abstractmethod
     def train(self, tasks: Sequence[Task]) -> list[Update]:
@@ -250,7 +251,7 @@ class Trainer(ABC):
             return
         waits = _what_it_waits_for(future.job)
         if waits is None:
-            self._at_hand[number] = future
+            self._at_hand[number] = handle
         else:
             waits(partial(self._place, number, handle))
 
@@ -311,13 +312,14 @@ class Trainer(ABC):
     def _company(self) -> Iterator[Future]:
         """Takes out, in order of submission, what can be trained without anything else first."""
         for number in sorted(self._at_hand):
-            future = self._at_hand.pop(number, None)
-            if future is None or future.done:
+            handle = self._at_hand.pop(number, None)
+            future = None if handle is None else handle()
+            if future is None or handle is None or future.done:
                 continue
             if _what_it_waits_for(future.job) is None:
                 yield future
             else:  # a store has let go of what was at hand
-                self._place(number, weakref.ref(future))
+                self._place(number, handle)
 
     def cut(self, tasks: Sequence[Task]) -> list[list[int]]:
         """The tasks of each cohort, by their places.

@@ -71,7 +71,8 @@ class StackedBatches:
             targets = torch.cat([own.targets for own in examples])
         # By step; places in all jobs' data, of which only what the steps take is held where that
         # is less. Padding points at the job's own first row.
-        sizes = np.array([one + [0] * (longest - len(one)) for _, one in plans]).T  # (steps, jobs)
+        ended = [0] * longest
+        sizes = np.array([one + ended[len(one) :] for _, one in plans]).T  # (steps, jobs)
         present = np.arange(rows) < sizes[:, :, None]
         places = np.zeros(present.shape, np.int64)
         places.transpose(1, 0, 2)[present.transpose(1, 0, 2)] = order.numpy()
