@@ -5,9 +5,10 @@
 One update is a client's local training: 5 epochs, batches of 32, SGD. simfl's trainer (jobs
 submitted and read as a run does) is measured against loops written by hand (`loops.py`): the naive
 one of most simulators, the lean one, and a bound: all clients batched by hand, for exactly this
-model. Everything runs in turns in one process, one thread each, so that a busy machine slows all
-of them alike; figures are medians over the turns. Data are synthetic, of the sizes of digits (8x8,
-30 examples a client) and MNIST (28x28, 600 examples a client).
+model. Everything runs in short turns in one process, one thread each, so that a busy machine slows
+all of them alike: rates are medians over the turns, and ratios medians of each turn's own. Data are
+synthetic, of the sizes of digits (8x8, 30 examples a client) and MNIST (28x28, 600 examples a
+client).
 """
 
 from __future__ import annotations
@@ -156,16 +157,19 @@ def measure(name: str, arguments: argparse.Namespace) -> None:
         for _ in range(arguments.repeats):
             for way, (train, clients) in ways.items():
                 rates[way].append(rate(train, clients, arguments.seconds))
-        print(row(name, flight, {way: statistics.median(all_) for way, all_ in rates.items()}))
+        print(row(name, flight, rates))
 
 
-def row(name: str, flight: int, rates: dict[str, float]) -> str:
-    """Updates per second of each way; simfl's as multiples of the others."""
+def row(name: str, flight: int, rates: dict[str, list[float]]) -> str:
+    """Updates per second of each way, turn by turn; simfl's as multiples of the others."""
     cells = [f"{name:16s} {flight:4d}"]
-    for way, figure in rates.items():
-        cells.append(f"{way} {figure:7.1f}")
+    for way, turns in rates.items():
+        cells.append(f"{way} {statistics.median(turns):7.1f}")
         if way.startswith("simfl"):
-            ratios = [figure / rates[other] for other in ("naive", "lean", "bound")]
+            ratios = [
+                statistics.median(own / other for own, other in zip(turns, rates[by], strict=True))
+                for by in ("naive", "lean", "bound")
+            ]
             cells[-1] += " ({:.2f} {:.2f} {:.2f})".format(*ratios)
     return "  ".join(cells)
 
@@ -176,8 +180,8 @@ def main() -> None:
     parser.add_argument("--work", nargs="+", choices=WORK, default=list(WORK), metavar="WORK")
     parser.add_argument("--flight", nargs="+", type=int, default=[5, 20, 50, 200])
     parser.add_argument("--workers", nargs="+", type=int, default=[0, 2])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.3, help="per figure and repeat")
+    parser.add_argument("--repeats", type=int, default=31, help="turns")
+    parser.add_argument("--seconds", type=float, default=0.05, help="per way and turn, at least")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print("updates/s; (x naive, x lean, x bound); simfl +N: with N workers (processes or threads)")

@@ -86,7 +86,7 @@ class BatchedTrainer(Trainer):
         generator = torch.Generator()
         plans = [task.order(self.network, generator) for task in tasks]
         counts = [len(sizes) for _, sizes in plans]
-        order = sorted(range(len(tasks)), key=lambda place: -counts[place])
+        order = sorted(range(len(tasks)), key=counts.__getitem__, reverse=True)
         # The longest job must have company to its end, if only its own double.
         doubles = int(stacked.needs_company and counts.count(counts[order[0]]) == 1)
         if padded is not None:

@@ -327,10 +327,11 @@ class Trainer(ABC):
         Cohorts of one kind are of equal size, jobs of similar length together: less waiting for
         the longest.
         """
+        rows = [len(task.examples) for task in tasks]
         cohorts = []
         for group in alike(tasks):
             size = -(-len(group) // self.pieces([tasks[place] for place in group]))
-            ordered = sorted(group, key=lambda place: len(tasks[place].examples), reverse=True)
+            ordered = sorted(group, key=rows.__getitem__, reverse=True)
             cohorts += [ordered[start : start + size] for start in range(0, len(ordered), size)]
         return cohorts
 
