@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from paper.estimate import Probe, ends_itself, kind_of, probed
 from paper.experiments import Experiment, Scale, Trial
 from paper.tables import gather
 from simfl.assembly.simulation import Options
@@ -27,24 +26,6 @@ from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 
 ENDED = ("completed", "diverged")
-PROBE_VERSIONS = 2
-
-
-@dataclass(frozen=True)
-class Probe:
-    """What a version of a short run takes: core-seconds, and simulated ones."""
-
-    core_s: float = 0.0
-    simulated_s: float = math.inf
-
-    def takes_s(self, scenario: Scenario) -> float:
-        """Core-seconds of a whole run, to whichever end is the first."""
-        stop = scenario.stop
-        versions = (
-            math.inf if stop.versions is None else stop.versions,
-            math.inf if stop.time_s is None else stop.time_s / self.simulated_s,
-        )
-        return self.core_s * min(versions) if math.isfinite(min(versions)) else 0.0
 
 
 class OnlyPlanned(Exception):
@@ -181,9 +162,8 @@ class Study:
     def _estimate(self, planned: Sequence[tuple[Experiment, int]]) -> None:
         """Print the core-hours of the runs that are still to do.
 
-        A run takes what another seed of it took; without one, what a short run of its data set
-        takes per version. A run that ends at a simulated time has as many versions as the short one
-        would have by then.
+        A run takes what another seed of it took; without one, what a version takes in a short run
+        of its kind (`estimate.kind_of`), times its versions.
         """
         took_s: dict[tuple[str, str], float] = {}
         left: list[tuple[tuple[str, str, int], Scenario]] = []
@@ -195,18 +175,21 @@ class Study:
                 took_s[key[:2]] = self.takes_s[key] = self._core_s(folder)
             else:
                 left.append((key, scenario))
-        probes: dict[str, Probe] = {}
+        sooner = False
         for key, scenario in left:
-            data = key[0]
-            if key[:2] not in took_s and data not in probes:
-                probes[data] = self._probe(data, scenario)
-            if data not in self.skipped:
-                unlike_s = probes.get(data, Probe()).takes_s(scenario)
-                self.takes_s[key] = took_s.get(key[:2], unlike_s)
+            if key[:2] not in took_s and key[0] not in self.skipped:
+                probe = self._probe(key[0], scenario)
+                if key[0] not in self.skipped:
+                    took_s[key[:2]] = probe.takes_s(scenario)
+                    sooner |= ends_itself(scenario)
+            if key[0] not in self.skipped:
+                self.takes_s[key] = took_s[key[:2]]
         to_do = [key for key, _ in left if key in self.takes_s]
         hours = sum(self.takes_s[key] for key in to_do) / 3600
+        said = "at most" if sooner else "about"
         print(
-            f"  {len(to_do)} of {len(planned)} runs to do, about {hours:.1f} core-hours", flush=True
+            f"  {len(to_do)} of {len(planned)} runs to do, {said} {hours:.1f} core-hours",
+            flush=True,
         )
 
     def _core_s(self, folder: Path) -> float:
@@ -214,30 +197,20 @@ class Study:
         return max(1, self.options.workers) * float(_manifest(folder)["wall_s"])
 
     def _probe(self, data: str, scenario: Scenario) -> Probe:
-        """What a version takes, found out once; nothing where the data are absent: said."""
+        """What runs of this kind take, found out once; nothing where the data are absent: said."""
         file = self.folder / "versions.json"
         known: dict[str, list[float]] = json.loads(file.read_text()) if file.exists() else {}
-        if scenario.digest not in known:
-            short = [f"stop.versions={PROBE_VERSIONS}", "evaluate.measures=[]"]
-            with tempfile.TemporaryDirectory() as folder:
-                before_s = _cpu_s()
-                try:
-                    run(scenario.with_overrides(short), Path(folder) / "probe", self.options)
-                except ScenarioError as error:
-                    self._skip(data, error)
-                    return Probe()
-                took_s = _cpu_s() - before_s
-                simulated_s = _manifest(Path(folder) / "probe")["horizon_s"]
-            known[scenario.digest] = [took_s / PROBE_VERSIONS, simulated_s / PROBE_VERSIONS]
+        kind = kind_of(scenario)
+        if kind not in known:
+            try:
+                found = probed(scenario, self.options)
+            except ScenarioError as error:
+                self._skip(data, error)
+                return Probe()
+            known[kind] = [found.core_s, found.simulated_s]
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(known, indent=1), encoding="utf-8")
-        return Probe(*known[scenario.digest])
-
-
-def _cpu_s() -> float:
-    """CPU seconds of this process and of its children that have ended."""
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
+        return Probe(*known[kind])
 
 
 def _ended(folder: Path) -> bool:

@@ -16,7 +16,8 @@ import yaml
 import simfl
 from paper import Study
 from paper.claims import metric, read_claims
-from paper.study import OnlyPlanned, Probe
+from paper.estimate import Probe
+from paper.study import OnlyPlanned
 from simfl.common.files import DataMissing
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError

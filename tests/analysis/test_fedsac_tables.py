@@ -15,7 +15,8 @@ import yaml
 
 import simfl
 from paper import Experiment, Study, Trial, main
-from paper.study import OnlyPlanned, Probe
+from paper.estimate import Probe
+from paper.study import OnlyPlanned
 from paper.tables import COLUMNS
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options

@@ -23,8 +23,10 @@ from paper import (
     print_figures,
     print_table,
 )
+from paper.estimate import LENGTHS, Probe, ends_itself, kind_of, probed
 from paper.pictures import new_figure
-from paper.study import OnlyPlanned, Probe
+from paper.study import OnlyPlanned
+from simfl.assembly.simulation import Options
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
 
@@ -117,6 +119,74 @@ def test_a_run_takes_as_long_as_its_versions(scenario: Path, stop: str, takes_s:
     asked = Scenario.from_yaml(scenario, [f"stop={stop}"])
 
     assert Probe(core_s=2.0, simulated_s=10.0).takes_s(asked) == takes_s
+
+
+def test_runs_of_one_kind_compute_about_as_much(scenario: Path) -> None:
+    """Rates and weights of the algorithm change nothing, its switches and local training do."""
+
+    def kind(*overrides: str, seed: int = 0) -> str:
+        return kind_of(Scenario.from_yaml(scenario, overrides, seed))
+
+    prox = "algorithm.name=fedprox"
+    assert kind(prox, "algorithm.mu=0.1") == kind(prox, "algorithm.mu=0.5", seed=1)
+    assert kind("stop.versions=9") == kind("evaluate.every=5") == kind()
+    others = (prox, "algorithm.local.epochs=2", "model=mlp", "data.examples=300")
+    assert len({kind(), *map(kind, others)}) == 1 + len(others)
+
+
+def test_a_short_run_says_what_a_version_takes(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the first and the last, so that neither reading data nor beginning counts."""
+    seconds = iter(range(0, 1000, 3))
+    monkeypatch.setattr("paper.estimate.time.process_time", lambda: next(seconds))
+    asked = Scenario.from_yaml(scenario, [])
+
+    found = probed(asked, Options())
+
+    assert found.core_s == 3.0 and found.simulated_s > 0
+    assert next(seconds) == 3 * LENGTHS[0]  # the first length was enough
+
+
+def test_what_takes_little_is_measured_over_more_versions(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until there is something to measure."""
+    seconds = iter(x / 10 for x in range(10_000))
+    monkeypatch.setattr("paper.estimate.time.process_time", lambda: next(seconds))
+
+    found = probed(Scenario.from_yaml(scenario, []), Options())
+
+    assert found.core_s == pytest.approx(0.1)
+    assert next(seconds) == pytest.approx(sum(LENGTHS) / 10)
+
+
+def test_methods_have_hours_of_their_own(scenario: Path, tmp_path: Path, capsys) -> None:
+    """Rounds of a batch are not charged as rounds of forty epochs; a plan says which take what."""
+    one = study(tmp_path / "out", 2)
+    one.only_plan = True
+    long = ("algorithm.local.epochs=40", "stop.versions=200")
+    short = ("algorithm.local={steps: 1, learning_rate: 0.05}", "stop.versions=200")
+
+    with pytest.raises(OnlyPlanned):
+        one.run(
+            [Experiment("digits", "a", scenario, long), Experiment("digits", "b", scenario, short)]
+        )
+
+    hours = one.planned().set_index("name")["core_hours"]
+    assert hours["a"] > 3 * hours["b"] > 0
+    assert "4 of 4 runs to do, about " in capsys.readouterr().out
+
+
+def test_a_game_takes_so_much_at_most(scenario: Path, tmp_path: Path, capsys) -> None:
+    """It ends when it is settled."""
+    game = ("algorithm={name: fl_games}", "model={name: mlp, hidden: [8]}")
+    assert not ends_itself(Scenario.from_yaml(scenario, []))
+    assert ends_itself(Scenario.from_yaml(scenario, game))
+
+    study(tmp_path / "out", 1, estimate=True).run([Experiment("digits", "game", scenario, game)])
+
+    assert "1 of 1 runs to do, at most 0.0 core-hours" in capsys.readouterr().out
 
 
 def test_a_trial_that_was_cut_off_goes_on(scenario: Path, tmp_path: Path, monkeypatch) -> None:
