@@ -58,8 +58,8 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
             else None,
         )
         print(f"## {exhibit.title}")
-        shown = f" from {study.from_seed} on" if study.from_seed else ""
-        print(f"{paper.title}; scale {scale.name}, {study.seeds - study.from_seed} seed(s){shown}")
+        shown = f", from number {study.from_seed} on" if study.from_seed else ""
+        print(f"{paper.title}; scale {scale.name}, {study.seeds} seed(s){shown}")
         print(
             f"Reduced: {scale.reduced}\n" if scale.reduced else "At the paper's size\n", flush=True
         )
@@ -91,7 +91,14 @@ def _parser(paper: Paper) -> argparse.ArgumentParser:
     add("exhibit", choices=[*paper.exhibits, "all"], help="which table or figure")
     add("--scale", choices=list(paper.scales), default=next(iter(paper.scales)))
     add("--seeds", type=int, help="how many, instead of the scale's")
-    add("--from-seed", type=int, default=0, help="the first of them; earlier ones are not run")
+    add(
+        "--from-seed",
+        type=int,
+        default=0,
+        choices=range(100),
+        metavar="NUMBER",
+        help="the first of them, counted from 0; earlier ones are not run",
+    )
     add("--data", nargs="+", metavar="NAME", help="data sets, instead of the scale's")
     add(
         "--only",

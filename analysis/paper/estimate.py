@@ -80,9 +80,10 @@ def probed(scenario: Scenario, options: Options) -> Probe:
         short = scenario.with_overrides([f"stop.versions={versions}", "evaluate.measures=[]"])
         with tempfile.TemporaryDirectory() as folder, suppress(Diverged):
             run(short, Path(folder) / "probe", replace(options, workers=0, watch=mark))
-        (began_s, _), (ended_s, simulated_s), made = marks[0], marks[-1], len(marks) - 1
-        if made:
-            found = Probe((ended_s - began_s) / made, simulated_s / made)
+        if len(marks) < LENGTHS[0]:  # it diverged, or came to another end
+            break
+        (began_s, _), (ended_s, simulated_s) = marks[0], marks[-1]
+        found = Probe((ended_s - began_s) / (len(marks) - 1), simulated_s / len(marks))
         if ended_s - began_s >= LEAST_S:
             break
     return found

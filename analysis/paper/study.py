@@ -37,12 +37,12 @@ class Study:
     """The runs of one paper at one scale, kept in `folder`.
 
     `seeds` and `data` are the scale's unless the command line gives others; seeds below `from_seed`
-    are left to another machine. `skipped` says which
-    data sets are not at hand, and why. After `limit_s` seconds no run begins: what is finished is
-    a result. With `only_plan` nothing is run. With `only`, experiments of these names or whose
-    names go on with a comma or a space, and no others. `takes_s` has every run that was planned, by
-    data, name and seed, and the core-seconds that it took or will take about. `keep` takes the
-    values of `measured`, run by run, and `again`: whether the run was made now.
+    are left to another machine. `skipped` says which data sets are not at hand, and why. After
+    `limit_s` seconds no run begins: what is finished is a result. With `only_plan` nothing is run.
+    With `only`, experiments of these names or whose names go on with a comma or a space, and no
+    others. `takes_s` has every run that was planned, by data, name and seed, and the core-seconds
+    that it took or will take about. `keep` takes the values of `measured`, run by run, and `again`:
+    whether the run was made now.
     """
 
     scale: Scale

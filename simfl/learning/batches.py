@@ -70,7 +70,7 @@ class _Passes:
     shuffled: bool
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _passes(num_examples: int, local: LocalTraining, kind: RecipeKind, smallest: int) -> _Passes:
     """What all jobs of one recipe and so many examples have in common."""
     rows = local.batch_size or max(num_examples, 1)

@@ -161,6 +161,13 @@ def test_what_takes_little_is_measured_over_more_versions(
     assert next(seconds) == pytest.approx(sum(LENGTHS) / 10)
 
 
+def test_what_diverges_at_once_says_nothing(scenario: Path) -> None:
+    """No version was made after the first."""
+    wild = ("algorithm.local.learning_rate=1e30", "algorithm.local.weight_decay=1.0")
+
+    assert probed(Scenario.from_yaml(scenario, wild), Options()) == Probe()
+
+
 def test_methods_have_hours_of_their_own(scenario: Path, tmp_path: Path, capsys) -> None:
     """Rounds of a batch are not charged as rounds of forty epochs; a plan says which take what."""
     one = study(tmp_path / "out", 2)
