@@ -69,21 +69,27 @@ def ends_itself(scenario: Scenario) -> bool:
 
 
 def probed(scenario: Scenario, options: Options) -> Probe:
-    """What a version takes after the first, in a short run; raises what `simfl.run` raises."""
+    """What a version takes in a short run, beginning apart; raises what `simfl.run` raises.
+
+    Jobs are trained when somebody asks for what comes of them, which may be versions later: what
+    was spent counts for the jobs that were trained meanwhile.
+    """
     found = Probe()
     for versions in LENGTHS:
-        marks: list[tuple[float, float]] = []
+        marks: list[tuple[float, Progress]] = []
 
-        def mark(progress: Progress, marks: list[tuple[float, float]] = marks) -> None:
-            marks.append((time.process_time(), progress.time_s))
+        def mark(progress: Progress, marks: list[tuple[float, Progress]] = marks) -> None:
+            marks.append((time.process_time(), progress))
 
         short = scenario.with_overrides([f"stop.versions={versions}", "evaluate.measures=[]"])
         with tempfile.TemporaryDirectory() as folder, suppress(Diverged):
             run(short, Path(folder) / "probe", replace(options, workers=0, watch=mark))
         if len(marks) < LENGTHS[0]:  # it diverged, or came to another end
             break
-        (began_s, _), (ended_s, simulated_s) = marks[0], marks[-1]
-        found = Probe((ended_s - began_s) / (len(marks) - 1), simulated_s / len(marks))
+        (began_s, first), (ended_s, last) = marks[0], marks[-1]
+        trained = (last.jobs - first.jobs) / last.jobs if last.jobs else 1 - 1 / len(marks)
+        if trained:
+            found = Probe((ended_s - began_s) / trained / len(marks), last.time_s / len(marks))
         if ended_s - began_s >= LEAST_S:
             break
     return found

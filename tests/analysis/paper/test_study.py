@@ -27,6 +27,7 @@ from paper.estimate import LENGTHS, Probe, ends_itself, kind_of, probed
 from paper.pictures import new_figure
 from paper.study import OnlyPlanned
 from simfl.assembly.simulation import Options
+from simfl.protocols.publication import Progress
 from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
 
@@ -159,6 +160,28 @@ def test_what_takes_little_is_measured_over_more_versions(
 
     assert found.core_s == pytest.approx(0.1)
     assert next(seconds) == pytest.approx(sum(LENGTHS) / 10)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "took_s"), [((4, 8), 4.0), ((0, 8), 8.0), ((8, 8), 0.0)], ids=["at once", "late", "no"]
+)
+def test_a_version_is_charged_for_its_own_jobs(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, jobs: tuple[int, int], took_s: float
+) -> None:
+    """Four jobs of a second each, whenever they are trained."""
+    clock = iter((0.0, took_s) * len(LENGTHS))
+
+    def run(asked: Scenario, folder: Path, options: Options) -> None:
+        assert options.watch is not None
+        for version, trained in enumerate(jobs, 1):
+            options.watch(Progress(10.0 * version, version, None, None, 0.0, 0, trained, {}))
+
+    monkeypatch.setattr("paper.estimate.run", run)
+    monkeypatch.setattr("paper.estimate.time.process_time", lambda: next(clock))
+
+    found = probed(Scenario.from_yaml(scenario, []), Options())
+
+    assert found == (Probe(4.0, 10.0) if took_s else Probe())
 
 
 def test_what_diverges_at_once_says_nothing(scenario: Path) -> None:
