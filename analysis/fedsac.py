@@ -33,6 +33,7 @@ from fedsac_pictures import draw_clients, draw_courses, draw_lorenz, draw_plane
 from fedsac_units import allotment, concentration
 
 from paper import Exhibit, Paper, Study, Trial, gather, main, print_figures, print_table
+from paper.study import each_of
 from paper.tables import COLUMNS, print_markdown
 from simfl.algorithms.positions import UnitPositions, message_bytes
 from simfl.runs.runfolder import LoadedRun
@@ -155,7 +156,8 @@ def table4(study: Study) -> pd.DataFrame:
 
 def _more_clients(study: Study) -> pd.DataFrame:
     """More clients, with the settings that were best with ten."""
-    every = [_compared(study, clients) for clients in SIZES[study.scale.name].clients]
+    counts = SIZES[study.scale.name].clients
+    every = each_of(partial(_compared, study, clients) for clients in counts)
     return pd.concat(every, ignore_index=True)
 
 

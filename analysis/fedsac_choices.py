@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -22,7 +24,7 @@ import pandas as pd
 from fedsac_experiments import SIZES, column, figures, grid
 
 from paper import Experiment, Study, Trial, gather
-from paper.study import OnlyPlanned
+from paper.study import OnlyPlanned, each_of
 from paper.tables import COLUMNS, print_markdown
 
 Found = TypeVar("Found")
@@ -133,16 +135,8 @@ def run_once(study: Study, rows: Sequence[Experiment]) -> list[Trial]:
 def by_column(
     columns: Sequence[tuple[str, str]], show: Callable[[str, str], list[Found]]
 ) -> list[Found]:
-    """What `show` finds in every column; a plan goes through all of them before it ends."""
-    found, ended = [], None
-    for data, scene in columns:
-        try:
-            found += show(data, scene)
-        except OnlyPlanned as end:
-            ended = end
-    if ended is not None:
-        raise ended
-    return found
+    """What `show` finds in every column, in a plan too (`each_of`)."""
+    return list(chain.from_iterable(each_of(partial(show, *column) for column in columns)))
 
 
 def print_choices(found: list[Tried]) -> None:

@@ -61,6 +61,8 @@ from paper import (
     print_figures,
     print_table,
 )
+from paper.study import each_of
+from paper.tables import COLUMNS
 from simfl.assembly.assemble import assemble
 from simfl.learning.evaluate import Evaluator, client_set
 from simfl.measures.equilibrium_reached import EquilibriumReached
@@ -278,42 +280,60 @@ def thresholds(study: Study) -> pd.DataFrame:
 
 def fig1(study: Study) -> pd.DataFrame:
     """(a) LIME masks of V-FL Games (smooth, fast) and FedAvg; (b) by the number of clients."""
-    on = about(study, MNIST)
-    by_number = clients(MNIST, "fig1b")(study)
+    return pd.concat(
+        each_of([partial(clients(MNIST, "fig1b"), study), partial(_masks, study)]),
+        ignore_index=True,
+    )
+
+
+def _masks(study: Study) -> pd.DataFrame:
+    """Figure 1a; nothing without the package that makes masks, which it says."""
     try:
         measure = LimeMasks(images=5 if study.scale.name != "smoke" else 1, samples=200)
-    except ValueError as error:  # without the package
+    except ValueError as error:
         print(f"SKIPPED Figure 1a: {error}\n", flush=True)
-        return by_number
+        return pd.DataFrame(columns=COLUMNS)
+    on = about(study, MNIST)
     trials = study.run([method(study, on, name) for name in ("v_par_smooth_fast", "fedavg")])
     masks = draw_masks(study, measure, [one for one in trials if one.seed == 0], "fig1a")
     print_figures(masks)
-    return pd.concat([by_number, masks], ignore_index=True)
+    return masks
 
 
 def fig2(study: Study) -> pd.DataFrame:
     """(a) rounds to equilibrium of all variants; (b), (c) training accuracy by round."""
-    on = about(study, MNIST)
-    ended = gather(study.run([game(study, on, name, name) for name in GAMES]), of_a_game)
-    _print_costs(ended)
-    draw_bars(study, ended, ("rounds", "time_s", "bytes"), "fig2a")
-    fixed = curves(MNIST, "fig2b", ("f_seq", "f_seq_smooth"))(study)
-    variable = curves(MNIST, "fig2c", ("v_seq", "v_seq_smooth_fast"))(study)
-    unended = pd.concat([fixed, variable], ignore_index=True)
+    fixed = curves(MNIST, "fig2b", ("f_seq", "f_seq_smooth"))
+    variable = curves(MNIST, "fig2c", ("v_seq", "v_seq_smooth_fast"))
+    ended, *curved = each_of(partial(show, study) for show in (_to_equilibrium, fixed, variable))
+    unended = pd.concat(curved, ignore_index=True)
     return pd.concat(
         [ended, unended.assign(figure="unended_" + unended["figure"])], ignore_index=True
     )
 
 
+def _to_equilibrium(study: Study) -> pd.DataFrame:
+    """Figure 2a: what every variant's equilibrium takes."""
+    on = about(study, MNIST)
+    values = gather(study.run([game(study, on, name, name) for name in GAMES]), of_a_game)
+    _print_costs(values)
+    draw_bars(study, values, ("rounds", "time_s", "bytes"), "fig2a")
+    return values
+
+
 def fig17(study: Study) -> pd.DataFrame:
     """(i) a gradient step over all local data; (ii) C % of the local batches per response."""
+    parts = partial(whole_data(MNIST, "fig17i"), study), partial(_more_work, study)
+    return pd.concat(each_of(parts), ignore_index=True)
+
+
+def _more_work(study: Study) -> pd.DataFrame:
+    """Figure 17ii."""
     on = about(study, MNIST)
-    descent = whole_data(MNIST, "fig17i")(study)
     planned = [game(study, on, f"c_{share}", "f_seq", _share(share)) for share in LOCAL_WORK]
     values = gather(study.run(planned), of_a_game)
     _print_accuracies(values, "fig17")
     draw_bars(study, values, ACCURACIES, "fig17ii")
-    return pd.concat([descent, values], ignore_index=True)
+    return values
 
 
 def samples(data: str, name: str, more: tuple[str, ...] = ()) -> Callable[[Study], pd.DataFrame]:

@@ -106,7 +106,7 @@ def claims(paper: Paper, words: Sequence[str]) -> str:
     name, values, scale, _ = _asked(paper, words)
     if values.empty:
         return NOTHING
-    checked = check_claims(paper.claims, paper.exhibits[name].part_of or name, values)
+    checked = check_claims(paper.claims, name, values)
     checked = checked[checked["verdict"] != "SKIPPED"]
     return _head(paper, scale, values) + markdown("verdict", in_words(checked))
 
@@ -137,7 +137,7 @@ def summary() -> str:
                 values = found[(found["exhibit"] == name) & (found["scale"] == scale)]
                 if values.empty:
                     continue
-                checked = check_claims(paper.claims, exhibit.part_of or name, values)
+                checked = check_claims(paper.claims, name, values)
                 verdicts = list(checked["verdict"]) if len(checked) else []
                 cells = values[["data", "name"]].drop_duplicates()
                 rows.append(

@@ -53,7 +53,9 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
             tuple(asked.only or ()),
             asked.from_seed,
             began_s,
-            keep=partial(write_results, RESULTS / f"{paper.name}.csv", name, scale.name)
+            keep=partial(
+                write_results, RESULTS / f"{paper.name}.csv", exhibit.part_of or name, scale.name
+            )
             if asked.record
             else None,
         )
@@ -65,7 +67,8 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
         )
         with suppress(OnlyPlanned):
             verdicts.append(_shown(paper, name, study, record=asked.record))
-        if asked.record and study.takes_s and not (study.only or study.from_seed):
+        whole = not (study.only or study.from_seed or exhibit.part_of)
+        if asked.record and study.takes_s and whole:
             record_plan(RESULTS / "plan.csv", paper.name, name, scale.name, study.planned())
     return pd.concat(verdicts, ignore_index=True) if verdicts else pd.DataFrame()
 
@@ -76,9 +79,10 @@ def _shown(paper: Paper, name: str, study: Study, *, record: bool) -> pd.DataFra
     values = exhibit.show(study)
     study.folder.mkdir(parents=True, exist_ok=True)
     values.to_csv(study.folder / f"{name}.csv", index=False)
+    whole = exhibit.part_of or name
     if record and not values.empty and not exhibit.run_by_run:
-        print(write_results(RESULTS / f"{paper.name}.csv", name, study.scale.name, values), "\n")
-    checked = check_claims(paper.claims, exhibit.part_of or name, values)
+        print(write_results(RESULTS / f"{paper.name}.csv", whole, study.scale.name, values), "\n")
+    checked = check_claims(paper.claims, whole, values)
     if not checked.empty:
         checked.to_csv(study.folder / f"{name}_claims.csv", index=False)
         print_markdown("verdict", in_words(checked))

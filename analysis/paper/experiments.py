@@ -65,7 +65,8 @@ class Exhibit:
     """A table or figure: `show` runs what it needs, prints and draws it, and returns its values.
 
     The values have the columns data, name, seed, figure, value; `figure` is what was measured.
-    `part_of`: the exhibit that this is a part of, by whose claims it is judged (None: its own).
+    `part_of`: the exhibit that this is a part of: its values are recorded there, and judged by its
+    claims (None: it is whole).
     `published` gives the paper's cells of a figure by (data, name), as the paper prints them.
     `run_by_run`: it takes its values by `Study.measured`, which keeps them while it goes on.
     """

@@ -6,11 +6,11 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -27,9 +27,27 @@ from simfl.scenario.yaml_source.error import ScenarioError
 
 ENDED = ("completed", "diverged")
 
+Found = TypeVar("Found")
+
 
 class OnlyPlanned(Exception):
     """Raised where a study that only plans would have to run something."""
+
+
+def each_of(shows: Iterable[Callable[[], Found]]) -> list[Found]:
+    """What each of them finds; a plan goes through all of them before it ends.
+
+    Raises OnlyPlanned after the last one, where any did.
+    """
+    found, ended = [], None
+    for show in shows:
+        try:
+            found.append(show())
+        except OnlyPlanned as end:
+            ended = end
+    if ended is not None:
+        raise ended
+    return found
 
 
 @dataclass

@@ -182,6 +182,23 @@ def test_a_plan_counts_what_follows_the_grid(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
+def test_a_plan_of_more_clients_counts_every_number_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only the first, whose runs are not there."""
+    sizes = replace(experiments.SIZES["smoke"], clients={15: ("POW",), 20: ("DIR(2.0)",)})
+    monkeypatch.setitem(experiments.SIZES, "smoke", sizes)
+    monkeypatch.setattr(Study, "_probe", lambda self, data, scenario: Probe(1.0))
+    planned = replace(study("smoke", tmp_path), only_plan=True)
+
+    with pytest.raises(OnlyPlanned):
+        fedsac.table5(planned)
+
+    columns = {data for data, _, _ in planned.takes_s}
+    assert {"digits POW, 15 clients", "digits DIR(2.0), 20 clients"} <= columns
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("exhibit", list(fedsac.PAPER.exhibits))
 def test_every_exhibit_is_shown_without_a_single_run(
     exhibit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

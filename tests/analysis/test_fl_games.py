@@ -14,8 +14,9 @@ import pytest
 
 import simfl
 from paper.claims import metric, read_claims
+from paper.estimate import Probe
 from paper.experiments import Scale, Trial
-from paper.study import Study
+from paper.study import OnlyPlanned, Study
 from simfl.runs.runfolder import load_run
 from simfl.scenario.scenario import Scenario
 
@@ -178,3 +179,36 @@ def test_every_claim_belongs_to_an_exhibit() -> None:
     assert {one["figure"] for one in read_claims(fl_games.PAPER.claims)} <= set(fl_games.EXHIBITS)
     named = {f"table{n}" for n in range(1, 5)} | {f"fig{n}" for n in range(1, 21)}
     assert named <= {name for name, one in fl_games.EXHIBITS.items() if one.part_of is None}
+
+
+PLANNED = {
+    "table2": {f"f_{order}_{count}" for order in ("seq", "par") for count in (2, 5, 10)}
+    | {f"f_{order}_{count}_unended" for order in ("seq", "par") for count in (5, 10)},
+    "fig2": {*fl_games_methods.GAMES},
+    "fig8": {
+        f"f_{order}_{number}" for order in ("seq", "par") for number in ("2", "3", "5_uneven")
+    },
+    "fig17": {"f_seq", "f_seq_gd", "c_25", "c_50", "c_75", "c_100"},
+    "calibrated": {*fl_games_methods.BASELINES, *fl_games_methods.CALIBRATED},
+}
+
+
+@pytest.mark.parametrize("exhibit", PLANNED)
+def test_a_plan_counts_the_runs_of_all_parts(
+    exhibit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those behind a run that decides a threshold, and of every part of a figure, too."""
+    monkeypatch.setattr(Study, "_probe", lambda self, data, scenario: Probe(1.0, 1.0))
+    planned = Study(
+        fl_games.SCALES["smoke"], tmp_path, 2, (fl_games_methods.DIGITS,), only_plan=True
+    )
+
+    with pytest.raises(OnlyPlanned):
+        fl_games.EXHIBITS[exhibit].show(planned)
+
+    seeds: dict[str, set[int]] = {}
+    for _, name, seed in planned.takes_s:
+        seeds.setdefault(name, set()).add(seed)
+    assert PLANNED[exhibit] <= set(seeds)
+    for name, of in seeds.items():
+        assert of == ({0} if name.endswith("_unended") else {0, 1}), name
