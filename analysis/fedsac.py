@@ -91,7 +91,9 @@ def _columns(study: Study, clients: int = 10) -> list[tuple[str, str]]:
 
 def grid(study: Study) -> pd.DataFrame:
     """Every setting that was tried, and both choices."""
-    found = by_column(_columns(study), partial(tried, study))
+    on = SIZES[study.scale.name].grid_on
+    columns = dict.fromkeys((data, on or scene) for data, scene in _columns(study))
+    found = by_column(list(columns), partial(tried, study))
     print_choices(found)
     values = as_values(found)
     print_table(values, "fairness", digits=2)

@@ -8,7 +8,9 @@ setting that serves everybody badly, so that it is chosen twice:
                  the method's most accurate setting
 
 Both go by the mean over the first `grid_seeds` seeds of the scale, with ten clients. Of a method
-whose grid is not complete (a run of it is missing) nothing is chosen: it has no row.
+whose grid is not complete (a run of it is missing) nothing is chosen: it has no row. Where a scale
+has one grid for all scenes (`Sizes.grid_on`), what is recorded of it in `analysis/results` counts:
+whoever runs another scene, or later seeds elsewhere, does not run it again.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from typing import TypeVar
 
 import numpy as np
 import pandas as pd
-from fedsac_experiments import SIZES, column, figures, grid
+from fedsac_experiments import GRIDS, SIZES, column, figures, grid
 
 from paper import Experiment, Study, Trial, gather
+from paper.results import RESULTS, read_results
 from paper.study import OnlyPlanned, each_of
 from paper.tables import COLUMNS, print_markdown
 
@@ -35,6 +38,10 @@ FLOOR = 0.02
 SETTING, FAIREST, ABOVE_FLOOR = "setting", "fairest", "above floor"
 CHOICES = {FAIREST: "", ABOVE_FLOOR: "_floor"}
 """What follows a method's name in the row of its fairest setting, and of that above the floor."""
+
+FIGURES = {"fairness": "fairness", "reward_max": "best_client"}
+CHOSEN = {"chosen_fairest": FAIREST, "chosen_above_floor": ABOVE_FLOOR}
+"""The columns of a grid's table by the figures that they are recorded as."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +61,50 @@ class Tried:
         return str(self.table.loc[self.table[choice], SETTING].iloc[0])
 
 
-def tried(study: Study, data: str, scene: str) -> list[Tried]:
-    """Every method whose grid is complete; the others are printed."""
-    seeds = min(SIZES[study.scale.name].grid_seeds, study.seeds)
-    grids = grid(study, data, scene)
+def decided(study: Study, data: str, scene: str) -> list[Tried]:
+    """The grids that decide about a scene: its own, or those of the scene that stands for all.
+
+    Of the latter what is recorded is not run again; what that is, is printed.
+    """
+    on = SIZES[study.scale.name].grid_on
+    if on is None:
+        return tried(study, data, scene)
+    known = recorded(study, data, on)
+    if known:
+        named = ", ".join(one.method for one in known)
+        print(f"{column(data, on)}: the grid is recorded of {named}\n", flush=True)
+    left = [method for method in GRIDS if method not in {one.method for one in known}]
+    return known + (tried(study, data, on, left) if left else [])
+
+
+def recorded(study: Study, data: str, scene: str) -> list[Tried]:
+    """What `as_values` has put into the results, of methods whose whole grid is there."""
+    of_all = read_results(RESULTS / "fedsac.csv")
+    where = of_all["exhibit"].eq("grid") & of_all["scale"].eq(study.scale.name)
+    rows = of_all[where & of_all["data"].eq(column(data, scene))]
+    by_name = rows.pivot_table(index="name", columns="figure", values="value", dropna=False)
+    found = []
+    for method, settings in grid(study, data, scene).items():
+        names = [_named(method, setting) for setting in settings]
+        if set(names) <= set(by_name.index):
+            own = by_name.loc[names]
+            table = pd.DataFrame(
+                {
+                    SETTING: list(settings),
+                    **{of: own[figure].to_numpy() for figure, of in FIGURES.items()},
+                    **{choice: own[figure].to_numpy() == 1 for figure, choice in CHOSEN.items()},
+                }
+            )
+            found.append(Tried(method, column(data, scene), table))
+    return found
+
+
+def tried(
+    study: Study, data: str, scene: str, methods: Sequence[str] = tuple(GRIDS)
+) -> list[Tried]:
+    """Every one of the methods whose grid is complete; the others are printed."""
+    seeds = SIZES[study.scale.name].grid_seeds
+    grids = {name: of for name, of in grid(study, data, scene).items() if name in methods}
     planned = [one for settings in grids.values() for one in settings.values()]
     values = gather(study.of_first(seeds).run(planned), figures)
     found = []
@@ -106,7 +153,7 @@ def compared(
     """
     grids = grid(study, data, scene, clients)
     try:
-        found = tried(study, data, scene)
+        found = decided(study, data, scene)
     except OnlyPlanned:
         # What follows the grid takes about as long with any of its settings.
         first = [_row(method, FAIREST, next(iter(of.values()))) for method, of in grids.items()]
@@ -163,15 +210,10 @@ def as_values(found: list[Tried]) -> pd.DataFrame:
     They are means over the grid's seeds, under the number of the first.
     """
     rows = [
-        (one.data, f"{one.method} {row[SETTING]}".removesuffix(" -"), 0, figure, float(row[of]))
+        (one.data, _named(one.method, row[SETTING]), 0, figure, float(row[of]))
         for one in found
         for _, row in one.table.iterrows()
-        for figure, of in (
-            ("fairness", "fairness"),
-            ("reward_max", "best_client"),
-            ("chosen_fairest", FAIREST),
-            ("chosen_above_floor", ABOVE_FLOOR),
-        )
+        for figure, of in {**FIGURES, **CHOSEN}.items()
     ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -180,6 +222,11 @@ def _row(method: str, choice: str, one: Experiment) -> Experiment:
     """An experiment under the name of its row."""
     alone = method == "fedsac" and choice == FAIREST
     return replace(one, name=f"{method}_grid" if alone else method + CHOICES[choice])
+
+
+def _named(method: str, setting: str) -> str:
+    """A setting's row in the results."""
+    return f"{method} {setting}".removesuffix(" -")
 
 
 def _mean_of_all(values: pd.Series) -> float:

@@ -79,7 +79,8 @@ class Sizes:
     """What a scale overrides; None leaves a value at the paper's.
 
     `courses_every`: rounds between evaluations of FedSAC's submodels; `grid_seeds`: with how many
-    of the first seeds (each with a split of its own) the settings of a grid are tried.
+    of the first seeds (each with a split of its own) the settings of a grid are tried; `grid_on`:
+    the scene on which they are tried for all of them (None: each has a grid of its own).
     """
 
     scenes: tuple[str, ...] = SCENES
@@ -88,6 +89,7 @@ class Sizes:
     training_rows: int | None = None
     courses_every: int = 5
     grid_seeds: int = 1
+    grid_on: str | None = None
     clients: Mapping[int, tuple[str, ...]] = field(
         default_factory=lambda: {20: SCENES, 40: SCENES[2:4], 60: SCENES[2:4]}
     )
@@ -103,7 +105,7 @@ SIZES = {
         courses_every=3,
         clients={20: SCENES[:3]},
     ),
-    "paper": Sizes(),
+    "paper": Sizes(grid_seeds=2, grid_on="POW"),
 }
 SCALES = {
     "smoke": Scale("smoke", 1, ("digits",), "scikit-learn's digits, a 40-40 network, 8 rounds"),

@@ -16,6 +16,7 @@ import yaml
 import simfl
 from paper import Experiment, Study, Trial, main
 from paper.estimate import Probe
+from paper.results import write_results
 from paper.study import OnlyPlanned
 from paper.tables import COLUMNS
 from simfl.assembly.assemble import assemble
@@ -179,6 +180,35 @@ def test_a_plan_counts_what_follows_the_grid(tmp_path: Path) -> None:
     for scene in ("POW", "CLA"):
         there = {(name, seed) for data, name, seed in planned.takes_s if data == f"digits {scene}"}
         assert there == {(one, 0) for one in settings} | {(one, s) for one in rows for s in (0, 1)}
+
+
+@pytest.mark.usefixtures("small")
+def test_one_grid_decides_for_all_splits_and_is_run_once(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On another split what is recorded counts, and what was never run is not chosen from."""
+    sizes = replace(experiments.SIZES["smoke"], grid_on="POW")
+    monkeypatch.setitem(experiments.SIZES, "smoke", sizes)
+    monkeypatch.setattr(choices, "RESULTS", tmp_path)
+    of_pow = choices.tried(study("smoke", out / "smoke"), "digits", "POW")
+    elsewhere = study("smoke", tmp_path)
+    assert choices.recorded(elsewhere, "digits", "POW") == []
+
+    values = choices.as_values([one for one in of_pow if one.method != "qffl"])
+    write_results(tmp_path / "fedsac.csv", "grid", "smoke", values)
+    run: list[str] = []
+    monkeypatch.setattr(
+        Study,
+        "run",
+        lambda self, planned: run.extend(f"{one.data} {one.name}" for one in planned) or [],
+    )
+    found = choices.decided(elsewhere, "digits", "DIR(1.0)")
+
+    assert run and all(one.startswith("digits POW qffl") for one in run)
+    before = {one.method: one.table for one in of_pow if one.method != "qffl"}
+    assert {one.method for one in found} == set(before)
+    for one in found:
+        pd.testing.assert_frame_equal(one.table, before[one.method], check_exact=True)
 
 
 @pytest.mark.usefixtures("small")
