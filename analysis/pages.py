@@ -12,7 +12,15 @@ What lies between two marks of a page is made here and nowhere else:
     <!-- summary -->                           every exhibit: what was run, what its claims say
     <!-- plan: PAPER... -->                    core-hours by exhibit, and what was not run
     <!-- board: PART [DATA] -->                rows, or of a data set learned, costs or front
+    <!-- version_one: TABLE -->                what version one of simfl had, as it was kept
     <!-- end -->
+
+and within a sentence
+
+    <!-- value: EXHIBIT; DATA; METRIC[; OPTION...] -->12.3<!-- end -->
+        METRIC as in a claim: "FIGURE/NAME" or "A - B" of the same seed; options: mean (the
+        default), sd, min, max or each (of the seeds, in their order), seed=K, percent, digits=N,
+        scale=NAME
 
 Without a scale the largest one counts that has rows.
 """
@@ -25,17 +33,19 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from paper import Paper, check_claims
-from paper.claims import in_words
+from paper.claims import in_words, metric
 from paper.results import RESULTS, read_results
 from paper.tables import END, across, beside, markdown
 
 ROOT = Path(__file__).parents[1]
+PUBLISHED = ROOT / "analysis" / "published"
 PAGES = (
     *sorted((ROOT / "docs" / "papers").glob("*.md")),
     ROOT / "docs" / "yardsticks.md",
@@ -46,8 +56,11 @@ SCALES = ("paper", "quick", "smoke")
 """From the largest to the smallest."""
 
 BLOCK = re.compile(
-    r"(<!-- (results|claims|summary|plan|board)(?:: ([^\n]*?))? -->\n).*?(<!-- end -->)", re.S
+    r"(<!-- (results|claims|summary|plan|board|version_one)(?:: ([^\n]*?))? -->\n)"
+    r".*?(<!-- end -->)",
+    re.S,
 )
+VALUE = re.compile(r"(<!-- value: ([^\n]*?) -->)[^\n]*?(<!-- end -->)")
 NOTHING = "No runs yet.\n"
 VERDICTS = ("HOLDS", "UNDECIDED", "FAILS", "NOTE", "SKIPPED")
 
@@ -69,12 +82,18 @@ def filled(page: Path) -> str:
             text = plan((words or "").split())
         elif kind == "board":
             text = board((words or "").split())
+        elif kind == "version_one":
+            text = version_one(page.stem, words or "")
         else:
             paper = paper_of(page.stem)
             text = (results if kind == "results" else claims)(paper, (words or "").split())
         return f"{opening}\n{text}\n{closing}"
 
-    return BLOCK.sub(made, page.read_text(encoding="utf-8"))
+    def told(mark: re.Match[str]) -> str:
+        opening, words, closing = mark.groups()
+        return opening + value(paper_of(page.stem), words.split("; ")) + closing
+
+    return VALUE.sub(told, BLOCK.sub(made, page.read_text(encoding="utf-8")))
 
 
 def results(paper: Paper, words: Sequence[str]) -> str:
@@ -109,6 +128,35 @@ def claims(paper: Paper, words: Sequence[str]) -> str:
     checked = check_claims(paper.claims, name, values)
     checked = checked[checked["verdict"] != "SKIPPED"]
     return _head(paper, scale, values) + markdown("verdict", in_words(checked))
+
+
+def value(paper: Paper, words: Sequence[str]) -> str:
+    """One number of an exhibit, for a sentence; raises ValueError where there are no such rows."""
+    name, data, expression, *options = words
+    asked = {key: given for key, _, given in (one.partition("=") for one in options)}
+    _, values, _, _ = _asked(paper, [name, *options])
+    values = values[values["data"] == data]
+    if "seed" in asked:
+        values = values[values["seed"] == int(asked["seed"])]
+    measured = metric(values, expression) * (100 if "percent" in asked else 1)
+    if not measured.size:
+        raise ValueError(f"{paper.name}: no value of {'; '.join(words)}")
+    ways = {"sd": partial(np.std, ddof=1), "min": np.min, "max": np.max, "each": np.asarray}
+    taken = next((ways[one] for one in options if one in ways), np.mean)(measured)
+    digits = int(asked.get("digits", 1 if "percent" in asked else 3))
+    return ", ".join(f"{one:.{digits}f}" for one in np.atleast_1d(taken))
+
+
+def version_one(paper: str, table: str) -> str:
+    """A table of version one, cell by cell as its page had it."""
+    file = PUBLISHED / f"{paper}_version_one.csv"
+    kept = pd.read_csv(file, dtype=str, keep_default_na=False)
+    cells = kept[kept["table"] == table]
+    if cells.empty:
+        raise ValueError(f"{file.name}: no table {table!r}")
+    wide = cells.pivot(index="row", columns="column", values="cell")
+    wide = wide.loc[pd.unique(cells["row"]), pd.unique(cells["column"])].fillna("")
+    return markdown(table, wide)
 
 
 def board(words: Sequence[str]) -> str:

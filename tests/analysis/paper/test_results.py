@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pages
@@ -150,6 +151,57 @@ def test_a_page_is_filled_from_the_rows(page: Path, block: str, expected: str) -
     assert text.startswith(f"Before.\n\n<!-- {block} -->\n") and text.endswith("\n\nAfter.\n")
     page.write_text(text, encoding="utf-8")
     assert pages.filled(page) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("table1; digits; accuracy/a", "0.850"),
+        ("table1; digits; accuracy/a; percent", "85.0"),
+        ("table1; digits; accuracy/a - accuracy/b; percent; digits=0", "40"),
+        ("table1; digits; accuracy/a; max; digits=2", "0.90"),
+        ("table1; digits; accuracy/a; min; digits=2", "0.80"),
+        ("table1; digits; accuracy/a; sd; digits=4", "0.0707"),
+        ("table1; digits; accuracy/b; each; percent; digits=0", "50, 40"),
+        ("table1; digits; accuracy/b; seed=1; digits=1", "0.4"),
+    ],
+)
+def test_a_number_in_a_sentence_is_filled_from_the_rows(
+    page: Path, words: str, expected: str
+) -> None:
+    """Two of them in a line, each between its own marks."""
+    mark = f"<!-- value: {words} -->"
+    page.write_text(f"It is {mark}old<!-- end --> or {mark}<!-- end -->.\n", encoding="utf-8")
+
+    text = pages.filled(page)
+
+    assert text == f"It is {mark}{expected}<!-- end --> or {mark}{expected}<!-- end -->.\n"
+
+
+@pytest.mark.parametrize("words", ["table1; digits; accuracy/c", "table1; mnist; accuracy/a"])
+def test_a_number_that_is_not_recorded_is_refused(page: Path, words: str) -> None:
+    """A sentence has no place for "no runs yet"."""
+    page.write_text(f"<!-- value: {words} -->1<!-- end -->\n", encoding="utf-8")
+
+    with pytest.raises(ValueError, match=re.escape(words)):
+        pages.filled(page)
+
+
+def test_what_version_one_had_is_shown_as_it_was_kept(
+    page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the order of its file; a cell that it had not is empty."""
+    rows = [("b", "x", "1"), ("a", "x", "2 ± 0"), ("a", "y", "3")]
+    kept = pd.DataFrame(rows, columns=["row", "column", "cell"])
+    kept.assign(table="Old").to_csv(page.parent / "a_paper_version_one.csv", index=False)
+    monkeypatch.setattr(pages, "PUBLISHED", page.parent)
+    page.write_text("<!-- version_one: Old -->\n<!-- end -->\n", encoding="utf-8")
+
+    lines = pages.filled(page).splitlines()
+
+    assert [line.replace(" ", "") for line in lines[2:6]] == [
+        "|Old|x|y|", "|---|-----|-|", "|b|1||", "|a|2±0|3|"
+    ]  # fmt: skip
 
 
 def test_a_seed_that_never_got_there_leaves_a_bound_and_not_the_mean_of_the_others(
