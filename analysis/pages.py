@@ -187,14 +187,39 @@ def summary() -> str:
                     continue
                 checked = check_claims(paper.claims, name, values)
                 verdicts = list(checked["verdict"]) if len(checked) else []
-                cells = values[["data", "name"]].drop_duplicates()
+                cells = set(values[["data", "name"]].itertuples(index=False, name=None))
                 rows.append(
-                    [paper.title, exhibit.title, scale, f"{len(cells)} cell(s) of {_seeds(values)}"]
-                    + [str(verdicts.count(verdict)) for verdict in VERDICTS[:4]]
-                )
-    columns = ["paper", "exhibit", "scale", "run", *VERDICTS[:4]]
+                    [
+                        paper.title, exhibit.title, scale,
+                        f"{len(cells)} cell(s) of {_seeds(values)}",
+                        _of_the_paper(paper, name, values, cells),
+                        *(str(verdicts.count(verdict)) for verdict in VERDICTS[:4]),
+                    ]
+                )  # fmt: skip
+    columns = ["paper", "exhibit", "scale", "run", "of the paper's", *VERDICTS[:4]]
     table = pd.DataFrame(rows, columns=columns).set_index("paper")
     return markdown("paper", table) if rows else NOTHING
+
+
+def _of_the_paper(
+    paper: Paper, exhibit: str, values: pd.DataFrame, ours: set[tuple[str, str]]
+) -> str:
+    """How many of the cells that the paper prints are among ours, and how many it prints.
+
+    A paper's cell stands beside other rows of ours, too (another reading, a part of a data set):
+    these are not counted.
+    """
+    published = paper.exhibits[exhibit].published
+    copied = pd.read_csv(PUBLISHED / f"{paper.name}.csv", dtype=str)
+    if published is None or exhibit not in set(copied["table"]):
+        return "-"
+    printed = {
+        (data, name)
+        for figure in pd.unique(values["figure"])
+        for data, name in published(figure)
+        if name in set(copied["name"]) and data.split(" ")[0] in set(copied["data"])
+    }
+    return f"{len(printed & ours)} of {len(printed)}" if printed else "-"
 
 
 def plan(papers: Sequence[str]) -> str:

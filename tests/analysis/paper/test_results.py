@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import pages
@@ -13,6 +14,7 @@ from paper import Exhibit, Paper, Scale, Study, results
 from paper.results import read_results, record_plan, write_results
 
 COLUMNS = ["data", "name", "seed", "figure", "value"]
+COPIED = "table,data,name\ntable1,digits,a\ntable1,mnist,a\n"
 CLAIMS = """
 paper: A paper
 claims:
@@ -112,7 +114,8 @@ def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> 
         raise AssertionError
 
     def published(figure: str) -> dict[tuple[str, str], str]:
-        return {("digits", "a"): "91.5"} if figure == "accuracy" else {}
+        cells = dict.fromkeys(product(("digits", "mnist", "digits_part"), ("a", "a_read")), "91.5")
+        return cells if figure == "accuracy" else {}
 
     paper = Paper(
         "A paper",
@@ -124,6 +127,9 @@ def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> 
     write_results(tmp_path / "a_paper.csv", "table1", "paper", rows)
     planned = pd.DataFrame({"data": "digits", "name": ["a", "b"], "seeds": 5, "core_hours": 10.0})
     record_plan(tmp_path / "plan.csv", "a_paper", "table1", "paper", planned)
+    (tmp_path / "published").mkdir()
+    (tmp_path / "published" / "a_paper.csv").write_text(COPIED)
+    monkeypatch.setattr(pages, "PUBLISHED", tmp_path / "published")
     monkeypatch.setattr(pages, "RESULTS", tmp_path)
     monkeypatch.setattr(pages, "PAPERS", ("a_paper",))
     monkeypatch.setattr(pages, "paper_of", lambda name: paper)
@@ -136,7 +142,7 @@ def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> 
         ("results: table1 accuracy percent", "| a           | 85.00 ± 7.07 | 91.5          |"),
         ("results: table1", "| a      | 0.850 ± 0.071 |"),
         ("claims: table1", "| HOLDS   | a_over_b, digits | 0.4   | 0.4 to 0.4 | ≥ 0     | 2 "),
-        ("summary", "| A paper | Table 1 | paper | 2 cell(s) of 2 seed(s) | 1     | 0 "),
+        ("summary", "| A paper | Table 1 | paper | 2 cell(s) of 2 seed(s) | 1 of 2 "),
         ("plan: a_paper", "| a_paper | table1  | paper | 4 of 10 | 20.0       | 12.0 | `python "),
         ("results: table1 accuracy scale=quick", "No runs yet."),
     ],
