@@ -73,10 +73,13 @@ CALIBRATED = {f"{variant}_calibrated": variant for variant in GAMES}
 EQ_2 = "algorithm.buffer_norm=paper"
 NORMALIZED = "algorithm.buffer_norm=normalized"
 PRINTED = {f"{variant}_eq2": (variant, (EQ_2,)) for variant in ("f_seq_smooth", "f_par_smooth")}
-# phi in every other round, as in Algorithm 1; a warm start of an epoch over both clients' data.
+# phi in every other round, as in Algorithm 1; a warm start of an epoch over both clients' data; an
+# end by all training data, as the base has it; C = 25 % of the data for phi, one batch for players.
 LITERAL = {
     "v_seq_literal": ("v_seq", ("algorithm.representation_every=2",)),
     "v_seq_warm_234": ("v_seq", ("algorithm.equilibrium.warm_start=234",)),
+    "v_seq_all_data": ("v_seq", ("algorithm.equilibrium.examples=null",)),
+    "v_seq_phi_25": ("v_seq", ("algorithm.representation_share=0.25",)),
 }
 # What may decide where a game comes to rest: shorter steps, the weights of a history.
 TRIED = {
