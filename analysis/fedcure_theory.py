@@ -28,7 +28,7 @@ from simfl.scenario.scenario import Scenario
 
 BETAS = (0.5, 2, 10, 50)
 ROUNDS = 2000
-# Two edge rounds of thirty steps: as long a dispatch as twelve of five, at a sixth of the events.
+# Two edge rounds of thirty steps: as many local steps as twelve of five, at a sixth of the events.
 FEWER_EVENTS = ("protocol.edge_rounds=2", "algorithm.local.steps=30")
 
 DECAY, RATE, STEPS, EDGE_ROUNDS = 0.1, 0.1, 3, 2
