@@ -11,6 +11,7 @@ What lies between two marks of a page is made here and nowhere else:
     <!-- claims: EXHIBIT [scale=NAME] -->      the verdicts on the exhibit's claims
     <!-- summary -->                           every exhibit: what was run, what its claims say
     <!-- plan: PAPER... -->                    core-hours by exhibit, and what was not run
+    <!-- repeats -->                           what was recorded again at a later commit
     <!-- board: PART [DATA] -->                rows, or of a data set learned, costs or front
     <!-- version_one: TABLE -->                what version one of simfl had, as it was kept
     <!-- end -->
@@ -56,7 +57,7 @@ SCALES = ("paper", "quick", "smoke")
 """From the largest to the smallest."""
 
 BLOCK = re.compile(
-    r"(<!-- (results|claims|summary|plan|board|version_one)(?:: ([^\n]*?))? -->\n)"
+    r"(<!-- (results|claims|summary|plan|repeats|board|version_one)(?:: ([^\n]*?))? -->\n)"
     r".*?(<!-- end -->)",
     re.S,
 )
@@ -80,6 +81,8 @@ def filled(page: Path) -> str:
             text = summary()
         elif kind == "plan":
             text = plan((words or "").split())
+        elif kind == "repeats":
+            text = repeats()
         elif kind == "board":
             text = board((words or "").split())
         elif kind == "version_one":
@@ -246,6 +249,17 @@ def plan(papers: Sequence[str]) -> str:
         )  # fmt: skip
     columns = ["paper", "exhibit", "scale", "runs", "core-hours", "left", "command"]
     return markdown("paper", pd.DataFrame(rows, columns=columns).set_index("paper"))
+
+
+def repeats() -> str:
+    """A row per exhibit that was recorded twice: how many values are the same, how far they are."""
+    file = RESULTS / "repeats.csv"
+    if not file.exists():
+        return NOTHING
+    known = pd.read_csv(file, dtype=str)
+    table = known[["exhibit", "scale", "data", "before", "after", "values"]]
+    table = table.assign(**{"to the bit": known["equal"], "largest difference": known["largest"]})
+    return markdown("paper", table.set_axis(known["paper"]))
 
 
 def _command(paper: str, exhibit: str, scale: str, data: Sequence[str]) -> str:

@@ -14,6 +14,9 @@ from paper import Exhibit, Paper, Scale, Study, results
 from paper.results import read_results, record_plan, write_results
 
 COLUMNS = ["data", "name", "seed", "figure", "value"]
+REPEATED = """paper,exhibit,scale,data,before,after,values,equal,largest
+a_paper,table1,paper,digits,aaaa,bbbb,4,3,0.5
+"""
 COPIED = "table,data,name\ntable1,digits,a\ntable1,mnist,a\n"
 CLAIMS = """
 paper: A paper
@@ -131,6 +134,7 @@ def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "published" / "a_paper.csv").write_text(COPIED)
     monkeypatch.setattr(pages, "PUBLISHED", tmp_path / "published")
     monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    (tmp_path / "repeats.csv").write_text(REPEATED)
     monkeypatch.setattr(pages, "PAPERS", ("a_paper",))
     monkeypatch.setattr(pages, "paper_of", lambda name: paper)
     return tmp_path / "a_paper.md"
@@ -145,6 +149,7 @@ def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> 
         ("summary", "| A paper | Table 1 | paper | 2 cell(s) of 2 seed(s) | 1 of 2 "),
         ("plan: a_paper", "| a_paper | table1  | paper | 4 of 10 | 20.0       | 12.0 | `python "),
         ("results: table1 accuracy scale=quick", "No runs yet."),
+        ("repeats", "| a_paper | table1  | paper | digits | aaaa   | bbbb  | 4      | 3 "),
     ],
 )  # fmt: skip
 def test_a_page_is_filled_from_the_rows(page: Path, block: str, expected: str) -> None:
