@@ -80,8 +80,10 @@ def _shown(paper: Paper, name: str, study: Study, *, record: bool) -> pd.DataFra
     study.folder.mkdir(parents=True, exist_ok=True)
     values.to_csv(study.folder / f"{name}.csv", index=False)
     whole = exhibit.part_of or name
-    if record and not values.empty and not exhibit.run_by_run:
-        print(write_results(RESULTS / f"{paper.name}.csv", whole, study.scale.name, values), "\n")
+    if record and not values.empty:
+        # Run by run most of it is kept already, with the commit that each run was made at.
+        file, again = RESULTS / f"{paper.name}.csv", not exhibit.run_by_run
+        print(write_results(file, whole, study.scale.name, values, again=again), "\n")
     checked = check_claims(paper.claims, whole, values)
     if not checked.empty:
         checked.to_csv(study.folder / f"{name}_claims.csv", index=False)

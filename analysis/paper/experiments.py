@@ -68,7 +68,8 @@ class Exhibit:
     `part_of`: the exhibit that this is a part of: its values are recorded there, and judged by its
     claims (None: it is whole).
     `published` gives the paper's cells of a figure by (data, name), as the paper prints them.
-    `run_by_run`: it takes its values by `Study.measured`, which keeps them while it goes on.
+    `run_by_run`: it takes its values by `Study.measured`, which keeps them while it goes on; only
+    what it adds to them is recorded at its end.
     """
 
     title: str

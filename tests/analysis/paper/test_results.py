@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pages
 import pandas as pd
 import pytest
 
-from paper import Exhibit, Paper, Scale, Study, results
+from paper import Exhibit, Paper, Scale, Study, command, main, results
 from paper.results import read_results, record_plan, write_results
 
 COLUMNS = ["data", "name", "seed", "figure", "value"]
@@ -238,3 +239,27 @@ def test_a_seed_that_never_got_there_leaves_a_bound_and_not_the_mean_of_the_othe
 def test_the_pages_are_up_to_date() -> None:
     """`python analysis/pages.py` has been run since results or pages changed."""
     assert pages.main(["--check"]) == 0
+
+
+def test_what_an_exhibit_adds_to_its_runs_is_recorded_when_it_ends(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what its runs gave stays as each was kept, with the commit that it was made at."""
+
+    def show(study: Study) -> pd.DataFrame:
+        assert study.keep is not None
+        study.keep(values(("a", 0, 0.7)), again=True)
+        monkeypatch.setattr(results, "current_commit", lambda: "later")
+        return values(("a", 0, 0.7), ("of_both", 0, 0.1))
+
+    paper = pages.paper_of("a_paper")
+    exhibit = Exhibit("Table 1", show, run_by_run=True)
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    arguments = ["table1", "--record", "--out", str(tmp_path / "out"), "--scale", "paper"]
+
+    main(replace(paper, exhibits={"table1": exhibit}), arguments)
+
+    rows = read_results(tmp_path / "a_paper.csv").set_index(["name", "seed"])
+    assert rows.loc[("a", 0), ["value", "commit"]].tolist() != [0.7, "later"]
+    assert rows.loc[("a", 0), "value"] == 0.7
+    assert rows.loc[("of_both", 0), ["value", "commit"]].tolist() == [0.1, "later"]
