@@ -332,7 +332,7 @@ SCALES = {
 def page(rows: Rows, *, beside: bool) -> Paper:
     """The board as the papers' frame runs it."""
     show = partial(board, keys=rows.keys, beside=beside)
-    exhibit = Exhibit("The board", show, run_by_run=True)
+    exhibit = Exhibit("The board", show)
     return Paper(
         "The board", ROOT / "analysis" / "claims" / "board.yaml", SCALES, {EXHIBIT: exhibit}
     )

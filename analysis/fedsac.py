@@ -62,7 +62,7 @@ def _compared(study: Study, clients: int = 10) -> pd.DataFrame:
         if clients == 10 and data == "cifar10" and scene in TABLE_7_BETA:
             beta = float(TABLE_7_BETA[scene])
             beside.append(fedsac(study, data, scene, "fedsac_table_7_beta", beta=beta))
-        trials, grids = compared(study, data, scene, clients, beside)
+        trials, grids = compared(study, data, scene, clients, beside, figures)
         found.extend(grids)
         return trials
 
@@ -101,18 +101,15 @@ def grid(study: Study) -> pd.DataFrame:
     return values
 
 
-def _defined(values: pd.DataFrame) -> pd.DataFrame:
-    """Without undefined values, of which it prints how many there are."""
-    missing = values[values["value"].isna() & (values["figure"] == "fairness")]
-    for (data, name), rows in missing.groupby(["data", "name"]):
-        print(f"Undefined correlation: {data}, {name}: {len(rows)} seed(s), left out\n")
-    return values.dropna(subset="value")
-
-
-def _fairness(values: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Fairness beside that of the paper's table."""
-    values = _defined(values)
-    print_table(values, "fairness", published(name), digits=2)
+def _fairness(values: pd.DataFrame, name: str | None = None) -> pd.DataFrame:
+    """Fairness beside that of the paper's table; of how many runs it is undefined."""
+    scored = values[values["figure"] == "reward_max"]
+    for (data, row), runs in scored[scored["name"] != "standalone"].groupby(["data", "name"]):
+        of_row = values[(values["data"] == data) & (values["name"] == row)]
+        missing = len(runs) - int(of_row["figure"].eq("fairness").sum())
+        if missing:
+            print(f"Undefined correlation: {data}, {row}: {missing} seed(s), left out\n")
+    print_table(values, "fairness", published(name) if name else None, digits=2)
     return values
 
 
@@ -143,7 +140,7 @@ def _ablated(study: Study) -> pd.DataFrame:
         for data, scene in _columns(study)
         for name, keys in ABLATIONS.items()
     ]
-    return gather(study.run(planned), figures)
+    return study.measured(planned, figures)
 
 
 def table3(study: Study) -> pd.DataFrame:
@@ -180,10 +177,10 @@ def table7(study: Study) -> pd.DataFrame:
         for data, scene in _columns(study)
         for beta in (2, 5, 10, 20)
     ]
-    values = gather(study.run(planned), figures)
+    values = study.measured(planned, figures)
     _best_client(values, "table7")
     print_table(values, "reward_min", scale=100, digits=2)
-    print_table(_defined(values), "fairness", digits=2)
+    _fairness(values)
     return values
 
 
@@ -227,14 +224,14 @@ def table9(study: Study) -> pd.DataFrame:
         )
         print_markdown(f"{data}, Table 9", settings.astype(str))
     planned = [one for data, scene in first.items() for one in fedavg_grid(study, data, scene)]
-    values = gather(study.run(planned), figures)
+    values = study.measured(planned, figures)
     print_table(values, "reward_max", scale=100, digits=2)
     return values
 
 
 def figure3(study: Study) -> pd.DataFrame:
     """Fairness against the best client's accuracy, once per choice of settings."""
-    values = _defined(_compared(study))
+    values = _compared(study).dropna(subset="value")
     above_floor = values["name"].str.endswith("_floor")
     draw_plane(values[~above_floor], study.folder, "figure3")
     draw_plane(values[above_floor], study.folder, "figure3_floor")
@@ -280,7 +277,7 @@ def readings(study: Study) -> pd.DataFrame:
         planned = [fedsac(study, data, scene, name, **keys) for name, keys in READINGS.items()]
         if scene.startswith("DIR"):
             planned.append(unbalanced(study, data, scene))
-        return study.run(planned)
+        return study.run(planned, figures)
 
     trials = by_column(_columns(study), of_column)
     values = _fairness(gather(trials, figures), "table1")
@@ -322,14 +319,20 @@ PAPER = Paper(
     SCALES,
     {
         "grid": Exhibit("The settings that were tried, and the choice of one per method", grid),
-        "table1": Exhibit("Table 1: fairness", table1, published=_beside(fairness="table1")),
+        "table1": Exhibit(
+            "Table 1: fairness",
+            table1,
+            published=_beside(fairness="table1"),
+        ),
         "table2": Exhibit(
             "Table 2: accuracy of the best client (%)",
             table2,
             published=_beside(reward_max="table2"),
         ),
         "table3": Exhibit(
-            "Table 3: ablation, fairness", table3, published=_beside(fairness="table3")
+            "Table 3: ablation, fairness",
+            table3,
+            published=_beside(fairness="table3"),
         ),
         "table4": Exhibit(
             "Table 4: ablation, accuracy of the best client (%)",
@@ -337,7 +340,9 @@ PAPER = Paper(
             published=_beside(reward_max="table4"),
         ),
         "table5": Exhibit(
-            "Table 5: fairness with more clients", table5, published=_beside(fairness="table5")
+            "Table 5: fairness with more clients",
+            table5,
+            published=_beside(fairness="table5"),
         ),
         "table6": Exhibit(
             "Table 6: accuracy of the best client with more clients (%)",

@@ -29,8 +29,10 @@ from paper import Experiment, Study, Trial, gather
 from paper.results import RESULTS, read_results
 from paper.study import OnlyPlanned, each_of
 from paper.tables import COLUMNS, print_markdown
+from simfl.runs.runfolder import LoadedRun
 
 Found = TypeVar("Found")
+Figures = Callable[[LoadedRun], Mapping[str, float]]
 
 FLOOR = 0.02
 """How much accuracy of the best client (a share) a setting may lose against the method's best."""
@@ -121,9 +123,8 @@ def tried(
 
 def choose(runs: pd.DataFrame, settings: Mapping[str, Experiment]) -> pd.DataFrame:
     """The table of `Tried`; an undefined fairness comes last, a diverged run's accuracy too."""
-    means = runs.pivot_table(
-        index="name", columns="figure", values="value", aggfunc=_mean_of_all, dropna=False
-    )
+    of_runs = runs.set_index(["name", "seed", "figure"])["value"].unstack("figure")
+    means = of_runs.reindex(columns=list(FIGURES)).groupby("name").agg(_mean_of_all)
     means = means.loc[[one.name for one in settings.values()]]
     fairness = means["fairness"].to_numpy(dtype=float)
     accuracy = means["reward_max"].to_numpy(dtype=float)
@@ -145,11 +146,17 @@ def choose(runs: pd.DataFrame, settings: Mapping[str, Experiment]) -> pd.DataFra
 
 
 def compared(
-    study: Study, data: str, scene: str, clients: int = 10, beside: Sequence[Experiment] = ()
+    study: Study,
+    data: str,
+    scene: str,
+    clients: int = 10,
+    beside: Sequence[Experiment] = (),
+    kept: Figures | None = None,
 ) -> tuple[list[Trial], list[Tried]]:
     """`beside` and every method with both choices, named as rows of a table; the grids behind them.
 
-    FedSAC's are `fedsac_grid` and `fedsac_floor`: `fedsac` is the paper's own beta.
+    FedSAC's are `fedsac_grid` and `fedsac_floor`: `fedsac` is the paper's own beta. `kept`: what
+    is recorded of every run when it ends (`Study.run`).
     """
     grids = grid(study, data, scene, clients)
     try:
@@ -164,13 +171,13 @@ def compared(
         for one in found
         for choice in CHOICES
     ]
-    return run_once(study, [*beside, *rows]), found
+    return run_once(study, [*beside, *rows], kept), found
 
 
-def run_once(study: Study, rows: Sequence[Experiment]) -> list[Trial]:
+def run_once(study: Study, rows: Sequence[Experiment], kept: Figures | None = None) -> list[Trial]:
     """The trials of every row; rows that are the same experiment share its runs."""
     first = {one.overrides: one for one in reversed(rows)}
-    found = study.run([one for one in rows if one is first[one.overrides]])
+    found = study.run([one for one in rows if one is first[one.overrides]], kept)
     return [
         replace(trial, name=row.name)
         for row in rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -172,15 +173,17 @@ def fedavg_grid(study: Study, data: str, scene: str) -> list[Experiment]:
 
 
 def figures(run: LoadedRun) -> dict[str, float]:
-    """Fairness, rewards and costs of a run; NaN for one that diverged.
+    """Fairness, rewards and costs of a run, without what is undefined; NaN for one that diverged.
 
     mb_per_round: megabytes (1e6) that all clients receive in a round.
     """
     measures = run.manifest.get("measures", {}).get("collaborative_fairness", {})
     names = ("fairness", "bounded_share", "reward_max", "reward_min", "contribution_max")
     versions = max(run.manifest["counts"]["versions"], 1)
+    found = {name: float(measures.get(name, float("nan"))) for name in (*names, "ordered_pairs")}
+    diverged = run.manifest["status"] == "diverged"
     return {
-        **{name: float(measures.get(name, float("nan"))) for name in (*names, "ordered_pairs")},
+        **{name: value for name, value in found.items() if diverged or not math.isnan(value)},
         "mb_per_round": float(run.clients["bytes_received"].sum()) / versions / 1e6,
         "time_s": float(run.manifest["horizon_s"]),
         "client_energy_j": float(run.manifest["client_energy_j"]),

@@ -157,7 +157,7 @@ def accuracies_of(names: Sequence[str]) -> Callable[[Study], pd.DataFrame]:
     def show(study: Study) -> pd.DataFrame:
         """Accuracies, of FedBN by either rule of testing; what the equilibria took."""
         planned = [method(study, data, name) for data in study.data for name in names]
-        trials = study.run(planned)
+        trials = study.run(planned, of_a_game)
         server = [replace(one, name="fedbn_server") for one in trials if one.name == "fedbn"]
         values = pd.concat(
             [gather(trials, of_a_game), *(of_the_server(study, one) for one in server)],
@@ -173,8 +173,8 @@ def accuracies_of(names: Sequence[str]) -> Callable[[Study], pd.DataFrame]:
 def table4(study: Study) -> pd.DataFrame:
     """Rounds to equilibrium, and simulated seconds, joules and bytes, on the other data sets."""
     named = dict.fromkeys(about(study, data) for data in (FASHION, CIFAR, DSPRITES))
-    trials = study.run([game(study, data, name, name) for data in named for name in GAMES])
-    values = gather(trials, of_a_game)
+    planned = [game(study, data, name, name) for data in named for name in GAMES]
+    values = study.measured(planned, of_a_game)
     if not values.empty:
         print_table(values, "rounds", published("table4", "rounds"), digits=1)
     _print_costs(values)
@@ -194,7 +194,7 @@ def classes(data: str, name: str) -> Callable[[Study], pd.DataFrame]:
             for variant in ("f_seq", "f_par")
             for count in CLASSES
         ]
-        values = gather(study.run(planned), of_a_game)
+        values = study.measured(planned, of_a_game)
         _print_accuracies(values, name)
         return values
 
@@ -214,7 +214,7 @@ def clients(data: str, name: str) -> Callable[[Study], pd.DataFrame]:
             for variant in ("f_seq", "f_par")
             for number in CLIENTS
         ]
-        values = gather(study.run(planned), of_a_game)
+        values = study.measured(planned, of_a_game)
         _print_accuracies(values, name)
         _print_costs(values)
         draw_bars(study, values, ("rounds", "test_accuracy", "bytes"), name)

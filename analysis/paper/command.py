@@ -81,9 +81,12 @@ def _shown(paper: Paper, name: str, study: Study, *, record: bool) -> pd.DataFra
     values.to_csv(study.folder / f"{name}.csv", index=False)
     whole = exhibit.part_of or name
     if record and not values.empty:
-        # Run by run most of it is kept already, with the commit that each run was made at.
-        file, again = RESULTS / f"{paper.name}.csv", not exhibit.run_by_run
-        print(write_results(file, whole, study.scale.name, values, again=again), "\n")
+        # What was kept run by run has the commit that each run was made at.
+        of_runs = values.set_index(["data", "name", "seed"]).index.isin(study.kept)
+        for part, again in ((values[of_runs], False), (values[~of_runs], bool(study.made))):
+            if not part.empty:
+                file = RESULTS / f"{paper.name}.csv"
+                print(write_results(file, whole, study.scale.name, part, again=again), "\n")
     checked = check_claims(paper.claims, whole, values)
     if not checked.empty:
         checked.to_csv(study.folder / f"{name}_claims.csv", index=False)

@@ -68,15 +68,12 @@ class Exhibit:
     `part_of`: the exhibit that this is a part of: its values are recorded there, and judged by its
     claims (None: it is whole).
     `published` gives the paper's cells of a figure by (data, name), as the paper prints them.
-    `run_by_run`: it takes its values by `Study.measured`, which keeps them while it goes on; only
-    what it adds to them is recorded at its end.
     """
 
     title: str
     show: Callable[[Study], pd.DataFrame]
     part_of: str | None = None
     published: Callable[[str], Mapping[tuple[str, str], str]] | None = None
-    run_by_run: bool = False
 
 
 @dataclass(frozen=True)

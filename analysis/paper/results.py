@@ -13,7 +13,6 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -30,7 +29,7 @@ def write_results(
 ) -> str:
     """Put an exhibit's values into `file`, in place of earlier ones of the same runs.
 
-    Unless the runs are not made `again`: then those that are there stay, with their commit.
+    Unless the runs are not made `again`: then what is there and the same stays, with its commit.
 
     Says how many values were there before, at which commit, and how many of them repeat to the
     last bit; these counts become rows of `repeats.csv` beside the file where the commits differ.
@@ -39,7 +38,7 @@ def write_results(
     new = values.assign(exhibit=exhibit, scale=scale, commit=commit)[COLUMNS]
     old = read_results(file)
     if not again:
-        new = new[~_keys(new, CELL).isin(_keys(old, CELL))]
+        new = new[~_keys(new, CELL).isin(_unchanged(old, new))]
     known = _keys(old, CELL).isin(_keys(new, CELL))
     said = _repeated(file, old[known], new)
     parts = [one for one in (old[~known], new) if not one.empty]
@@ -92,10 +91,8 @@ def _repeated(file: Path, old: pd.DataFrame, new: pd.DataFrame) -> str:
     both = both[both["commit_old"] != both["commit_new"]]
     if both.empty:
         return ""
-    was, now = both["value_old"].to_numpy(float), both["value_new"].to_numpy(float)
-    both = both.assign(
-        equal=(was == now) | (np.isnan(was) & np.isnan(now)), apart=np.abs(now - was)
-    )
+    apart = (both["value_new"].astype(float) - both["value_old"].astype(float)).abs()
+    both = both.assign(equal=_same(both), apart=apart)
     rows = [
         (file.stem, exhibit, scale, data, before, after, len(part), part["equal"].sum(),
          part["apart"].max())
@@ -108,6 +105,20 @@ def _repeated(file: Path, old: pd.DataFrame, new: pd.DataFrame) -> str:
     added = pd.DataFrame(rows, columns=REPEATS)
     _write(repeats, pd.concat([one for one in (earlier, added) if not one.empty]))
     return f"; {both['equal'].sum()} of {len(both)} repeat to the bit those of an earlier commit"
+
+
+def _unchanged(old: pd.DataFrame, new: pd.DataFrame) -> pd.MultiIndex:
+    """The cells that have the same figures in both, with the same values."""
+    both = old.merge(new, on=[*CELL, "figure"], how="outer", suffixes=("_old", "_new"))
+    same = _same(both) & both["commit_old"].notna() & both["commit_new"].notna()
+    of_cells = same.groupby(_keys(both, CELL)).all()
+    return pd.MultiIndex.from_tuples(of_cells.index[of_cells], names=CELL)
+
+
+def _same(both: pd.DataFrame) -> pd.Series:
+    """Where value_old and value_new are equal, or both undefined."""
+    was, now = both["value_old"].astype(float), both["value_new"].astype(float)
+    return was.eq(now) | (was.isna() & now.isna())
 
 
 def _keys(table: pd.DataFrame, columns: list[str]) -> pd.MultiIndex:

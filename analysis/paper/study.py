@@ -59,8 +59,8 @@ class Study:
     `limit_s` seconds no run begins: what is finished is a result. With `only_plan` nothing is run.
     With `only`, experiments of these names or whose names go on with a comma or a space, and no
     others. `takes_s` has every run that was planned, by data, name and seed, and the core-seconds
-    that it took or will take about. `keep` takes the values of `measured`, run by run, and `again`:
-    whether the run was made now.
+    that it took or will take about. `keep` takes what `run` measures, run by run, and `again`:
+    whether the run was made now; `kept` are those runs, and `made` all that were made now.
     """
 
     scale: Scale
@@ -76,6 +76,8 @@ class Study:
     began_s: float = field(default_factory=time.monotonic)
     takes_s: dict[tuple[str, str, int], float] = field(default_factory=dict)
     keep: Callable[..., object] | None = None
+    kept: set[tuple[str, str, int]] = field(default_factory=set)
+    made: set[tuple[str, str, int]] = field(default_factory=set)
 
     def asked_for(self, name: str) -> bool:
         """Whether an experiment of this name is to be shown."""
@@ -92,23 +94,20 @@ class Study:
         experiments: Sequence[Experiment],
         figures: Callable[[LoadedRun], Mapping[str, float]],
     ) -> pd.DataFrame:
-        """What `figures` says of every run; kept when the run ends, so that none is lost."""
-
-        def kept(trial: Trial, made_now: bool) -> None:
-            if self.keep is not None:
-                self.keep(gather([trial], figures), again=made_now)
-
-        return gather(self.run(experiments, kept), figures)
+        """What `figures` says of every run."""
+        return gather(self.run(experiments, figures), figures)
 
     def run(
-        self, experiments: Sequence[Experiment], ended: Callable[[Trial, bool], None] | None = None
+        self,
+        experiments: Sequence[Experiment],
+        figures: Callable[[LoadedRun], Mapping[str, float]] | None = None,
     ) -> list[Trial]:
         """One trial per experiment and seed; those of absent data sets are left out, and said so.
 
         All experiments of a seed come before the next seed, so that what an interruption leaves is
         a comparison already. Runs that are there are read; one that was cut off goes on. A run
         that diverges is a result. Raises what `simfl.run` raises for other reasons than absent
-        data. `ended` is told of every run that is there, when it is, and whether it was made now.
+        data. What `figures` says of a run is kept when the run ends, so that none is lost.
         """
         experiments = [one for one in experiments if self.asked_for(one.name)]
         seeds = range(self.from_seed, self.seeds)
@@ -132,9 +131,11 @@ class Study:
                 status = load_run(folder).manifest["status"]
                 print(f"  {where}: {status} in {took_s:.1f} s", flush=True)
                 self.takes_s[one.data, one.name, seed] = self._core_s(folder)
+                self.made.add((one.data, one.name, seed))
             trials.append(Trial(one.data, one.name, seed, folder))
-            if ended is not None:
-                ended(trials[-1], took_s is not None)
+            if figures is not None and self.keep is not None:
+                self.keep(gather(trials[-1:], figures), again=took_s is not None)
+                self.kept.add((one.data, one.name, seed))
         there = sum(one.data not in self.skipped for one, _ in planned)
         if len(trials) < there:
             if self.only_plan:

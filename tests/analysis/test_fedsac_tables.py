@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 import yaml
 
 import simfl
-from paper import Experiment, Study, Trial, main
+from paper import Experiment, Study, Trial, command, main, results
 from paper.estimate import Probe
 from paper.results import write_results
 from paper.study import OnlyPlanned
@@ -81,7 +82,7 @@ def test_a_split_can_be_asked_for_alone(tmp_path: Path, monkeypatch: pytest.Monk
     """By the name of its column; a data set alone means all splits of the scale."""
     planned: list[str] = []
     monkeypatch.setattr(
-        Study, "run", lambda self, asked: planned.extend(one.data for one in asked) or []
+        Study, "run", lambda self, asked, *_: planned.extend(one.data for one in asked) or []
     )
 
     for data in (["fashion_mnist DIR(2.0)"], ["fashion_mnist DIR(1.0)", "svhn"]):
@@ -137,6 +138,59 @@ def test_a_setting_is_chosen_by_fairness_without_and_with_a_floor(
     assert (one.chosen(choices.FAIREST), one.chosen(choices.ABOVE_FLOOR)) == (fairest, floored)
 
 
+def test_a_setting_that_is_undefined_with_one_of_two_seeds_comes_last(tmp_path: Path) -> None:
+    """Its mean over the other seed would be no mean over the grid's."""
+    settings = {f"s{place}": Experiment("d", f"m s{place}", tmp_path) for place in range(2)}
+    rows = [
+        ("d", "m s0", 1, "fairness", 99.0),
+        *(("d", "m s1", seed, "fairness", 10.0) for seed in (0, 1)),
+        *(("d", f"m s{place}", seed, "reward_max", 0.8) for place in (0, 1) for seed in (0, 1)),
+    ]
+
+    table = choices.choose(pd.DataFrame(rows, columns=COLUMNS), settings)
+
+    assert choices.Tried("m", "d", table).chosen(choices.FAIREST) == "s1"
+
+
+def test_what_is_undefined_is_left_out_and_a_diverged_run_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A correlation may not be defined; of a model that is NaN nothing is, which is a result."""
+    one = study("smoke", tmp_path)
+    (trial,) = one.run([experiments.fedsac(one, "digits", "POW")])
+    run = trial.run
+    measures = run.manifest["measures"]["collaborative_fairness"]
+
+    monkeypatch.setitem(measures, "fairness", float("nan"))
+    undefined = experiments.figures(run)
+    monkeypatch.setitem(run.manifest, "status", "diverged")
+    diverged = experiments.figures(run)
+
+    assert "fairness" not in undefined and undefined["reward_max"] > 0
+    assert math.isnan(diverged["fairness"])
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("exhibit", ["table2", "table4"])
+def test_what_is_recorded_is_what_is_shown(
+    exhibit: str, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run by run and at the end; of runs that are there already nothing changes."""
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    arguments = [exhibit, "--scale", "smoke", "--out", str(out), "--record"]
+    texts = []
+    for commit in ("first", "later"):
+        monkeypatch.setattr(results, "current_commit", lambda commit=commit: commit)
+        main(fedsac.PAPER, arguments)
+        texts.append((tmp_path / "fedsac.csv").read_text(encoding="utf-8"))
+
+    shown = pd.read_csv(out / "smoke" / f"{exhibit}.csv")
+    recorded = results.read_results(tmp_path / "fedsac.csv")
+    both = shown.merge(recorded, on=COLUMNS)
+    assert len(both) == len(shown) == len(recorded) > 0
+    assert texts[0] == texts[1]
+
+
 def test_an_incomplete_grid_chooses_nothing(
     out: Path, small: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,8 +198,8 @@ def test_an_incomplete_grid_chooses_nothing(
     whole = Study.run
     monkeypatch.setitem(experiments.GRIDS, "qffl", ({"q": 0.1}, {"q": 1.0}))
 
-    def without_one(self: Study, planned: list[Experiment]) -> list[Trial]:
-        return whole(self, [one for one in planned if one.name != "qffl q 1"])
+    def without_one(self: Study, planned: list[Experiment], *rest: Any) -> list[Trial]:
+        return whole(self, [one for one in planned if one.name != "qffl q 1"], *rest)
 
     monkeypatch.setattr(Study, "run", without_one)
     trials, found = choices.compared(study("smoke", out / "smoke"), "digits", "POW")
@@ -200,7 +254,7 @@ def test_one_grid_decides_for_all_splits_and_is_run_once(
     monkeypatch.setattr(
         Study,
         "run",
-        lambda self, planned: run.extend(f"{one.data} {one.name}" for one in planned) or [],
+        lambda self, planned, *_: run.extend(f"{one.data} {one.name}" for one in planned) or [],
     )
     found = choices.decided(elsewhere, "digits", "DIR(1.0)")
 
@@ -234,7 +288,7 @@ def test_every_exhibit_is_shown_without_a_single_run(
     exhibit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where time was over before the first one began: claims are skipped, nothing breaks."""
-    monkeypatch.setattr(Study, "run", lambda self, planned: [])
+    monkeypatch.setattr(Study, "run", lambda self, planned, *_: [])
 
     verdicts = main(fedsac.PAPER, [exhibit, "--scale", "smoke", "--out", str(tmp_path)])
 

@@ -67,16 +67,21 @@ def test_every_call_adds_its_runs_and_replaces_its_own(tmp_path: Path, commit: l
 def test_a_run_that_is_only_read_again_stays_as_it_was_recorded(
     tmp_path: Path, commit: list[str]
 ) -> None:
-    """With the commit at which it was run; one that is not recorded yet is."""
+    """With the commit at which it was run; what is new or read otherwise now is recorded."""
     file = tmp_path / "a.csv"
-    write_results(file, "table1", "quick", values(("a", 0, 0.5)))
+    nan = float("nan")
+    before = values(("a", 0, 0.5), ("undefined", 0, nan), ("otherwise", 0, 0.125))
+    write_results(file, "table1", "quick", before)
     commit[0] = "c2"
 
-    write_results(file, "table1", "quick", values(("a", 0, 0.5), ("b", 0, 0.25)), again=False)
+    after = values(("a", 0, 0.5), ("undefined", 0, nan), ("otherwise", 0, 0.25), ("new", 0, 0.75))
+    write_results(file, "table1", "quick", after, again=False)
 
-    found = read_results(file)
-    assert list(found["commit"]) == ["c1", "c2"] and list(found["name"]) == ["a", "b"]
-    assert not (tmp_path / "repeats.csv").exists()
+    found = read_results(file).set_index("name")
+    assert found["commit"].to_dict() == {
+        "a": "c1", "undefined": "c1", "otherwise": "c2", "new": "c2"
+    }  # fmt: skip
+    assert found.loc[["otherwise", "new"], "value"].tolist() == [0.25, 0.75]
 
 
 def test_it_says_what_repeats_at_a_later_commit(tmp_path: Path, commit: list[str]) -> None:
@@ -249,11 +254,12 @@ def test_what_an_exhibit_adds_to_its_runs_is_recorded_when_it_ends(
     def show(study: Study) -> pd.DataFrame:
         assert study.keep is not None
         study.keep(values(("a", 0, 0.7)), again=True)
+        study.kept.add(("digits", "a", 0))
         monkeypatch.setattr(results, "current_commit", lambda: "later")
         return values(("a", 0, 0.7), ("of_both", 0, 0.1))
 
     paper = pages.paper_of("a_paper")
-    exhibit = Exhibit("Table 1", show, run_by_run=True)
+    exhibit = Exhibit("Table 1", show)
     monkeypatch.setattr(command, "RESULTS", tmp_path)
     arguments = ["table1", "--record", "--out", str(tmp_path / "out"), "--scale", "paper"]
 
