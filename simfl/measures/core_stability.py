@@ -32,11 +32,12 @@ class CoreStability(ModelMeasure):
     Figures: `utility_min`, `utility_mean`, `utility_product`; then per question `..._stable` (1
     yes, 0 no, NaN undecided), `..._margin` and, with `draws`, the 90 % interval `..._low` to
     `..._high`. A certificate's margin is 1 - the largest sum of ratios / W, and
-    `certificate_blocking_margin` that of the coalition that blocks, NaN without one. For a linear
-    model the questions are `certificate` (over all predictors),
-    `proportional`, `pareto` and, for few clients, `coalitions` (all of them). With `k`, for any
-    model: `pseudo_core`, whose margin is the radius d. Where clients are served models of their
-    own, `coalitions` alone is asked. Without positive utilities nothing is, nor of an ensemble.
+    `certificate_blocking_margin` that of the coalition that blocks, NaN without one;
+    `certificate_only_all_block` is 1 where no smaller coalition than all does. For a linear model
+    the questions are `certificate` (over all predictors), `proportional`, `pareto` and, for few
+    clients, `coalitions` (all of them). With `k`, for any model: `pseudo_core`, whose margin is the
+    radius d. Where clients are served models of their own, `coalitions` alone is asked. Without
+    positive utilities nothing is, nor of an ensemble.
     """
 
     offset: Annotated[
@@ -71,6 +72,8 @@ class CoreStability(ModelMeasure):
             figures |= {f"{name}_stable": stable, f"{name}_margin": answer.margin}
             if isinstance(answer, Certificate):
                 figures[f"{name}_blocking_margin"] = answer.blocking_margin
+                only_all = len(answer.blocked_by) == len(served)
+                figures[f"{name}_only_all_block"] = float(only_all)
             if answer.interval is not None:
                 figures |= {f"{name}_low": answer.interval[0], f"{name}_high": answer.interval[1]}
         return figures

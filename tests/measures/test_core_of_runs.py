@@ -145,6 +145,9 @@ def test_the_measures_stand_in_the_manifest(tmp_path):
     for name in ("certificate", "proportional", "pareto", "coalitions", "pseudo_core"):
         assert core[f"{name}_low"] <= core[f"{name}_high"]
     assert core["pseudo_core_margin"] > 0
+    asked = CoreStability(offset=25.0).answers(federation_of(run.path), np.random.default_rng(0))
+    assert asked["certificate"].blocked_by == (0, 1, 2)  # so early in training
+    assert core["certificate_only_all_block"] == 1.0
 
 
 def test_coalitions_of_more_clients_are_not_searched(tmp_path):

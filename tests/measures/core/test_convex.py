@@ -268,10 +268,13 @@ def largest_of_all(agents: Agents, theta: np.ndarray, *, whole: bool) -> float:
     return best
 
 
-@pytest.mark.parametrize(("seed", "moved"), [(0, False), (1, True)])
-def test_scipy_finds_the_same_in_all_coalitions_of_five(seed, moved):
+@pytest.mark.parametrize(
+    ("seed", "count", "moved"),
+    [(0, 5, False), (1, 5, True), (2, 7, False), (3, 7, True), (4, 8, True)],
+)
+def test_scipy_finds_the_same_in_all_coalitions(seed, count, moved):
     """The largest gain over all coalitions but the whole at the optimum, or all when moved away."""
-    agents = random_agents(seed, 5, 2, weighted=moved)
+    agents = random_agents(seed, count, 2, weighted=moved)
     theta = nash_optimum(agents, start_of(agents))
     if moved:
         theta = _planted(agents, theta, 1.5, np.random.default_rng(seed))
