@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pages
 import pandas as pd
+import papers_picture
 import pytest
 
 from paper import Exhibit, Paper, Scale, Study, command, main, results
@@ -239,6 +240,34 @@ def test_a_seed_that_never_got_there_leaves_a_bound_and_not_the_mean_of_the_othe
 
     assert "| slow   | 0.850 ± 0.071 | > 12.5 (1/2) |" in text
     assert "seconds_end" not in text
+
+
+def test_the_picture_has_the_papers_own_cells_and_knows_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours in the paper's unit, without other readings, scales, figures; a new row tells."""
+    monkeypatch.setattr(papers_picture, "RESULTS", tmp_path)
+    rows = pd.DataFrame(
+        [
+            ("mnist", "fedcure", 1, "accuracy", 0.5),
+            ("mnist", "fedcure", 0, "accuracy", 0.25),
+            ("mnist", "fair_max", 0, "accuracy", 0.75),
+            ("mnist", "fair", 0, "seconds", 3.0),
+        ],
+        columns=COLUMNS,
+    )
+    write_results(tmp_path / "fedcure.csv", "table1", "paper", rows)
+    write_results(tmp_path / "fedcure.csv", "table1", "quick", rows)
+    picture = tmp_path / "beside.png"
+
+    ours = papers_picture.shown()
+    papers_picture.draw(ours, picture)
+
+    cell = papers_picture.Cell("fedcure, mnist", 96.37, 0.05, (25.0, 50.0))
+    assert ours == [[cell], [], [], [], []]
+    assert papers_picture.is_current(picture)
+    write_results(tmp_path / "fedcure.csv", "table1", "paper", rows.assign(seed=2)[:1])
+    assert not papers_picture.is_current(picture)
 
 
 def test_the_pages_are_up_to_date() -> None:
