@@ -84,9 +84,10 @@ def _shown(paper: Paper, name: str, study: Study, *, record: bool) -> pd.DataFra
         # What was kept run by run has the commit that each run was made at.
         of_runs = values.set_index(["data", "name", "seed"]).index.isin(study.kept)
         for part, again in ((values[of_runs], False), (values[~of_runs], bool(study.made))):
-            if not part.empty:
-                file = RESULTS / f"{paper.name}.csv"
-                print(write_results(file, whole, study.scale.name, part, again=again), "\n")
+            file = RESULTS / f"{paper.name}.csv"
+            said = write_results(file, whole, study.scale.name, part, again=again)
+            if said:
+                print(said, "\n")
     checked = check_claims(paper.claims, whole, values)
     if not checked.empty:
         checked.to_csv(study.folder / f"{name}_claims.csv", index=False)

@@ -31,14 +31,17 @@ def write_results(
 
     Unless the runs are not made `again`: then what is there and the same stays, with its commit.
 
-    Says how many values were there before, at which commit, and how many of them repeat to the
-    last bit; these counts become rows of `repeats.csv` beside the file where the commits differ.
+    Says how many values it put there (nothing where none), and how many of them repeat those of an
+    earlier commit to the last bit; these counts become rows of `repeats.csv` beside the file where
+    the commits differ.
     """
     commit = current_commit()
     new = values.assign(exhibit=exhibit, scale=scale, commit=commit)[COLUMNS]
     old = read_results(file)
     if not again:
         new = new[~_keys(new, CELL).isin(_unchanged(old, new))]
+    if new.empty:
+        return ""
     known = _keys(old, CELL).isin(_keys(new, CELL))
     said = _repeated(file, old[known], new)
     parts = [one for one in (old[~known], new) if not one.empty]
