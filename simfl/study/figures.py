@@ -14,6 +14,7 @@ Bounds = tuple[float, float]
 
 SHARE: Bounds = (0.0, 1.0)
 AMOUNT: Bounds = (0.0, math.inf)
+CORRELATION_PERCENT: Bounds = (-100.0, 100.0)
 ANYTHING: Bounds = (-math.inf, math.inf)
 
 
@@ -66,6 +67,12 @@ SHARE_ENDINGS = (
     "accuracy_worst",
     "jain_index",
     "gini",
+    "reward_max",
+    "reward_min",
+    "contribution_max",
+    "ordered_pairs",
+    "inside_interval",
+    "on_stroke",
 )
 """What the name of a measure's figure ends in that lies in [0, 1]."""
 
@@ -92,6 +99,8 @@ def bounds_of(metric: str) -> Bounds:
         return AMOUNT
     if metric.endswith(SHARE_ENDINGS):
         return SHARE
+    if metric.endswith("fairness"):
+        return CORRELATION_PERCENT
     return AMOUNT if metric.endswith(AMOUNT_ENDINGS) and "error" not in metric else ANYTHING
 
 

@@ -21,6 +21,8 @@ from simfl.study.words import in_cell
         ("participation.jain_index", (0, 1)),
         ("waiting.idle_time_share", (0, 1)),
         ("edge_participation.share_min", (0, 1)),
+        ("collaborative_fairness.reward_min", (0, 1)),
+        ("collaborative_fairness.fairness", (-100, 100)),
         ("time_s", (0, math.inf)),
         ("energy_to_accuracy_0.5_j", (0, math.inf)),
         ("round_latency.latency_mean_s", (0, math.inf)),
@@ -48,6 +50,13 @@ def test_an_interval_of_a_time_stays_above_zero() -> None:
     low, high = mean_interval(np.array([1.0, 3.0]), "time_to_accuracy_0.5_s")
 
     assert (low, high) == (0.0, pytest.approx(2 + 12.706205, rel=1e-6))
+
+
+def test_an_interval_of_a_correlation_in_percent_stays_below_100() -> None:
+    """98 and 99: Student's interval of two seeds would reach from 92.1 to 104.9."""
+    low, high = mean_interval(np.array([98.0, 99.0]), "collaborative_fairness.fairness")
+
+    assert (low, high) == (pytest.approx(98.5 - 6.353102, abs=1e-6), 100.0)
 
 
 def test_large_amounts_are_cut_too() -> None:
