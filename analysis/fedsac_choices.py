@@ -233,7 +233,7 @@ def _row(method: str, choice: str, one: Experiment) -> Experiment:
 
 def _named(method: str, setting: str) -> str:
     """A setting's row in the results."""
-    return f"{method} {setting}".removesuffix(" -")
+    return f"{method} {setting}".removesuffix(" -").replace(",", "")
 
 
 def _mean_of_all(values: pd.Series) -> float:

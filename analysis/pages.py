@@ -13,6 +13,7 @@ What lies between two marks of a page is made here and nowhere else:
     <!-- claims: EXHIBIT [scale=NAME] -->      the verdicts on the exhibit's claims
     <!-- summary -->                           every exhibit: what was run, what its claims say
     <!-- plan: PAPER... -->                    core-hours by exhibit, and what was not run
+    <!-- not_run -->                           the page's exhibits without rows at the paper's size
     <!-- repeats -->                           what was recorded again at a later commit
     <!-- board: PART [DATA] -->                rows, or of a data set learned, costs or front
     <!-- version_one: TABLE -->                what version one of simfl had, as it was kept
@@ -45,7 +46,7 @@ from papers_picture import PICTURE, draw, is_current, shown
 
 from paper import Paper, check_claims
 from paper.claims import in_words, metric
-from paper.results import RESULTS, read_results
+from paper.results import PLAN, RESULTS, read_results
 from paper.tables import END, across, beside, markdown
 
 ROOT = Path(__file__).parents[1]
@@ -60,7 +61,7 @@ SCALES = ("paper", "quick", "smoke")
 """From the largest to the smallest."""
 
 BLOCK = re.compile(
-    r"(<!-- (results|claims|summary|plan|repeats|board|version_one)(?:: ([^\n]*?))? -->\n)"
+    r"(<!-- (results|claims|summary|plan|not_run|repeats|board|version_one)(?:: ([^\n]*?))? -->\n)"
     r".*?(<!-- end -->)",
     re.S,
 )
@@ -84,6 +85,8 @@ def filled(page: Path) -> str:
             text = summary()
         elif kind == "plan":
             text = plan((words or "").split())
+        elif kind == "not_run":
+            text = not_run(paper_of(page.stem))
         elif kind == "repeats":
             text = repeats()
         elif kind == "board":
@@ -110,7 +113,7 @@ def results(paper: Paper, words: Sequence[str]) -> str:
         return NOTHING
     figures = [one for one in words[1:] if one in set(values["figure"])]
     digits = int(options.get("digits", 2 if "percent" in words else 3))
-    head = _head(paper, scale, values)
+    head = _head(paper, name, scale, values)
     if len(figures) == 1:
         (figure,) = figures
         published = exhibit.published(figure) if exhibit.published else None
@@ -133,7 +136,7 @@ def claims(paper: Paper, words: Sequence[str]) -> str:
         return NOTHING
     checked = check_claims(paper.claims, name, values)
     checked = checked[checked["verdict"] != "SKIPPED"]
-    return _head(paper, scale, values) + markdown("verdict", in_words(checked))
+    return _head(paper, name, scale, values) + markdown("verdict", in_words(checked))
 
 
 def value(paper: Paper, words: Sequence[str]) -> str:
@@ -176,9 +179,8 @@ def board(words: Sequence[str]) -> str:
     if values.empty:
         return NOTHING
     seeds = made.wide(values, data)["seed"]
-    return _head(made.PAPER, "quick", values[values["seed"].isin(seeds)]) + str(
-        made.block(values, data, part)
-    )
+    head = _head(made.PAPER, made.EXHIBIT, "quick", values[values["seed"].isin(seeds)])
+    return head + str(made.block(values, data, part))
 
 
 def summary() -> str:
@@ -197,7 +199,7 @@ def summary() -> str:
                 rows.append(
                     [
                         paper.title, exhibit.title, scale,
-                        f"{len(cells)} cell(s) of {_seeds(values)}",
+                        f"{len(cells)} cell(s): {_seeds(values, exhibit.means_over.get(scale, 1))}",
                         _of_the_paper(paper, name, values, cells),
                         *(str(verdicts.count(verdict)) for verdict in VERDICTS[:4]),
                     ]
@@ -240,6 +242,7 @@ def plan(papers: Sequence[str]) -> str:
         found = read_results(RESULTS / f"{paper}.csv")
         found = found[(found["exhibit"] == exhibit) & (found["scale"] == scale)]
         done = found[["data", "name", "seed"]].drop_duplicates().groupby(["data", "name"]).size()
+        done *= paper_of(str(paper)).exhibits[str(exhibit)].means_over.get(str(scale), 1)
         cells = pd.MultiIndex.from_frame(own[["data", "name"]])
         run = np.minimum(done.reindex(cells, fill_value=0).to_numpy(), own["seeds"].to_numpy())
         left = float((own["core_hours"] * (1 - run / own["seeds"])).sum())
@@ -252,6 +255,31 @@ def plan(papers: Sequence[str]) -> str:
         )  # fmt: skip
     columns = ["paper", "exhibit", "scale", "runs", "core-hours", "left", "command"]
     return markdown("paper", pd.DataFrame(rows, columns=columns).set_index("paper"))
+
+
+def not_run(paper: Paper) -> str:
+    """A row per exhibit without rows at the paper's size: core-hours, if planned, and its command.
+
+    Parts of other exhibits are left out.
+    """
+    file = RESULTS / "plan.csv"
+    planned = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=PLAN)
+    planned = planned[planned["paper"].eq(paper.name) & planned["scale"].eq(SCALES[0])]
+    found = read_results(RESULTS / f"{paper.name}.csv")
+    rows = []
+    for name, exhibit in paper.exhibits.items():
+        smaller = [
+            one for one in SCALES if ((found["exhibit"] == name) & (found["scale"] == one)).any()
+        ]
+        if exhibit.part_of or SCALES[0] in smaller:
+            continue
+        own = planned[planned["exhibit"] == name]
+        hours = f"{own['core_hours'].sum():.1f}" if len(own) else "-"
+        data = own["data"].unique().tolist()
+        command = _command(paper.name, name, SCALES[0], data)
+        rows.append([exhibit.title, ", ".join(smaller) or "-", hours, command])
+    columns = ["exhibit", "recorded at", "core-hours", "command"]
+    return markdown("exhibit", pd.DataFrame(rows, columns=columns).set_index("exhibit"))
 
 
 def repeats() -> str:
@@ -267,7 +295,8 @@ def repeats() -> str:
 
 def _command(paper: str, exhibit: str, scale: str, data: Sequence[str]) -> str:
     """What runs these cells, and no other data sets."""
-    words = ["python", f"analysis/{paper}.py", exhibit, "--scale", scale, "--data", *data]
+    words = ["python", f"analysis/{paper}.py", exhibit, "--scale", scale]
+    words += ["--data", *data] if data else []
     return f"`{shlex.join(words)}`"
 
 
@@ -284,18 +313,31 @@ def _asked(paper: Paper, words: Sequence[str]) -> tuple[str, pd.DataFrame, str, 
     return name, found[found["scale"] == scale], scale, options
 
 
-def _head(paper: Paper, scale: str, values: pd.DataFrame) -> str:
+def _head(paper: Paper, name: str, scale: str, values: pd.DataFrame) -> str:
     """Scale, seeds and commits, as a line above a table."""
+    exhibit = paper.exhibits[name]
     commits = ", ".join(pd.unique(values["commit"]))
     reduced = paper.scales[scale].reduced
     size = f"scale `{scale}`: {reduced}" if reduced else "at the paper's size"
-    return f"{_seeds(values)}, {size}; simfl {commits}.\n\n"
+    seeds = _seeds(values, exhibit.means_over.get(scale, 1))
+    return f"{seeds}; {exhibit.size or size}; simfl {commits}.\n\n"
 
 
-def _seeds(values: pd.DataFrame) -> str:
-    by_cell = values.groupby(["data", "name"])["seed"].nunique()
-    fewest, most = by_cell.min(), by_cell.max()
-    return f"{most} seed(s)" if fewest == most else f"{fewest} to {most} seeds"
+def _seeds(values: pd.DataFrame, means_over: int = 1) -> str:
+    """How many, by data set where they differ between those."""
+    if means_over > 1:
+        return f"means over {means_over} seeds"
+    counts = values.groupby(["data", "name"], sort=False)["seed"].nunique()
+    of_data = {data: _count(own) for data, own in counts.groupby("data", sort=False)}
+    if len(set(of_data.values())) == 1:
+        return next(iter(of_data.values()))
+    return ", ".join(f"{data}: {count}" for data, count in of_data.items())
+
+
+def _count(seeds: pd.Series) -> str:
+    fewest, most = seeds.min(), seeds.max()
+    counted = f"{most}" if fewest == most else f"{fewest} to {most}"
+    return f"{counted} seed{'s' if most > 1 else ''}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

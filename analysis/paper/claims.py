@@ -14,7 +14,7 @@ A claims file names the paper and lists claims:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from paper.tables import END
 from simfl.study.means import mean_interval
 
 KINDS = ("hard", "directional", "soft")
@@ -44,9 +45,9 @@ def check_claims(file: Path, exhibit: str, values: pd.DataFrame) -> pd.DataFrame
     """The verdict on every claim about `exhibit`, one row per claim and data set at hand.
 
     Columns: verdict (HOLDS, FAILS, UNDECIDED, NOTE, SKIPPED), claim, data, value (mean over the
-    seeds), low and high (95 % interval, of one seed none; the range of the seeds for a hard claim),
-    margin, seeds, statement. SKIPPED: none of the claim's data sets is at hand, or the exhibit has
-    no such value.
+    seeds), side (1: the value is only known to be at least that, -1: at most), low and high (95 %
+    interval, of one seed none; the range of the seeds for a hard claim), margin, seeds, statement.
+    SKIPPED: none of the claim's data sets is at hand, or the exhibit has no such value.
     """
     rows = []
     at_hand = [str(data) for data in pd.unique(values["data"])]
@@ -54,17 +55,33 @@ def check_claims(file: Path, exhibit: str, values: pd.DataFrame) -> pd.DataFrame
         if claim["figure"] == exhibit:
             about = claim.get("data", at_hand)
             for data in [one for one in about if one in at_hand] or [", ".join(about)]:
-                measured = metric(values[values["data"] == data], claim["metric"])
-                rows.append(_judged(claim, data, measured))
+                measured, side = bounded(values[values["data"] == data], claim["metric"])
+                rows.append(_judged(claim, data, measured, side))
     return pd.DataFrame(rows)
 
 
 def metric(values: pd.DataFrame, expression: str) -> np.ndarray:
     """The expression's value per seed that has all of it; empty where none has."""
-    terms = [_term(values, term.strip()) for term in expression.split(" - ")]
-    table = pd.concat(terms, axis=1, join="inner")
+    table = _terms(values, expression, _term)
     first = table.iloc[:, 0].to_numpy(dtype=float)
-    return first - table.iloc[:, 1:].sum(axis=1).to_numpy(dtype=float)
+    return first - table.iloc[:, 1:].sum(axis=1, skipna=False).to_numpy(dtype=float)
+
+
+def bounded(values: pd.DataFrame, expression: str) -> tuple[np.ndarray, int]:
+    """`metric` with what is known of runs that never got to what a figure is until.
+
+    FIGURE_end, what such a run had spent by its end, is less than it would have needed, so that
+    what is computed from it lies below the true value (side 1) or above it (-1); of seeds with
+    bounds to either side nothing is known (NaN), as of a figure without one. 0: no bound is used.
+    """
+    reached = _terms(values, expression, _term)
+    at_least = _terms(values, expression, _term_or_end)
+    signs = np.array([1.0] + [-1.0] * (reached.shape[1] - 1))
+    below = (reached.isna().to_numpy() & at_least.notna().to_numpy()) * signs
+    sides = np.unique(below[below != 0.0])
+    if sides.size != 1:
+        return reached.to_numpy(dtype=float) @ signs, 0
+    return at_least.to_numpy(dtype=float) @ signs, int(sides[0])
 
 
 def in_words(checked: pd.DataFrame) -> pd.DataFrame:
@@ -73,14 +90,19 @@ def in_words(checked: pd.DataFrame) -> pd.DataFrame:
     def number(value: float) -> str:
         return f"{value:.4g}"
 
+    def interval(low: float, high: float) -> str:
+        if np.isnan(low):
+            return "-"
+        if np.isinf(high):
+            return f"above {number(low)}"
+        return f"below {number(high)}" if np.isinf(low) else f"{number(low)} to {number(high)}"
+
+    sides = {1: "> ", 0: "", -1: "< "}
     table = pd.DataFrame(
         {
             "claim": checked["claim"] + ", " + checked["data"],
-            "value": checked["value"].map(number),
-            "interval": [
-                "-" if np.isnan(low) else f"{number(low)} to {number(high)}"
-                for low, high in zip(checked["low"], checked["high"], strict=True)
-            ],
+            "value": checked["side"].map(sides) + checked["value"].map(number),
+            "interval": list(map(interval, checked["low"], checked["high"])),
             "claimed": checked["margin"],
             "seeds": checked["seeds"],
             "statement": checked["statement"],
@@ -90,6 +112,14 @@ def in_words(checked: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+def _terms(
+    values: pd.DataFrame, expression: str, of: Callable[[pd.DataFrame, str], pd.Series]
+) -> pd.DataFrame:
+    """The terms of "A - B - ..." side by side, of the seeds that have all of them."""
+    terms = [of(values, term.strip()) for term in expression.split(" - ")]
+    return pd.concat(terms, axis=1, join="inner")
+
+
 def _term(values: pd.DataFrame, term: str) -> pd.Series:
     figure, _, name = term.partition("/")
     rows = values[values["figure"] == figure]
@@ -97,14 +127,26 @@ def _term(values: pd.DataFrame, term: str) -> pd.Series:
     return rows.set_index("seed")["value"]
 
 
-def _judged(claim: Mapping[str, Any], data: str, measured: np.ndarray) -> dict[str, Any]:
+def _term_or_end(values: pd.DataFrame, term: str) -> pd.Series:
+    figure, slash, name = term.partition("/")
+    reached = _term(values, term)
+    ends = _term(values, f"{figure}{END}{slash}{name}")
+    return reached if ends.empty else reached.fillna(ends)
+
+
+def _judged(claim: Mapping[str, Any], data: str, measured: np.ndarray, side: int) -> dict[str, Any]:
     low, high = _interval(claim, measured)
+    # The end of the interval of bounds that is towards the true values holds for these, too.
+    low, high = (-np.inf if side < 0 else low), (np.inf if side > 0 else high)
+    if np.isnan(low) or np.isnan(high):
+        low = high = float("nan")
     bounds = [("≥", claim.get("at_least")), ("≤", claim.get("at_most"))]
     return {
         "verdict": _verdict(claim, measured, low, high),
         "claim": claim["id"],
         "data": data,
         "value": float(measured.mean()) if measured.size else float("nan"),
+        "side": side,
         "low": low,
         "high": high,
         "margin": " ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None),

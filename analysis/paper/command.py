@@ -62,9 +62,8 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
         print(f"## {exhibit.title}")
         shown = f", from number {study.from_seed} on" if study.from_seed else ""
         print(f"{paper.title}; scale {scale.name}, {study.seeds} seed(s){shown}")
-        print(
-            f"Reduced: {scale.reduced}\n" if scale.reduced else "At the paper's size\n", flush=True
-        )
+        reduced = f"Reduced: {scale.reduced}" if scale.reduced else "At the paper's size"
+        print(f"{exhibit.size or reduced}\n", flush=True)
         with suppress(OnlyPlanned):
             verdicts.append(_shown(paper, name, study, record=asked.record))
         whole = not (study.only or study.from_seed or exhibit.part_of)

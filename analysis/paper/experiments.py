@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,12 +68,16 @@ class Exhibit:
     `part_of`: the exhibit that this is a part of: its values are recorded there, and judged by its
     claims (None: it is whole).
     `published` gives the paper's cells of a figure by (data, name), as the paper prints them.
+    `size` says for the head of its tables how large it is, where that is not the scale's `reduced`.
+    `means_over`: by scale, over how many seeds each of its values is the mean already (1: none).
     """
 
     title: str
     show: Callable[[Study], pd.DataFrame]
     part_of: str | None = None
     published: Callable[[str], Mapping[tuple[str, str], str]] | None = None
+    size: str = ""
+    means_over: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

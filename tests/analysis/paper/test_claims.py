@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from paper.claims import check_claims, read_claims
+from paper.claims import check_claims, in_words, read_claims
 
 CLAIMS = sorted((Path(__file__).parents[3] / "analysis" / "claims").glob("*.yaml"))
 
@@ -126,3 +126,63 @@ def test_one_seed_has_no_interval(tmp_path: Path) -> None:
     assert one[["low", "high"]].isna().all()
     assert (one["verdict"], two["verdict"]) == ("UNDECIDED", "HOLDS")
     assert two["high"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("title", "other", "ends", "claimed", "expected", "value"),
+    [
+        # Two runs were ended after 2000 rounds: they need at least 1700 more than the others.
+        ([None, None], [300, 310], {"title": [2000, 2000]}, {"at_most": 0}, "FAILS", 1695.0),
+        ([None, None], [300, 310], {"title": [2000, 2000]}, {"at_least": 0}, "HOLDS", 1695.0),
+        # At least 100 more is not known to be at most 200 more.
+        ([None, 400], [300, 300], {"title": [400, 400]}, {"at_most": 200}, "UNDECIDED", 100.0),
+        # The other one never got there: at most 1900 fewer.
+        ([100, 110], [None, None], {"other": [2000, 2000]}, {"at_most": 0}, "HOLDS", -1895.0),
+    ],
+)
+def test_a_run_that_was_ended_early_is_judged_by_its_bound(
+    tmp_path: Path,
+    title: list[float | None],
+    other: list[float | None],
+    ends: dict[str, list[float]],
+    claimed: dict[str, float],
+    expected: str,
+    value: float,
+) -> None:
+    """What it had spent by its end is less than it would have needed."""
+    rounds = {"title": title, "other": other}
+    table = pd.DataFrame(
+        [
+            ("mnist", name, seed, figure, one)
+            for figure, by_name in (("rounds", rounds), ("rounds_end", ends))
+            for name, of_seeds in by_name.items()
+            for seed, one in enumerate(of_seeds)
+        ],
+        columns=["data", "name", "seed", "figure", "value"],
+    ).astype({"value": float})
+
+    row = verdict(
+        tmp_path, table, kind="directional", metric="rounds/title - rounds/other", **claimed
+    )
+
+    assert (row["verdict"], row["value"]) == (expected, value)
+    told = in_words(pd.DataFrame([row])).iloc[0]
+    assert told["value"] == f"{'>' if 'title' in ends else '<'} {value:.4g}"
+    assert told["interval"].startswith("above" if "title" in ends else "below")
+
+
+def test_bounds_to_either_side_tell_nothing(tmp_path: Path) -> None:
+    """Neither run got there: which of them would have been first is not known."""
+    table = values(a=[float("nan")] * 2, b=[float("nan")] * 2)
+    ends = values(a=[5.0, 6.0], b=[7.0, 8.0]).assign(figure="accuracy_end")
+
+    row = verdict(
+        tmp_path,
+        pd.concat([table, ends]),
+        kind="directional",
+        metric="accuracy/a - accuracy/b",
+        at_most=0,
+    )
+
+    assert row["verdict"] == "UNDECIDED" and row["side"] == 0
+    assert pd.isna(row["value"])

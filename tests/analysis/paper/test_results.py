@@ -131,12 +131,21 @@ def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> 
         "A paper",
         claims,
         {"paper": Scale("paper", 5, ("digits",)), "quick": Scale("quick", 2, (), "short")},
-        {"table1": Exhibit("Table 1", never, published=published)},
+        {
+            "table1": Exhibit("Table 1", never, published=published),
+            "table2": Exhibit("Table 2", never, size="one device", means_over={"quick": 3}),
+            "table3": Exhibit("Table 3", never),
+        },
     )
+    once = values(("a", 0, 0.9))
+    write_results(tmp_path / "a_paper.csv", "table2", "quick", once)
     rows = values(("a", 0, 0.9), ("b", 0, 0.5), ("a", 1, 0.8), ("b", 1, 0.4))
     write_results(tmp_path / "a_paper.csv", "table1", "paper", rows)
     planned = pd.DataFrame({"data": "digits", "name": ["a", "b"], "seeds": 5, "core_hours": 10.0})
-    record_plan(tmp_path / "plan.csv", "a_paper", "table1", "paper", planned)
+    for exhibit in ("table1", "table3"):
+        record_plan(tmp_path / "plan.csv", "a_paper", exhibit, "paper", planned)
+    few = pd.DataFrame({"data": ["digits"], "name": ["a"], "seeds": [3], "core_hours": [0.0]})
+    record_plan(tmp_path / "plan.csv", "a_paper", "table2", "quick", few)
     (tmp_path / "published").mkdir()
     (tmp_path / "published" / "a_paper.csv").write_text(COPIED)
     monkeypatch.setattr(pages, "PUBLISHED", tmp_path / "published")
@@ -153,9 +162,14 @@ def page(tmp_path: Path, commit: list[str], monkeypatch: pytest.MonkeyPatch) -> 
         ("results: table1 accuracy percent", "| a           | 85.00 ± 7.07 | 91.5          |"),
         ("results: table1", "| a      | 0.850 ± 0.071 |"),
         ("claims: table1", "| HOLDS   | a_over_b, digits | 0.4   | 0.4 to 0.4 | ≥ 0     | 2 "),
-        ("summary", "| A paper | Table 1 | paper | 2 cell(s) of 2 seed(s) | 1 of 2 "),
+        ("summary", "| A paper | Table 1 | paper | 2 cell(s): 2 seeds            | 1 of 2 "),
         ("plan: a_paper", "| a_paper | table1  | paper | 4 of 10 | 20.0       | 12.0 | `python "),
         ("results: table1 accuracy scale=quick", "No runs yet."),
+        ("results: table1", "2 seeds; at the paper's size; simfl c1."),
+        ("results: table2", "means over 3 seeds; one device; simfl c1."),
+        ("plan: a_paper", "| a_paper | table2  | quick | 3 of 3  | 0.0"),
+        ("not_run", "| Table 2 | quick       | -          | `python analysis/a_paper.py table2 "),
+        ("not_run", "| Table 3 | -           | 20.0       | `python analysis/a_paper.py table3 "),
         ("repeats", "| a_paper | table1  | paper | digits | aaaa   | bbbb  | 4      | 3 "),
     ],
 )  # fmt: skip
@@ -203,6 +217,15 @@ def test_a_number_that_is_not_recorded_is_refused(page: Path, words: str) -> Non
 
     with pytest.raises(ValueError, match=re.escape(words)):
         pages.filled(page)
+
+
+def test_seeds_are_told_by_data_set_where_they_differ(page: Path) -> None:
+    """Two on one and five on another are not "2 to 5" of each."""
+    more = values(*(("a", seed, 0.5) for seed in range(5))).assign(data="mnist")
+    write_results(page.parent / "a_paper.csv", "table1", "paper", more)
+    page.write_text("<!-- results: table1 accuracy -->\n<!-- end -->\n", encoding="utf-8")
+
+    assert "digits: 2 seeds, mnist: 5 seeds; at the paper's size" in pages.filled(page)
 
 
 def test_what_version_one_had_is_shown_as_it_was_kept(
@@ -294,7 +317,8 @@ def test_what_an_exhibit_adds_to_its_runs_is_recorded_when_it_ends(
 
     main(replace(paper, exhibits={"table1": exhibit}), arguments)
 
-    rows = read_results(tmp_path / "a_paper.csv").set_index(["name", "seed"])
+    rows = read_results(tmp_path / "a_paper.csv")
+    rows = rows[rows["exhibit"] == "table1"].set_index(["name", "seed"])
     assert rows.loc[("a", 0), ["value", "commit"]].tolist() != [0.7, "later"]
     assert rows.loc[("a", 0), "value"] == 0.7
     assert rows.loc[("of_both", 0), ["value", "commit"]].tolist() == [0.1, "later"]
