@@ -30,6 +30,7 @@ BETAS = (0.5, 2, 10, 50)
 ROUNDS = 2000
 # Two edge rounds of thirty steps: as many local steps as twelve of five, at a sixth of the events.
 FEWER_EVENTS = ("protocol.edge_rounds=2", "algorithm.local.steps=30")
+FEWER_EVENTS_SIZE = "no experiment of the paper: 2 edge rounds of 30 steps instead of 12 of 5"
 
 DECAY, RATE, STEPS, EDGE_ROUNDS = 0.1, 0.1, 3, 2
 OUTPUTS = 3
@@ -59,6 +60,7 @@ LOGISTIC: dict[str, Any] = {
     "stop": {"versions": 60},
 }
 """Softmax regression on nine clients of three edge servers."""
+LOGISTIC_SIZE = "no experiment of the paper: synthetic data, 9 clients, 3 edge servers"
 
 BY_LABEL = {"name": "labels_per_edge", "labels_per_client": 1}
 

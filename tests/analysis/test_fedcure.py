@@ -64,6 +64,10 @@ def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
     for name in PICTURES[exhibit]:
         picture = out / "smoke" / f"{name}.png"
         assert picture.read_bytes().startswith(b"\x89PNG")
+    if exhibit == "fig6":
+        accuracies = values.set_index("name")["value"]
+        difference = accuracies["fedcure"] - accuracies["rh"]
+        assert accuracies["fedcure_over_rh"] == pytest.approx(difference)
     if exhibit in ("fig2", "fig5", "theorem5"):
         hard = [one["id"] for one in claims if one["kind"] == "hard"]
         assert (verdicts.loc[verdicts["claim"].isin(hard), "verdict"] == "HOLDS").all()
