@@ -86,8 +86,11 @@ PUBLISHED = pd.read_csv(ROOT / "analysis" / "published" / "fl_games.csv", dtype=
 def published(table: str, figure: str) -> dict[tuple[str, str], str]:
     """What the paper prints in one of its tables, by data set and name.
 
-    Of a method once: it stands beside all readings of it (`<name>_<reading>`).
+    Of a method once: it stands beside all readings of it (`<name>_<reading>`). The rounds of Table
+    1's games are in Table 4.
     """
+    if (table, figure) == ("table1", "rounds"):
+        table = "table4"
     rows = PUBLISHED[(PUBLISHED["table"] == table) & (PUBLISHED["figure"] == figure)]
     read = {own: variant for own, (variant, _) in READINGS.items()}
     read |= {f"{name}_server": name for name in BASELINES}
@@ -106,13 +109,18 @@ def published(table: str, figure: str) -> dict[tuple[str, str], str]:
 
 
 def accuracies(run: LoadedRun) -> dict[str, float]:
-    """On all training data (what each client is served, on its own), on the test set, reliance."""
+    """On all training data (what each client is served, on its own), on the test set, reliance.
+
+    Shares. flipped_accuracy: on the test set with the other colour; reliance is its distance from
+    the test accuracy, whose sign tells for or against the colour.
+    """
     held = run.clients["num_examples"]
     train = (run.clients["served_accuracy"] * held).sum() / held.sum()
+    spurious = SpuriousReliance().compute(run)
     return {
         "train_accuracy": float(train),
         "test_accuracy": final_accuracy(run),
-        "reliance": SpuriousReliance().compute(run).get("reliance", float("nan")),
+        **{key: spurious.get(key, math.nan) for key in ("flipped_accuracy", "reliance")},
     }
 
 
@@ -215,12 +223,28 @@ def clients(data: str, name: str) -> Callable[[Study], pd.DataFrame]:
             for number in CLIENTS
         ]
         values = study.measured(planned, of_a_game)
+        values = pd.concat([values, added_rounds(values)], ignore_index=True)
         _print_accuracies(values, name)
         _print_costs(values)
         draw_bars(study, values, ("rounds", "test_accuracy", "bytes"), name)
         return values
 
     return show
+
+
+def added_rounds(values: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `added_rounds`: rounds to equilibrium beyond those of two clients, of the same seed.
+
+    NaN where one of both games did not settle.
+    """
+    rounds = values[values["figure"] == "rounds"].copy()
+    rounds[["variant", "clients"]] = rounds["name"].str.extract(r"^(f_[a-z]+)_(.+)$")
+    of_two = rounds[rounds["clients"] == "2"]
+    table = rounds[rounds["clients"] != "2"].merge(
+        of_two, on=["data", "variant", "seed"], suffixes=("", "_of_two")
+    )
+    more = table.assign(figure="added_rounds", value=table["value"] - table["value_of_two"])
+    return more[COLUMNS]
 
 
 def curves(data: str, name: str, variants: tuple[str, ...]) -> Callable[[Study], pd.DataFrame]:

@@ -27,8 +27,9 @@ update a fixed representation do not exist; 4. C % is a number of optimizer step
 mini-batches (`local.share`, of phi `representation_share`); one step over all data is
 `local: {batch_size: null, steps: 1}`; 5. the paper gives no threshold, so there is none by default;
 6. phi moves once in N + 1 moves, as in the code of Invariant Risk Minimization Games: first phi,
-then every player once. Algorithm 1 moves it in every round of even number, in sequential play as
-often as all players together (`representation_every: 2`).
+then every player once, from the first to the last (there from the last to the first). Algorithm 1
+moves it in every round of even number, in sequential play as often as all players together
+(`representation_every: 2`).
 
 Known limits: players take part in flat synchronous rounds only; models with running statistics are
 refused, because players would disagree on them.

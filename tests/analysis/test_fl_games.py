@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
 import fl_games
 import fl_games_methods
@@ -163,6 +164,57 @@ def test_what_is_run_is_a_valid_scenario(scale: str, data: str, tmp_path: Path) 
         rounds[name] = scenario.stop.versions
     if scale == "paper":
         assert (rounds["f_par"], rounds["v_par"], rounds["fedavg"]) == (1000, 2000, 3)
+
+
+def test_rounds_of_table_1_stand_beside_those_of_table_4() -> None:
+    """Of the same games on the same data; a reading of ours has its variant's."""
+    rounds = fl_games.EXHIBITS["table1"].published("rounds")
+    assert rounds["colored_fashion_mnist", "f_par_smooth"] == "58.4"
+    assert rounds["colored_fashion_mnist", "f_par_smooth_eq2"] == "58.4"
+    assert "colored_mnist" not in {data for data, _ in rounds}
+
+
+def test_rounds_that_more_clients_add() -> None:
+    """To those of two clients of the same seed and order of play; none of a game without an end."""
+    rounds = {"f_seq_2": (10, 20), "f_seq_10": (50, 45), "f_par_2": (8, 9), "f_par_10": (9, np.nan)}
+    values = pd.DataFrame(
+        [
+            ("digits", name, seed, figure, value)
+            for name, of_seeds in rounds.items()
+            for seed, value in enumerate(of_seeds)
+            for figure in ("rounds", "bytes")
+        ],
+        columns=["data", "name", "seed", "figure", "value"],
+    )
+
+    added = fl_games.added_rounds(values)
+
+    assert set(added["figure"]) == {"added_rounds"}
+    by_name = added.sort_values("seed").groupby("name")["value"].apply(list)
+    assert by_name["f_seq_10"] == [40, 25]
+    np.testing.assert_array_equal(by_name["f_par_10"], [1, np.nan])
+    assert set(by_name.index) == {"f_seq_10", "f_par_10"}
+    difference = metric(pd.concat([values, added]), "added_rounds/f_par_10 - added_rounds/f_seq_10")
+    np.testing.assert_array_equal(difference, [-39, np.nan])
+
+
+def test_accuracy_with_the_other_colour_is_kept() -> None:
+    """So that the sign of what a model does with the colour is known; NaN without such a set."""
+    scores = pd.DataFrame({"on": ["test", "flipped"], "accuracy": [0.7, 0.55]})
+    run = SimpleNamespace(
+        clients=pd.DataFrame({"num_examples": [1, 3], "served_accuracy": [0.4, 0.6]}),
+        rounds=pd.DataFrame({"accuracy": [0.7]}),
+        manifest={"status": "completed"},
+        evaluations=scores.assign(client=np.nan, version=1),
+    )
+
+    found = fl_games.accuracies(run)
+
+    assert found["flipped_accuracy"] == 0.55
+    assert found["train_accuracy"] == pytest.approx(0.55)
+    assert found["reliance"] == pytest.approx(0.15)
+    run.evaluations = run.evaluations[:1]
+    assert np.isnan(fl_games.accuracies(run)["flipped_accuracy"])
 
 
 def test_probabilities_of_the_extended_clients() -> None:
