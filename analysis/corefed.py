@@ -65,7 +65,8 @@ def compared(
     served = serve(study.run(planned), study.options)
     values = _with_matched(served, offsets) if matched else fairness(served, offsets)
     _print_beside(table, values)
-    rest = ("worst", "variance", "jain_index", "test_mean", "blocking_margin", "worst_off_gain")
+    rest: tuple[str, ...] = ("worst", "variance", "jain_index", "test_mean", "worst_off_gain")
+    rest += ("blocking_margin", "blocking_margin_fedavg", "least_margin_possible")
     rest += ("server_rate", *MATCHED_FIGURES.values())
     print_figures(values[values["figure"].isin(rest)])
     return values

@@ -11,7 +11,7 @@ import pandas as pd
 from corefed_experiments import CORE, OFFSETS, PUBLISHED, SCENARIOS, experiment
 
 from paper import Experiment, Study, Trial, print_figures
-from paper.agents import DRAWS, Served, by_seed, serve
+from paper.agents import DRAWS, Served, by_seed, least_margin_possible, serve
 from paper.tables import COLUMNS
 from simfl.measures.core.agents import Agents
 from simfl.measures.core.blocking import against, blocking, ratio_sum
@@ -109,6 +109,28 @@ CONVEX: Mapping[str, Convex] = {
     "regression, weights 3 1 1": (100.0, (3.0, 1.0, 1.0), ("algorithm.weights=[3.0, 1.0, 1.0]",)),
     "logistic": (4.0, None, LOGISTIC),
 }
+TIGHT: Convex = (
+    80.0,
+    None,
+    (
+        "population.clients=8",
+        "data.owners=8",
+        "data.features=20",
+        "data.examples=480",
+        "algorithm.offset=80.0",
+        "algorithm.local.learning_rate=10.0",
+    ),
+)
+"""Eight agents so unlike, with M so little above their losses, that seven of them could block.
+
+With the M of `CONVEX` no part of the agents could (`least_margin_possible`).
+"""
+
+TIGHT_DATA = "made, tight"
+TIGHT_NAME = "eight agents"
+OWN_OPTIMUM = f"{TIGHT_NAME}, the first one's optimum"
+"""The negative control: what is best for the first agent alone, which the others block."""
+
 VANISHED = 1e-8
 """Of the gradient of the Nash welfare (2-norm), at what counts as its optimum."""
 
@@ -119,23 +141,31 @@ FACTORS = (1.1, 1.5, 2.0)
 def convex(study: Study) -> pd.DataFrame:
     """Theorem 2 at the optimum, Theorem 3's radii, the weighted core: where losses are convex.
 
-    CoreFed's full-batch steps on made data until the gradient vanishes; on Adult the optimum that
-    an optimiser finds from CoreFed's model, beside that model.
+    CoreFed's full-batch steps on made data until the gradient vanishes; where coalitions could
+    block, beside them a model that they do block; on Adult the optimum that an optimiser finds from
+    CoreFed's model, beside that model.
     """
     rows: list[tuple[str, str, int, str, float]] = []
     planned = [
         Experiment("made", name, SCENARIOS / "convex.yaml", extra)
         for name, (_, _, extra) in CONVEX.items()
     ]
+    planned.append(Experiment(TIGHT_DATA, TIGHT_NAME, SCENARIOS / "convex.yaml", TIGHT[2]))
     planned += [experiment(study, d, "corefed", OFFSETS[d]) for d in study.data if d == "adult"]
+    made = {("made", name): one for name, one in CONVEX.items()} | {(TIGHT_DATA, TIGHT_NAME): TIGHT}
     for one in study.run(planned):
-        made = one.data == "made"
-        offset, weights = CONVEX[one.name][:2] if made else (OFFSETS[one.data], None)
+        key = one.data, one.name
+        offset, weights = made[key][:2] if key in made else (OFFSETS[one.data], None)
         agents, theta = _agents_of(study, one, offset, weights)
-        rows += [(one.data, one.name, one.seed, *row) for row in _at(agents, theta, one.seed)]
-        if not made:
-            best = nash_optimum(agents, theta)
-            rows += [(one.data, "optimum", one.seed, *row) for row in _at(agents, best, one.seed)]
+        asked = {one.name: theta}
+        if one.data == TIGHT_DATA:
+            alone = maximise(agents, np.eye(agents.count)[0], theta).theta
+            if (agents.utilities(alone) > 0).all():
+                asked[OWN_OPTIMUM] = alone
+        elif one.data != "made":
+            asked["optimum"] = nash_optimum(agents, theta)
+        for name, predictor in asked.items():
+            rows += [(one.data, name, one.seed, *row) for row in _at(agents, predictor, one.seed)]
     values = pd.DataFrame(rows, columns=COLUMNS)
     print_figures(values)
     print("gradient: 2-norm of the Nash welfare's; radius_k: d of Theorem 3\n")
@@ -151,14 +181,17 @@ def _agents_of(
 
 
 def _at(agents: Agents, theta: np.ndarray, seed: int) -> Iterable[tuple[str, float]]:
-    """What is asked of a predictor: the gradient, certificates, coalitions, radii."""
+    """What is asked of a predictor: the gradient, certificates, coalitions, radii; M is one."""
+    utilities = agents.utilities(theta)
     whole = certificate(agents, theta)
     coalitions = every_coalition(agents, theta)
-    yield "welfare", float(agents.weights @ np.log(agents.utilities(theta)))
+    yield "welfare", float(agents.weights @ np.log(utilities))
     yield "gradient", gradient_norm(agents, theta)
     yield "certificate_margin", whole.margin
     yield "coalition_margin", whole.blocking_margin
     yield "coalitions_margin", coalitions.margin
+    least = least_margin_possible(utilities, float(agents.offsets[0]), agents.weights.tolist())
+    yield "least_margin_possible", least
     yield "stable", np.nan if coalitions.stable is None else float(coalitions.stable)
     for k in FACTORS:
         rng = Streams(seed).generator("curvature")

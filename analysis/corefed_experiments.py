@@ -58,7 +58,7 @@ REDUCED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         # the file has no examples key: what is held back for validation is not used
         "cifar10_subset": ("stop.versions=20", "data.validation_share=0.7"),
     },
-    # Epochs are not stated: 2 of all of MNIST are as many steps as 10 of a fifth of CIFAR-10.
+    # Epochs are not stated: 2 of MNIST are about a fifth more steps than 10 of CIFAR-10's subset.
     "paper": {"mnist": ("algorithm.local.epochs=2",)},
 }
 QUARTER = {"name": "vgg11", "width": 0.25}

@@ -66,7 +66,7 @@ def compared_under(
 ) -> pd.DataFrame:
     """`fairness` of the runs under one setting among themselves."""
     own = [one for one in served if one.trial.name.endswith(setting)]
-    return fairness(own, offsets, baseline=f"fedavg{setting}")
+    return fairness(own, offsets, baseline=f"fedavg{setting}", method=f"corefed{setting}")
 
 
 def long(study: Study) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 from paper.experiments import Trial
 from paper.tables import COLUMNS
 from simfl.assembly.simulation import Options
-from simfl.measures.core.blocking import against, ratio_sum
+from simfl.measures.core.blocking import against, blocking, ratio_sum
 from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.inequality import gini, jain_index
 from simfl.runs.execution import federation_of
@@ -62,8 +62,41 @@ def by_seed(served: Iterable[Served]) -> Iterator[tuple[str, int, dict[str, Serv
         yield data, seed, {one.trial.name: one for one in runs}
 
 
+def pair_margin(own: np.ndarray, other: np.ndarray) -> float:
+    """The exact test of one other model, of both models' utilities: 1 - max_S (|S|/n) min_S ratio.
+
+    Negative: some coalition gains by the other model. NaN where a utility is not positive.
+    """
+    return blocking(own, other).margin if (own > 0).all() else np.nan
+
+
+def least_margin_possible(
+    own: np.ndarray, offset: float, weights: Sequence[float] | None = None
+) -> float:
+    """What the margin of a coalition of a part of the agents cannot fall below, whatever the model.
+
+    Losses are not negative, so that no model gives an agent more than M = `offset`:
+    1 - max over S, not all agents, of (W_S / W) min_{i in S} M / u_i. From 0 on no such coalition
+    could block, and a test that finds none says nothing. NaN where a utility is not positive, and
+    for one agent.
+    """
+    if not (own > 0).all() or own.size < 2:
+        return np.nan
+    w = np.ones(own.size) if weights is None else np.asarray(weights, dtype=float)
+    best = offset / own
+    shares = []
+    for agent, least in enumerate(best):
+        members = best >= least  # the heaviest coalition whose smallest ratio is this agent's
+        without = np.delete(w, agent).min() if members.all() else 0.0  # then all but the lightest
+        shares.append((w[members].sum() - without) / w.sum())
+    return float(1 - (np.array(shares) * best).max())
+
+
 def fairness(
-    served: Iterable[Served], offsets: Mapping[str, float], baseline: str = "fedavg"
+    served: Iterable[Served],
+    offsets: Mapping[str, float],
+    baseline: str = "fedavg",
+    method: str = "corefed",
 ) -> pd.DataFrame:
     """Utilities, how they compare with the baseline's, and whether another run's model blocks.
 
@@ -71,7 +104,9 @@ def fairness(
     jain_index, gini; test_mean and test_worst on the agents' test shares; ratio =
     sum_i u_i(baseline) / u_i with its 90 % bootstrap interval ratio_low to ratio_high;
     worst_off_gain of the agent that is worst off under the baseline; blocking_margin of the exact
-    test of all other runs of the seed. Where a utility is not positive, ratios and margins are NaN.
+    test of all other runs of the seed, blocking_margin_fedavg of the baseline's model alone (for
+    the baseline, of that of `method`), and least_margin_possible. Where a utility is not positive,
+    ratios and margins are NaN.
     """
     rows = []
     for data, seed, runs in by_seed(served):
@@ -84,6 +119,10 @@ def fairness(
             if others:
                 margin = against(own, others).margin if positive else np.nan
                 figures["blocking_margin"] = margin
+            opposite = method if name == baseline else baseline
+            if opposite in others:
+                figures["blocking_margin_fedavg"] = pair_margin(own, utilities[opposite])
+            figures["least_margin_possible"] = least_margin_possible(own, offset)
             if baseline in others:
                 base = utilities[baseline]
                 figures["worst_off_gain"] = own[base.argmin()] - base.min()

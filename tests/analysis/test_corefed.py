@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 
 import corefed
 import corefed_core
+import corefed_derived
 import corefed_experiments as experiments
 import numpy as np
 import pandas as pd
@@ -17,6 +19,7 @@ import simfl
 from paper import Study
 from paper.claims import metric, read_claims
 from paper.estimate import Probe
+from paper.results import RESULTS
 from paper.study import OnlyPlanned
 from simfl.common.files import DataMissing
 from simfl.scenario.scenario import Scenario
@@ -37,6 +40,9 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     offset, weights, extra = corefed_core.CONVEX["regression, weights 3 1 1"]
     short = {"weighted": (offset, weights, (*extra, "stop.versions=40"))}
     monkeypatch.setattr(corefed_core, "CONVEX", short)
+    offset, weights, extra = corefed_core.TIGHT
+    tight = (offset, weights, (*extra, "stop.versions=40"))
+    monkeypatch.setattr(corefed_core, "TIGHT", tight)
     monkeypatch.setattr(corefed_core, "FACTORS", (1.5,))
     lengths = experiments.LENGTHS
     monkeypatch.setitem(lengths, "smoke", ("algorithm.local.epochs=1", "stop.versions=3"))
@@ -55,6 +61,10 @@ def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
     if exhibit == "convex":
         own = values.set_index(["name", "figure"])["value"]
         assert own["weighted", "coalitions_margin"] > -1e-6 and own["weighted", "radius_1.5"] > 0
+        assert own["weighted", "least_margin_possible"] > 0  # no part of the agents could block
+        tight, alone = corefed_core.TIGHT_NAME, corefed_core.OWN_OPTIMUM
+        assert own[tight, "least_margin_possible"] < 0 < own[tight, "coalitions_margin"]
+        assert own[alone, "coalitions_margin"] < 0 and own[alone, "stable"] == 0
     if exhibit == "adult_row":
         own = values.set_index(["data", "name", "figure"])["value"]
         assert own["adult", "corefed, paper", "even_ratio_sum"] == pytest.approx(4.95, abs=0.005)
@@ -115,7 +125,9 @@ def test_a_plan_counts_all_runs_of_an_exhibit(
     assert {seed for _, _, seed in planned.takes_s} == {0, 1}
     shown = set(values[["data", "name"]].itertuples(index=False, name=None))
     alone = {one for one in rows if one[1].startswith("coalition")}  # whose models only compare
-    assert shown == rows - alone and bool(alone) == (exhibit == "core")
+    no_run = {(corefed_core.TIGHT_DATA, corefed_core.OWN_OPTIMUM)}
+    assert shown - no_run == rows - alone and bool(alone) == (exhibit == "core")
+    assert bool(shown & no_run) == (exhibit == "convex")
 
 
 ROWS = corefed.PUBLISHED[["table", "data", "name"]].drop_duplicates()
@@ -143,6 +155,45 @@ def printed_utilities(table: str, data: str, name: str) -> np.ndarray:
     """The agents' utilities of a row of the paper."""
     printed = corefed.published(table, data, name)
     return np.array([float(v) for figure, v in printed.items() if figure.startswith("agent_")])
+
+
+def test_margins_against_fedavg_are_those_of_the_recorded_utilities() -> None:
+    """Of every row of Tables 1 to 4 that has them, however they came there."""
+    rows = pd.read_csv(RESULTS / "corefed.csv", dtype=str)
+    found = dict(corefed_derived.margins(corefed_derived.recorded_utilities(rows)))
+    kept = rows[rows["exhibit"].isin(TABLES) & (rows["figure"] == corefed_derived.FIGURE)]
+
+    assert len(kept) >= 26
+    for row in kept.to_dict("records"):
+        cell = tuple(row[one] for one in ("exhibit", "scale", "data", "seed", "name"))
+        assert float(row["value"]) == pytest.approx(found[cell], abs=1e-9)
+
+
+def test_margins_are_added_to_rows_that_stay_as_they_are() -> None:
+    """With the commit of the run, in its place, and once."""
+    head = "exhibit,scale,data,seed,name,figure,value,commit"
+    runs = {"fedavg": ("2.0", "1.0"), "corefed, not": ("1.50", "1.5"), "corefed": ("1.50", "1.5")}
+    lines = [
+        f'table1,quick,made,0,"{name}",{figure},{value},abc'
+        for name, (one, other) in runs.items()
+        for figure, value in (
+            ("agent_0", one),
+            ("agent_1", other),
+            ("blocking_margin", "0"),
+            ("z", "1"),
+        )
+    ]
+    text = "\n".join([head, *lines]) + "\n"
+    rows = pd.DataFrame([next(csv.reader([one])) for one in lines], columns=head.split(","))
+    found = dict(corefed_derived.margins(corefed_derived.recorded_utilities(rows)))
+
+    added = corefed_derived.completed(text, found)
+
+    new = [one for one in added.splitlines() if one not in text.splitlines()]
+    assert [one for one in added.splitlines() if one not in new] == text.splitlines()
+    assert new[0] == 'table1,quick,made,0,"fedavg",blocking_margin_fedavg,0.25,abc'
+    assert len(new) == 3 and added.splitlines()[4] == new[0]
+    assert corefed_derived.completed(added, found) == added
 
 
 def test_the_papers_scale_takes_all_data_and_rounds() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper.agents import Served, fairness
+from paper.agents import Served, fairness, least_margin_possible, pair_margin
 from paper.experiments import Trial
 from paper.prices import prices
 
@@ -40,6 +41,39 @@ def test_figures_of_two_agents() -> None:
     # of CoreFed's two agents the first gains 4/3 alone, times 1/2; both gain at least 2/3
     assert found["corefed", "blocking_margin"] == pytest.approx(1 / 3)
     assert found["fedavg", "blocking_margin"] == pytest.approx(1 - 1.5 / 2)
+
+
+def test_each_row_withstands_fedavgs_model_alone_and_fedavg_corefeds() -> None:
+    """Whatever other rows there are: the control's model lets a coalition block CoreFed's."""
+    found = figures(
+        served("fedavg", [1.0, 2.0]), served("corefed", [1.5, 1.5]), served("normalized", [1, 1])
+    )
+
+    assert found["corefed", "blocking_margin"] == pytest.approx(1 - 2 / 1.5)
+    assert found["corefed", "blocking_margin_fedavg"] == pytest.approx(1 / 3)
+    assert found["fedavg", "blocking_margin_fedavg"] == pytest.approx(1 - 1.5 / 2)
+    assert found["normalized", "blocking_margin_fedavg"] == pytest.approx(1 / 2)
+    assert np.isnan(pair_margin(np.array([0.0, 1.0]), np.array([1.0, 1.0])))
+
+
+def test_what_a_part_of_the_agents_cannot_fall_below() -> None:
+    """M = 3: two of three agents gain at most 2/3 of M over the better off of the two lowest."""
+    assert figures(served("corefed", [1.0, 0.5, 0.25]))["corefed", "least_margin_possible"] == (
+        pytest.approx(1 - 2 / 3 * 3 / 2.5)
+    )
+    assert np.isnan(least_margin_possible(np.array([2.0]), 3.0))
+    assert np.isnan(least_margin_possible(np.array([2.0, -1.0]), 3.0))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_the_largest_gain_of_all_coalitions_but_the_whole(seed: int) -> None:
+    """With any weights, one of them large, against all of them one by one."""
+    rng = np.random.default_rng(seed)
+    own, weights = rng.uniform(0.5, 2.0, 4), rng.choice([1.0, 2.0, 9.0], 4)
+    coalitions = [list(one) for size in (1, 2, 3) for one in combinations(range(4), size)]
+    gains = [weights[one].sum() / weights.sum() * (2 / own[one]).min() for one in coalitions]
+
+    assert least_margin_possible(own, 2.0, weights.tolist()) == pytest.approx(1 - max(gains))
 
 
 def test_seeds_are_compared_with_themselves() -> None:
