@@ -59,25 +59,31 @@ def blocking(
     By falling ratio r_i, S blocks if it has min r_i >= W / W_S; among coalitions with the same
     smallest ratio the one of all agents with at least that ratio weighs most, so only these n
     need a look. `margin` is 1 - max_S (W_S / W) min_{i in S} r_i, and `blocked_by` that S if it
-    blocks. One of its agents must gain by more than `tolerance`. With `proper`, the coalition of
-    everybody does not count as blocking.
+    blocks. One of its agents must gain by more than `tolerance`. With `proper`, S is not everybody.
     """
     w = weights_of(current, weights)
     ratios = alternative / require_positive(current)
     order = np.argsort(-ratios, kind="stable")
     share = np.cumsum(w[order]) / w.sum()
-    gains = share * ratios[order]
-    # A coalition's largest gain is that of the first in the order.
-    blocks = (gains >= 1 - ROUNDING) & (share * ratios[order[0]] > 1 + tolerance)
+    least, most = ratios[order], np.full(len(order), ratios[order[0]])
+    last = order
     if proper:
-        blocks[-1] = False
+        # With whoever gains least in it, a coalition weighs most without the lightest of the rest
+        # (of several the one that gains least).
+        rest = w[order[-2::-1]]
+        last = np.delete(order, len(rest) - 1 - int(np.argmin(rest)) if rest.size else 0)
+        share[-1] = w[last].sum() / w.sum()
+        most[-1] = ratios[last].max(initial=0.0)
+    gains = share * least
+    blocks = (gains >= 1 - ROUNDING) & (share * most > 1 + tolerance)
     tightest = int(np.argmax(np.where(blocks, gains, -np.inf) if blocks.any() else gains))
+    members = order[: tightest + 1] if tightest < len(order) - 1 else last
     return Answer(
         stable=not blocks.any(),
         margin=1 - float(gains[tightest]),
         method="exact test of one alternative",
         tolerance=tolerance,
-        blocked_by=tuple(sorted(order[: tightest + 1].tolist())) if blocks.any() else (),
+        blocked_by=tuple(sorted(members.tolist())) if blocks.any() else (),
     )
 
 

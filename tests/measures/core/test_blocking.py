@@ -28,9 +28,11 @@ def noisy(offset: float) -> tuple[np.ndarray, np.ndarray]:
     return offsets - NOISY["theta_2"], offsets - NOISY["theta_1"]
 
 
-def brute_force(current: np.ndarray, alternative: np.ndarray, w: np.ndarray) -> bool:
-    """Definition 6, coalition by coalition."""
-    for size in range(1, len(w) + 1):
+def brute_force(
+    current: np.ndarray, alternative: np.ndarray, w: np.ndarray, *, proper: bool = False
+) -> bool:
+    """Definition 6, coalition by coalition (`proper`: but for everybody)."""
+    for size in range(1, len(w) + (not proper)):
         for coalition in combinations(range(len(w)), size):
             members = list(coalition)
             gains = w[members].sum() / w.sum() * alternative[members] - current[members]
@@ -95,14 +97,24 @@ agents = st.integers(1, 6).flatmap(
 )
 
 
+def test_a_heavy_agent_that_gains_least_blocks_with_another():
+    """Ratios 1.3, 1.4, 1.35 of weights 3, 1, 1: {0, 1} blocks with 0.8 * 1.3 > 1, no prefix does."""
+    answer = blocking(np.ones(3), np.array([1.3, 1.4, 1.35]), [3.0, 1.0, 1.0], proper=True)
+
+    assert answer.blocked_by == (0, 1)
+    assert answer.margin == pytest.approx(1 - 0.8 * 1.3)
+
+
+@pytest.mark.parametrize("proper", [False, True])
 @given(agents)
-def test_the_test_of_prefixes_is_exact(columns):
-    """Whatever utilities and weights, ties included, it agrees with all 2^n - 1 coalitions."""
+def test_the_test_of_prefixes_is_exact(proper, columns):
+    """Whatever utilities and weights, ties included, it agrees with all coalitions."""
     current, alternative, w = map(np.array, columns)
 
-    answer = blocking(current, alternative, w.tolist())
+    answer = blocking(current, alternative, w.tolist(), proper=proper)
 
-    assert answer.stable is not brute_force(current, alternative, w)
+    assert answer.stable is not brute_force(current, alternative, w, proper=proper)
+    assert not proper or len(answer.blocked_by) < len(w)
     if not answer.stable:
         members = list(answer.blocked_by)
         gains = w[members].sum() / w.sum() * alternative[members] / current[members]
