@@ -180,8 +180,16 @@ EXHIBITS = {
     "long": Exhibit("Table 1 for 200 versions, and FedAvg with steps as long as CoreFed's", long),
     "splits": Exhibit("Adult by the split's alpha and the inputs", splits),
     "core": Exhibit("Core stability: certificates, and models that coalitions train", core),
-    "convex": Exhibit("Theorems 2 and 3 at the optimum, where losses are convex", convex),
-    "adult_row": Exhibit("The paper's Table 1 against a model that learnt nothing", adult_row),
+    "convex": Exhibit(
+        "Theorems 2 and 3 at the optimum, where losses are convex",
+        convex,
+        size="no experiment of the paper: made data, and Adult as in Table 1",
+    ),
+    "adult_row": Exhibit(
+        "The paper's Table 1 against a model that learnt nothing",
+        adult_row,
+        size="nothing is run: arithmetic on what the paper prints",
+    ),
     "price": Exhibit("The price of core stability on unlike devices", price),
 }
 PAPER = Paper(

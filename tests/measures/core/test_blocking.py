@@ -98,7 +98,7 @@ agents = st.integers(1, 6).flatmap(
 
 
 def test_a_heavy_agent_that_gains_least_blocks_with_another():
-    """Ratios 1.3, 1.4, 1.35 of weights 3, 1, 1: {0, 1} blocks with 0.8 * 1.3 > 1, no prefix does."""
+    """Ratios 1.3, 1.4, 1.35, weights 3, 1, 1: {0, 1} blocks (0.8 * 1.3 > 1), no prefix does."""
     answer = blocking(np.ones(3), np.array([1.3, 1.4, 1.35]), [3.0, 1.0, 1.0], proper=True)
 
     assert answer.blocked_by == (0, 1)
