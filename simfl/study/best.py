@@ -27,9 +27,10 @@ def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.Da
 
     Beside the columns of `point_means` of the figure: `seeds` that ended, and with how many of them
     all bounds are known to be `kept`, or some to be `broken`; of the others nobody knows, as they
-    ended without a target before its bound. `ranked`: it keeps to them with every seed and has a
-    mean that can be compared. The first row is the best one if it is ranked; `against_best` is the
-    verdict of `paired_differences` of every other ranked one, pair by pair.
+    ended without a target before its bound. `ranked`: it keeps to them with every seed, of which it
+    has as many as any other, and has a mean that can be compared. The first row is the best one if
+    it is ranked; `against_best` is the verdict of `paired_differences` of every other ranked one,
+    pair by pair.
     """
     runs = table[table["status"].isin(ENDED)].reset_index(drop=True)
     kept, broken = keeping(runs, asked.bounds(), [asked.figure])
@@ -38,7 +39,8 @@ def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.Da
     metric = asked.figure
     means = point_means(runs, factors, [metric]).merge(counts, on="point")
     comparable = can_be_compared(means, [metric, *asked.subject_to])
-    means["ranked"] = (means[KEPT] == means["seeds"]) & means[metric].notna() & comparable
+    every_seed = means[KEPT] == means["seeds"].max()
+    means["ranked"] = every_seed & means[metric].notna() & comparable
     means = means.sort_values(
         ["ranked", KEPT, BROKEN, metric],
         ascending=[False, False, True, asked.maximize is None],

@@ -48,7 +48,8 @@ class Caveat:
 
     `column` of a study's table holds `text` of each run, "" where there is nothing to say. `name`
     stands in place of a difference or a verdict, `why` follows it. Besides the figures that it
-    `concerns`, it concerns all figures of runs whose reason of ending begins with one of `ends`.
+    `concerns`, it concerns all figures of runs whose reason of ending begins with one of `ends`
+    (`reason`, of several runs a line each).
     """
 
     column: str
@@ -68,8 +69,10 @@ class Caveat:
         """Whether it concerns a figure of these runs."""
         if self.concerns(metric):
             return True
-        ended = runs["reason"].fillna("").astype(str) if "reason" in runs else pd.Series(dtype=str)
-        return bool(self.ends and ended.str.startswith(self.ends).any())
+        if not self.ends or "reason" not in runs:
+            return False
+        reasons = runs["reason"].fillna("").astype(str).str.split("\n").explode()
+        return bool(reasons.str.startswith(self.ends).any())
 
 
 SIZED_ONLY = Caveat(

@@ -17,7 +17,8 @@ import pandas as pd
 from scipy import special
 
 from simfl.study.comparable import CAVEATS
-from simfl.study.targets import ends, judged, known_first, target_of
+from simfl.study.rows import ENDED
+from simfl.study.targets import ended_badly, ends, judged, known_first, target_of
 
 CONFIDENCE = 0.95
 LEAST_SEEDS_OF_AN_EFFECT_SIZE = 3
@@ -35,18 +36,20 @@ def paired_differences(
 ) -> pd.DataFrame:
     """Every level of `factor` against `baseline`, paired by seed and all other `factors`.
 
-    `table` has one row per run with the columns `seed`, `metric` and the factors; pairs in which a
-    figure is missing (NaN) are left out. One row per level other than the baseline: seeds, pairs,
-    baseline_mean, mean, difference (level - baseline), ci_low and ci_high (Student's interval for
-    `confidence`), relative (difference / |baseline_mean|), effect_size (Hedges' g_av of paired
-    values: the mean difference over the root mean square of the two standard deviations, corrected
-    for small samples; Lakens, Front. Psychol. 4:863, 2013, Eqs. 10 and 4), p_value (paired t) and
-    verdict (higher, lower, equal, undecided, "one seed", "not all reached", "not modelled",
-    "counted differently", "no pairs"). All are over `replications`; interval and p need two, the
-    effect size three.
+    `table` has one row per run with the columns `seed`, `metric` and the factors, perhaps `status`;
+    pairs in which a figure is missing (NaN) are left out. One row per level other than the
+    baseline: seeds, pairs, baseline_mean, mean, difference (level - baseline), ci_low and ci_high
+    (Student's interval for `confidence`), relative (difference / |baseline_mean|), effect_size
+    (Hedges' g_av of paired values: the mean difference over the root mean square of the two
+    standard deviations, corrected for small samples; Lakens, Front. Psychol. 4:863, 2013, Eqs. 10
+    and 4), p_value (paired t) and verdict (higher, lower, equal, undecided, "one seed", "diverged",
+    "not all reached", "not modelled", "counted differently", "no pairs"). All are over
+    `replications`; interval and p need two, the effect size three.
 
     "not modelled" and "counted differently": the runs of some pair differ in what this figure does
-    not tell the truth about (`comparable.py`). All from baseline_mean to p_value is NaN then.
+    not tell the truth about (`comparable.py`). "diverged": a run of some pair did, after which only
+    targets are known; the others are a choice of the seeds that went well. All from baseline_mean
+    to p_value is NaN then.
 
     Of a target, a run that missed it counts as a pair all the same. Four more columns: in how many
     of the pairs it was `reached` by the level and by the baseline (`baseline_reached`), and in how
@@ -55,31 +58,33 @@ def paired_differences(
 
     Raises ValueError where a column is missing or the factors and seed do not tell the runs apart.
     """
-    table = judged(table, metric)
+    every = table[table["status"].isin(ENDED)] if "status" in table else table
+    table = judged(every, metric)
     others = [name for name in factors if name != factor]
     keys = ["seed", *others]
-    missing = {metric, factor, *keys} - set(table.columns)
+    missing = {metric, factor, *keys} - set(every.columns)
     if missing:
         raise ValueError(f"no column {', '.join(sorted(missing))} in the table of runs")
-    if table.duplicated([*keys, factor]).any():
+    if every.duplicated([*keys, factor]).any():
         raise ValueError(f"{', '.join([*keys, factor])} do not tell the runs apart")
     runs = table[[*keys, factor]].assign(value=table[metric], end=ends(table, metric), there=1.0)
-    wide = {
-        column: runs.pivot(index=keys, columns=factor, values=column)
-        for column in ("value", "end", "there")
-    }
+    levels = every[factor].drop_duplicates()
+
+    def by_level(of: pd.DataFrame, column: str) -> pd.DataFrame:
+        return of.pivot(index=keys, columns=factor, values=column).reindex(columns=levels)
+
+    wide = {column: by_level(runs, column) for column in ("value", "end", "there")}
     texts = [
-        (
-            caveat,
-            table.assign(text=caveat.of(table)).pivot(index=keys, columns=factor, values="text"),
-        )
+        (caveat, by_level(table.assign(text=caveat.of(table)), "text"))
         for caveat in CAVEATS
         if caveat.touches(table, metric)
     ]
-    if baseline not in wide["there"]:
+    if baseline not in set(levels):
         raise ValueError(f"no run has {factor} = {baseline}")
+    went_wild = target_of(metric) is None and ended_badly(every) > 0
+    wild = by_level(every.assign(wild=every["status"] == "diverged"), "wild") if went_wild else None
     rows = []
-    for level in table[factor].drop_duplicates():
+    for level in levels:
         if level == baseline:
             continue
         both = [baseline, level]
@@ -88,8 +93,9 @@ def paired_differences(
         pairs, spent = wide["value"].loc[kept, both], wide["end"].loc[kept, both]
         seeds = pairs.index.unique("seed").size
         reached = bool(pairs.notna().to_numpy().all())
+        diverged = wild is not None and bool(wild[both].dropna().to_numpy(dtype=bool).any())
         apart = [one for one, of in texts if (of.loc[kept, both].nunique(axis=1) > 1).any()]
-        compared = pairs if reached and not apart else pairs.iloc[:0]
+        compared = pairs if reached and not (apart or diverged) else pairs.iloc[:0]
         figures = _compared(replications(compared).to_numpy(dtype=float), confidence)
         rows.append(
             {
@@ -97,7 +103,7 @@ def paired_differences(
                 "seeds": seeds,
                 "pairs": len(pairs),
                 **figures,
-                "verdict": apart[0].name if apart else _verdict(figures, seeds, reached),
+                "verdict": _verdict(figures, seeds, reached, [one.name for one in apart], diverged),
                 **({} if target_of(metric) is None else _race(pairs, spent)),
             }
         )
@@ -115,7 +121,13 @@ def _race(pairs: pd.DataFrame, ends: pd.DataFrame) -> dict[str, int]:
     }
 
 
-def _verdict(figures: dict[str, float], seeds: int, reached: bool) -> str:
+def _verdict(
+    figures: dict[str, float], seeds: int, reached: bool, apart: Sequence[str], diverged: bool
+) -> str:
+    if apart:
+        return apart[0]
+    if diverged:
+        return "diverged"
     if not seeds:
         return "no pairs"
     if not reached:
@@ -166,12 +178,17 @@ def half_width(values: np.ndarray, confidence: float = CONFIDENCE) -> float:
     """Half of Student's confidence interval for the mean of `values`; NaN below two values."""
     if values.size < 2:
         return math.nan
-    deviation = float(values.std(ddof=1))
-    if deviation <= ROUNDING * float(np.abs(values).max()):
+    if all_the_same(values):
         return 0.0
+    deviation = float(values.std(ddof=1))
     return float(special.stdtrit(values.size - 1, (1 + confidence) / 2)) * (
         deviation / math.sqrt(values.size)
     )
+
+
+def all_the_same(values: np.ndarray) -> bool:
+    """Whether values differ by the order of sums alone."""
+    return bool(values.std() <= ROUNDING * float(np.abs(values).max()))
 
 
 def verdict(low: float, high: float) -> str:

@@ -11,7 +11,7 @@ from scipy import special
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.comparable import caveat
-from simfl.study.comparisons import ROUNDING, half_width, replications
+from simfl.study.comparisons import ROUNDING, all_the_same, half_width, replications
 from simfl.study.targets import judged, target_of
 
 MOST_BINS = 32
@@ -138,7 +138,7 @@ def _explained(values: FloatArray, groups: IntArray) -> float:
     """Epsilon squared of the groups; NaN where nothing varies or a group has one setting."""
     count, size = len(np.unique(groups)), values.size
     total = float(((values - values.mean()) ** 2).sum())
-    if total == 0.0 or size <= count:
+    if all_the_same(values) or size <= count:
         return math.nan
     within = sum(
         float(((values[groups == one] - values[groups == one].mean()) ** 2).sum())

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from simfl.assembly import registry
 from simfl.common.arrays import FloatArray
 from simfl.study.targets import target_of
@@ -76,6 +78,9 @@ SHARE_ENDINGS = (
 )
 """What the name of a measure's figure ends in that lies in [0, 1]."""
 
+YES_OR_NO_ENDINGS = ("reached", "bounded", "stable", "blocked", "only_all_block", "first")
+"""What it ends in where it is 1 or 0 for each run."""
+
 AMOUNT_ENDINGS = ("_s", "_j", "bytes")
 """What it ends in where it is at least 0, unless it is an `error`, which has a sign."""
 
@@ -97,11 +102,16 @@ def bounds_of(metric: str) -> Bounds:
         return FIGURES[metric].bounds
     if target_of(metric) is not None:
         return AMOUNT
-    if metric.endswith(SHARE_ENDINGS):
+    if metric.endswith((*SHARE_ENDINGS, *YES_OR_NO_ENDINGS)):
         return SHARE
     if metric.endswith("fairness"):
         return CORRELATION_PERCENT
     return AMOUNT if metric.endswith(AMOUNT_ENDINGS) and "error" not in metric else ANYTHING
+
+
+def is_yes_or_no(metric: str, values: FloatArray) -> bool:
+    """Whether a figure says yes (1) or no (0) of each run."""
+    return metric.endswith(YES_OR_NO_ENDINGS) and bool(np.isin(values, (0.0, 1.0)).all())
 
 
 def cut(interval: Bounds, metric: str, values: FloatArray) -> Bounds:

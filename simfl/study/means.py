@@ -8,13 +8,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from simfl.common.arrays import FloatArray
 from simfl.study.comparable import CAVEATS
 from simfl.study.comparisons import CONFIDENCE, half_width
-from simfl.study.figures import Bounds, cut
+from simfl.study.figures import Bounds, cut, is_yes_or_no
 from simfl.study.studyfile import short_names
-from simfl.study.targets import completed, ends, judged, median_and_bound, target_of
+from simfl.study.targets import (
+    completed,
+    ended_badly,
+    ends,
+    judged,
+    median_and_bound,
+    target_of,
+)
 
 _BEFORE_FACTORS, _AFTER_FACTORS = "folder", "status"
 
@@ -30,8 +38,9 @@ def point_means(
 ) -> pd.DataFrame:
     """One row per setting: point, its factors, runs, caveats, and each metric's mean over seeds.
 
-    `runs` counts those that completed, METRIC_runs those that METRIC is judged by (of a target also
-    those that diverged) and METRIC_count those of them that have it. METRIC_ci is half the width of
+    `runs` counts those that completed, `diverged` those that diverged; `reason` has why they ended,
+    a line each. METRIC_runs counts both, METRIC_count those that METRIC is known of (of a run that
+    diverged, targets alone). METRIC_ci is half the width of
     Student's 95 % interval of the mean, METRIC_low and METRIC_high its ends, cut to what the figure
     can be (`figures.cut`); NaN below two runs. Of a target that some runs missed there is no mean:
     METRIC_median is the median over all runs, or METRIC_above what that lies above.
@@ -40,14 +49,18 @@ def point_means(
     for point, runs in table.groupby("point", sort=True):
         row = {"point": point, **{name: runs[name].iloc[0] for name in factors}}
         row["runs"] = len(completed(runs))
+        row["diverged"] = ended_badly(runs)
+        if "reason" in runs:
+            row["reason"] = "\n".join(runs["reason"].fillna("").astype(str).unique())
         row |= {caveat.column: caveat.of(runs).iloc[0] for caveat in CAVEATS}
         for metric in metrics:
-            row |= _of_metric(judged(runs, metric), metric)
+            row |= _of_metric(runs, metric)
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _of_metric(runs: pd.DataFrame, metric: str) -> dict[str, Any]:
+def _of_metric(of_setting: pd.DataFrame, metric: str) -> dict[str, Any]:
+    runs = judged(of_setting, metric)
     every = runs[metric].to_numpy(dtype=float)
     values = every[~np.isnan(every)]
     median, above = math.nan, math.nan
@@ -63,7 +76,7 @@ def _of_metric(runs: pd.DataFrame, metric: str) -> dict[str, Any]:
         f"{metric}_low": low,
         f"{metric}_high": high,
         f"{metric}_count": values.size,
-        f"{metric}_runs": every.size,
+        f"{metric}_runs": len(completed(of_setting)) + ended_badly(of_setting),
         f"{metric}_median": median,
         f"{metric}_above": above,
     }
@@ -72,12 +85,22 @@ def _of_metric(runs: pd.DataFrame, metric: str) -> dict[str, Any]:
 def mean_interval(values: FloatArray, metric: str, confidence: float = CONFIDENCE) -> Bounds:
     """Student's interval for the mean of `values` of a figure, cut to what the figure can be.
 
-    NaN below two values.
+    For a figure that says yes or no of each run, Clopper and Pearson's (Biometrika 26:404, 1934):
+    five times yes are not always yes. NaN below two values.
     """
     if values.size < 2:
         return math.nan, math.nan
+    if is_yes_or_no(metric, values):
+        return _of_share(int(values.sum()), values.size, (1 - confidence) / 2)
     mean, half = float(values.mean()), half_width(values, confidence)
     return cut((mean - half, mean + half), metric, values)
+
+
+def _of_share(yes: int, count: int, tail: float) -> Bounds:
+    """Between which shares of yes so many of `count` leave more than `tail` to either side."""
+    low = float(special.betaincinv(yes, count - yes + 1, tail)) if yes else 0.0
+    high = float(special.betaincinv(yes + 1, count - yes, 1 - tail)) if yes < count else 1.0
+    return low, high
 
 
 def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:

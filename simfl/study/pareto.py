@@ -11,6 +11,7 @@ import pandas as pd
 
 from simfl.study.comparable import CAVEATS, Caveat
 from simfl.study.means import point_means, setting_names
+from simfl.study.targets import target_of
 from simfl.study.words import reached, reached_columns
 
 Direction = Literal["max", "min"]
@@ -50,12 +51,38 @@ def study_front(
 ) -> pd.DataFrame:
     """The settings of a study on the front of their means over the seeds, best first.
 
-    Sorted by the first objective. A setting of which some runs missed a target that is an objective
-    has no mean and is not ranked: `unranked` names it.
+    Sorted by the first objective. `on_front` says which settings are not ranked, `unranked` names
+    them.
     """
     means = point_means(table, factors, list(objectives))
     first, way = next(iter(objectives.items()))
-    return means[pareto_front(means, objectives)].sort_values(first, ascending=way == "min")
+    return means[on_front(means, objectives)].sort_values(first, ascending=way == "min")
+
+
+def on_front(means: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd.Series[bool]:
+    """Whether each setting of `point_means` is on the front of those that can be ranked.
+
+    Not ranked are settings of which runs are missing that others have, since means over other seeds
+    are no comparison; of which some diverged, unless all objectives are targets; of which some runs
+    missed a target that is an objective (no mean); and those with a caveat.
+    """
+    whole = ~(_runs_missing(means) | _diverged(means, objectives))
+    ranked = means[list(objectives)].where(whole)
+    return pareto_front(means.assign(**ranked), objectives)
+
+
+def _ended(means: pd.DataFrame) -> pd.Series[int]:
+    return means["runs"] + means["diverged"]
+
+
+def _runs_missing(means: pd.DataFrame) -> pd.Series[bool]:
+    return _ended(means) < _ended(means).max()
+
+
+def _diverged(means: pd.DataFrame, objectives: Iterable[str]) -> pd.Series[bool]:
+    """The settings of which a run diverged, after which only targets are known."""
+    only_targets = all(target_of(one) is not None for one in objectives)
+    return (means["diverged"] > 0) & (not only_targets)
 
 
 def unranked(
@@ -69,6 +96,17 @@ def unranked(
         for name, setting in settings
         for about, metric in reached_columns(list(objectives)).items()
         if math.isnan(setting[metric])
+    ]
+    ended, wild, gone = _ended(means), _diverged(means, objectives), _runs_missing(means)
+    missed += [
+        f"not ranked: {name} (diverged in {setting['diverged']}/{count} runs)"
+        for (name, setting), count, is_wild in zip(settings, ended, wild, strict=True)
+        if is_wild
+    ]
+    missed += [
+        f"not ranked: {name} ({count} of {ended.max()} runs are there)"
+        for name, count, is_gone in zip(names, ended, gone, strict=True)
+        if is_gone
     ]
     return missed + [
         f"not ranked: {name} ({caveat.name} under {setting[caveat.column]})"

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from simfl.common.arrays import FloatArray, IntArray
+from simfl.study.comparisons import all_the_same
 from simfl.study.design import saltelli
 from simfl.study.effects import explainable, setting_means
 from simfl.study.targets import judged
@@ -38,7 +39,7 @@ def sobol_indices(table: pd.DataFrame, metric: str, factors: Sequence[str]) -> p
     means = setting_means(judged(table, metric), metric, factors)
     rows = _rows(means, metric, factors)
     values = means[metric].to_numpy(dtype=float).reshape(-1, rows)
-    if np.ptp(values[:2]) == 0.0:
+    if all_the_same(values[:2]):
         return pd.DataFrame(columns=COLUMNS)
 
     def indices(chosen: IntArray) -> FloatArray:

@@ -70,6 +70,11 @@ def completed(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["status"] == "completed"] if "status" in table else table
 
 
+def ended_badly(table: pd.DataFrame) -> int:
+    """How many runs diverged; none of a table that does not say."""
+    return int((table["status"] == "diverged").sum()) if "status" in table else 0
+
+
 def judged(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The runs that a figure is judged by: those that completed.
 

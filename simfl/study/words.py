@@ -36,11 +36,20 @@ def with_interval(mean: float, half: float, ends: Bounds | None = None) -> str:
     low, high = ends or (mean - half, mean + half)
     whole = low == mean - half and high == mean + half
     if not 1e-6 < half < 1e6:
-        return f"{mean:.4g} ±{half:.2g}" if whole else f"{mean:.4g} ({low:.4g} to {high:.4g})"
-    decimals = max(1 - math.floor(math.log10(half)), 0)
+        # So many digits that the mean is told as closely as its interval.
+        digits = 4 if half == 0 or mean == 0 else min(max(4, 2 + _tens(mean) - _tens(half)), 15)
+        if whole:
+            return f"{mean:.{digits}g} ±{half:.2g}"
+        return f"{mean:.{digits}g} ({low:.{digits}g} to {high:.{digits}g})"
+    decimals = max(1 - _tens(half), 0)
     if whole:
         return f"{mean:.{decimals}f} ±{half:.{decimals}f}"
     return f"{mean:.{decimals}f} ({low:.{decimals}f} to {high:.{decimals}f})"
+
+
+def _tens(value: float) -> int:
+    """The power of ten of its first digit."""
+    return math.floor(math.log10(abs(value)))
 
 
 def in_digits(value: Any) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from simfl.study.figures import bounds_of, with_unit
 from simfl.study.means import mean_interval, point_means
-from simfl.study.words import in_cell
+from simfl.study.words import in_cell, with_interval
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,23 @@ def test_an_interval_of_a_correlation_in_percent_stays_below_100() -> None:
     low, high = mean_interval(np.array([98.0, 99.0]), "collaborative_fairness.fairness")
 
     assert (low, high) == (pytest.approx(98.5 - 6.353102, abs=1e-6), 100.0)
+
+
+def test_always_yes_is_not_certain() -> None:
+    """Five of five: Clopper and Pearson's interval begins at 0.025^(1/5); two of four is wide."""
+    low, high = mean_interval(np.ones(5), "equilibrium_reached.reached")
+
+    assert (low, high) == (pytest.approx(0.025**0.2), 1.0)
+    some = mean_interval(np.array([0.0, 1.0, 1.0, 0.0]), "reached")
+    assert some == (pytest.approx(0.0676, abs=1e-4), pytest.approx(0.9324, abs=1e-4))
+    assert mean_interval(np.zeros(3), "reached")[0] == 0.0
+    assert mean_interval(np.ones(5), "jain_participation") == (1.0, 1.0)
+
+
+def test_a_large_mean_is_told_as_closely_as_its_interval() -> None:
+    """In four digits it would lie 45 million beside itself."""
+    assert with_interval(512345678901.0, 1.1e6) == "5.123457e+11 ±1.1e+06"
+    assert with_interval(123456.0, 0.0) == "1.235e+05 ±0"
 
 
 def test_large_amounts_are_cut_too() -> None:

@@ -58,8 +58,12 @@ def test_the_design_is_two_matrices_and_their_crossings() -> None:
 
 
 def test_a_figure_that_never_varies_has_no_indices() -> None:
-    """There is no variance to be shared."""
-    assert sobol_indices(ishigami(4).assign(accuracy=0.5), "accuracy", KEYS).empty
+    """There is no variance to be shared, and none in the last bits of sums."""
+    runs = ishigami(4)
+    last_bits = 0.1 + 1.4e-17 * (runs["point"] % 2)
+
+    for figure in (0.5, last_bits):
+        assert sobol_indices(runs.assign(accuracy=figure), "accuracy", KEYS).empty
 
 
 def test_a_design_that_has_not_run_whole_has_no_indices() -> None:

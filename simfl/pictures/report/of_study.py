@@ -30,7 +30,7 @@ from simfl.study.hardware import (
 )
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names
-from simfl.study.pareto import pareto_front, unranked
+from simfl.study.pareto import on_front, unranked
 from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import as_text, level, short_names
 from simfl.study.warned import warning_kinds
@@ -333,7 +333,7 @@ def _pareto(page: Page, study: LoadedStudy) -> None:
     if len(objectives) < 2 or not set(objectives) <= set(study.completed):
         return
     means = point_means(study.table, study.factors, list(objectives))
-    on_front = pareto_front(means, objectives)
+    best = on_front(means, objectives)
     page.heading("Pareto front")
     ways = ", ".join(f"{name} {way}" for name, way in objectives.items())
     page.text(
@@ -359,7 +359,7 @@ def _pareto(page: Page, study: LoadedStudy) -> None:
                     },
                     with_unit(other),
                     with_unit(first),
-                    _list(on_front),
+                    _list(best),
                 ),
             )
             for other in others
@@ -367,7 +367,7 @@ def _pareto(page: Page, study: LoadedStudy) -> None:
     )
     rows = [
         (*(one[name] for name in study.factors), *(in_cell(one, metric) for metric in objectives))
-        for one in means[on_front].to_dict("records")
+        for one in means[best].to_dict("records")
     ]
     page.table([*short_names(study.factors), *objectives], rows)
 
