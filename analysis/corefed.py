@@ -169,17 +169,25 @@ EXHIBITS = {
         "Table 2: VGG-11 (of a quarter of its width), M = 4",
         table2,
         published=partial(cells, "table2"),
+        compares=True,
     ),
     "table3": Exhibit(
         "Table 3: noise of variance 0, 0.5, 1 on the agents' images, M = 4",
         table3,
         published=partial(cells, "table3"),
+        compares=True,
     ),
-    "table4": Exhibit("Table 4: ten agents, M = 4", table4, published=partial(cells, "table4")),
-    "offsets": Exhibit("Table 3 with M = 3.5, 4 and 5", offsets),
-    "long": Exhibit("Table 1 for 200 versions, and FedAvg with steps as long as CoreFed's", long),
-    "splits": Exhibit("Adult by the split's alpha and the inputs", splits),
-    "core": Exhibit("Core stability: certificates, and models that coalitions train", core),
+    "table4": Exhibit(
+        "Table 4: ten agents, M = 4", table4, published=partial(cells, "table4"), compares=True
+    ),
+    "offsets": Exhibit("Table 3 with M = 3.5, 4 and 5", offsets, compares=True),
+    "long": Exhibit(
+        "Table 1 for 200 versions, and FedAvg with steps as long as CoreFed's", long, compares=True
+    ),
+    "splits": Exhibit("Adult by the split's alpha and the inputs", splits, compares=True),
+    "core": Exhibit(
+        "Core stability: certificates, and models that coalitions train", core, compares=True
+    ),
     "convex": Exhibit(
         "Theorems 2 and 3 at the optimum, where losses are convex",
         convex,
@@ -190,7 +198,7 @@ EXHIBITS = {
         adult_row,
         size="nothing is run: arithmetic on what the paper prints",
     ),
-    "price": Exhibit("The price of core stability on unlike devices", price),
+    "price": Exhibit("The price of core stability on unlike devices", price, compares=True),
 }
 PAPER = Paper(
     "CoreFed (arXiv 2211.02091)", ROOT / "analysis" / "claims" / "corefed.yaml", SCALES, EXHIBITS

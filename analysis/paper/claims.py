@@ -124,6 +124,8 @@ def _term(values: pd.DataFrame, term: str) -> pd.Series:
     figure, _, name = term.partition("/")
     rows = values[values["figure"] == figure]
     rows = rows[rows["name"] == name] if name else rows
+    if rows["seed"].duplicated().any():
+        raise ValueError(f"{term}: found several values of a seed, accepted: FIGURE/NAME")
     return rows.set_index("seed")["value"]
 
 
@@ -142,7 +144,7 @@ def _judged(claim: Mapping[str, Any], data: str, measured: np.ndarray, side: int
         low = high = float("nan")
     bounds = [("≥", claim.get("at_least")), ("≤", claim.get("at_most"))]
     return {
-        "verdict": _verdict(claim, measured, low, high),
+        "verdict": _verdict(claim, measured, side, low, high),
         "claim": claim["id"],
         "data": data,
         "value": float(measured.mean()) if measured.size else float("nan"),
@@ -168,7 +170,9 @@ def _interval(claim: Mapping[str, Any], measured: np.ndarray) -> tuple[float, fl
     return mean_interval(measured, DIFFERENCE if " - " in claim["metric"] else figure)
 
 
-def _verdict(claim: Mapping[str, Any], measured: np.ndarray, low: float, high: float) -> str:
+def _verdict(
+    claim: Mapping[str, Any], measured: np.ndarray, side: int, low: float, high: float
+) -> str:
     if not measured.size:
         return "SKIPPED"
     if claim["kind"] == "soft":
@@ -178,5 +182,7 @@ def _verdict(claim: Mapping[str, Any], measured: np.ndarray, low: float, high: f
         return "HOLDS"
     # One seed is enough to break a hard claim, the whole interval must lie beyond for the others.
     if claim["kind"] == "hard":
-        return "FAILS" if low < at_least or high > at_most else "UNDECIDED"
+        known = measured[~np.isnan(measured)]
+        too_low = side <= 0 and (known < at_least).any()
+        return "FAILS" if too_low or (side >= 0 and (known > at_most).any()) else "UNDECIDED"
     return "FAILS" if high < at_least or low > at_most else "UNDECIDED"

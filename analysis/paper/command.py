@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from paper.claims import check_claims, in_words
@@ -54,7 +55,11 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
             asked.from_seed,
             began_s,
             keep=partial(
-                write_results, RESULTS / f"{paper.name}.csv", exhibit.part_of or name, scale.name
+                write_results,
+                RESULTS / f"{paper.name}.csv",
+                exhibit.part_of or name,
+                scale.name,
+                part=True,
             )
             if asked.record
             else None,
@@ -67,6 +72,7 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
         with suppress(OnlyPlanned):
             verdicts.append(_shown(paper, name, study, record=asked.record))
         whole = not (study.only or study.from_seed or exhibit.part_of)
+        whole &= study.seeds >= scale.seeds and study.shown <= set(study.takes_s)
         if asked.record and study.takes_s and whole:
             record_plan(RESULTS / "plan.csv", paper.name, name, scale.name, study.planned())
     return pd.concat(verdicts, ignore_index=True) if verdicts else pd.DataFrame()
@@ -80,9 +86,9 @@ def _shown(paper: Paper, name: str, study: Study, *, record: bool) -> pd.DataFra
     values.to_csv(study.folder / f"{name}.csv", index=False)
     whole = exhibit.part_of or name
     if record and not values.empty:
-        # What was kept run by run has the commit that each run was made at.
-        of_runs = values.set_index(["data", "name", "seed"]).index.isin(study.kept)
-        for part, again in ((values[of_runs], False), (values[~of_runs], bool(study.made))):
+        values = _of_whole_seeds(values, study) if exhibit.compares else values
+        again_now = _made_now(values, study)
+        for part, again in ((values[~again_now], False), (values[again_now], True)):
             file = RESULTS / f"{paper.name}.csv"
             said = write_results(file, whole, study.scale.name, part, again=again)
             if said:
@@ -92,6 +98,34 @@ def _shown(paper: Paper, name: str, study: Study, *, record: bool) -> pd.DataFra
         checked.to_csv(study.folder / f"{name}_claims.csv", index=False)
         print_markdown("verdict", in_words(checked))
     return checked
+
+
+def _made_now(values: pd.DataFrame, study: Study) -> np.ndarray:
+    """Which values are of runs made now; what was kept run by run has its commit already.
+
+    A row that no run has the name of is made of all runs of its data set and seed.
+    """
+    seeds = {(data, seed) for data, _, seed in study.made}
+    rows = zip(values["data"], values["name"], values["seed"], strict=True)
+    return np.array(
+        [
+            row not in study.kept
+            and (row in study.made if row in study.shown else (row[0], row[2]) in seeds)
+            for row in rows
+        ],
+        dtype=bool,
+    )
+
+
+def _of_whole_seeds(values: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """Without the seeds of which runs are missing, which are printed."""
+    left = pd.MultiIndex.from_frame(values[["data", "seed"]]).isin(study.partial)
+    if left.any():
+        print("Not recorded, as figures compare all runs of a seed, and some are not there:")
+        for data, seed in sorted({*zip(values["data"][left], values["seed"][left], strict=True)}):
+            print(f"  {data}, seed {seed}")
+        print()
+    return values[~left]
 
 
 def _parser(paper: Paper) -> argparse.ArgumentParser:

@@ -69,6 +69,8 @@ class Exhibit:
     claims (None: it is whole).
     `published` gives the paper's cells of a figure by (data, name), as the paper prints them.
     `size` says for the head of its tables how large it is, where that is not the scale's `reduced`.
+    `compares`: its figures of a run are about the other runs of the seed, too, so that nothing is
+    recorded of a seed of which runs are missing.
     `means_over`: by scale, over how many seeds each of its values is the mean already (1: none).
     """
 
@@ -77,6 +79,7 @@ class Exhibit:
     part_of: str | None = None
     published: Callable[[str], Mapping[tuple[str, str], str]] | None = None
     size: str = ""
+    compares: bool = False
     means_over: Mapping[str, int] = field(default_factory=dict)
 
 

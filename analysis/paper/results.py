@@ -11,9 +11,12 @@ A row per figure of one experiment, seed and scale:
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
+from filelock import FileLock
 
 RESULTS = Path(__file__).parents[1] / "results"
 COLUMNS = ["exhibit", "scale", "data", "seed", "name", "figure", "value", "commit"]
@@ -25,21 +28,35 @@ REPEATS = ["paper", "exhibit", "scale", "data", "before", "after", "values", "eq
 
 
 def write_results(
-    file: Path, exhibit: str, scale: str, values: pd.DataFrame, *, again: bool = True
+    file: Path,
+    exhibit: str,
+    scale: str,
+    values: pd.DataFrame,
+    *,
+    again: bool = True,
+    part: bool = False,
 ) -> str:
     """Put an exhibit's values into `file`, in place of earlier ones of the same runs.
 
-    Unless the runs are not made `again`: then what is there and the same stays, with its commit.
+    Unless the runs are not made `again`: then what is there and the same stays, with its commit,
+    and with `part` also where further figures of the run are there.
 
     Says how many values it put there (nothing where none), and how many of them repeat those of an
     earlier commit to the last bit; these counts become rows of `repeats.csv` beside the file where
-    the commits differ.
+    the commits differ. Several processes may record into one folder.
     """
+    with _alone(file):
+        return _written(file, exhibit, scale, values, again=again, part=part)
+
+
+def _written(
+    file: Path, exhibit: str, scale: str, values: pd.DataFrame, *, again: bool, part: bool
+) -> str:
     commit = current_commit()
     new = values.assign(exhibit=exhibit, scale=scale, commit=commit)[COLUMNS]
     old = read_results(file)
     if not again:
-        new = new[~_keys(new, CELL).isin(_unchanged(old, new))]
+        new = new[~_keys(new, CELL).isin(_unchanged(old, new, part=part))]
     if new.empty:
         return ""
     known = _keys(old, CELL).isin(_keys(new, CELL))
@@ -63,6 +80,11 @@ def record_plan(file: Path, paper: str, exhibit: str, scale: str, planned: pd.Da
 
     In place of earlier ones on the same data sets: those on others stay.
     """
+    with _alone(file):
+        _planned(file, paper, exhibit, scale, planned)
+
+
+def _planned(file: Path, paper: str, exhibit: str, scale: str, planned: pd.DataFrame) -> None:
     new = planned.assign(paper=paper, exhibit=exhibit, scale=scale)[PLAN]
     old = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=PLAN)
     key = PLAN[:4]
@@ -95,10 +117,11 @@ def _repeated(file: Path, old: pd.DataFrame, new: pd.DataFrame) -> str:
     if both.empty:
         return ""
     apart = (both["value_new"].astype(float) - both["value_old"].astype(float)).abs()
-    both = both.assign(equal=_same(both), apart=apart)
+    same = _same(both)
+    both = both.assign(equal=same, apart=apart.where(~same, 0.0))
     rows = [
         (file.stem, exhibit, scale, data, before, after, len(part), part["equal"].sum(),
-         part["apart"].max())
+         part["apart"].max(skipna=False))
         for (exhibit, scale, data, before, after), part in both.groupby(
             ["exhibit", "scale", "data", "commit_old", "commit_new"]
         )
@@ -110,9 +133,11 @@ def _repeated(file: Path, old: pd.DataFrame, new: pd.DataFrame) -> str:
     return f"; {both['equal'].sum()} of {len(both)} repeat to the bit those of an earlier commit"
 
 
-def _unchanged(old: pd.DataFrame, new: pd.DataFrame) -> pd.MultiIndex:
-    """The cells that have the same figures in both, with the same values."""
+def _unchanged(old: pd.DataFrame, new: pd.DataFrame, *, part: bool) -> pd.MultiIndex:
+    """The cells that have the same figures in both (`part`: the new ones), with the same values."""
     both = old.merge(new, on=[*CELL, "figure"], how="outer", suffixes=("_old", "_new"))
+    if part:
+        both = both[both["commit_new"].notna()]
     same = _same(both) & both["commit_old"].notna() & both["commit_new"].notna()
     of_cells = same.groupby(_keys(both, CELL)).all()
     return pd.MultiIndex.from_tuples(of_cells.index[of_cells], names=CELL)
@@ -128,8 +153,15 @@ def _keys(table: pd.DataFrame, columns: list[str]) -> pd.MultiIndex:
     return pd.MultiIndex.from_frame(table[columns].astype(str))
 
 
-def _write(file: Path, table: pd.DataFrame) -> None:
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Nobody else changes the folder's files meanwhile: what is read must still be there."""
     file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_name(".lock")):
+        yield
+
+
+def _write(file: Path, table: pd.DataFrame) -> None:
     part = file.with_name(f".{file.name}.part")
     table.to_csv(part, index=False, lineterminator="\n")
     part.replace(file)

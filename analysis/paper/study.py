@@ -60,7 +60,8 @@ class Study:
     With `only`, experiments of these names or whose names go on with a comma or a space, and no
     others. `takes_s` has every run that was planned, by data, name and seed, and the core-seconds
     that it took or will take about. `keep` takes what `run` measures, run by run, and `again`:
-    whether the run was made now; `kept` are those runs, and `made` all that were made now.
+    whether the run was made now; `kept` are those runs, `made` all that were made now, `shown` all
+    that are there, and `partial` the data sets and seeds of which some are not.
     """
 
     scale: Scale
@@ -78,6 +79,8 @@ class Study:
     keep: Callable[..., object] | None = None
     kept: set[tuple[str, str, int]] = field(default_factory=set)
     made: set[tuple[str, str, int]] = field(default_factory=set)
+    shown: set[tuple[str, str, int]] = field(default_factory=set)
+    partial: set[tuple[str, int]] = field(default_factory=set)
 
     def asked_for(self, name: str) -> bool:
         """Whether an experiment of this name is to be shown."""
@@ -109,8 +112,10 @@ class Study:
         that diverges is a result. Raises what `simfl.run` raises for other reasons than absent
         data. What `figures` says of a run is kept when the run ends, so that none is lost.
         """
-        experiments = [one for one in experiments if self.asked_for(one.name)]
         seeds = range(self.from_seed, self.seeds)
+        others = {one.data for one in experiments if not self.asked_for(one.name)}
+        self.partial.update((data, seed) for data in others for seed in seeds)
+        experiments = [one for one in experiments if self.asked_for(one.name)]
         planned = [(one, seed) for seed in seeds for one in experiments]
         if self.scale.estimate or self.only_plan:
             self._estimate(planned)
@@ -120,6 +125,7 @@ class Study:
                 continue
             late = time.monotonic() - self.began_s > self.limit_s
             if (late or self.only_plan) and not self._is_there(one, seed):
+                self.partial.add((one.data, seed))
                 continue
             try:
                 folder, took_s = self._one(one, seed)
@@ -132,6 +138,7 @@ class Study:
                 print(f"  {where}: {status} in {took_s:.1f} s", flush=True)
                 self.takes_s[one.data, one.name, seed] = self._core_s(folder)
                 self.made.add((one.data, one.name, seed))
+            self.shown.add((one.data, one.name, seed))
             trials.append(Trial(one.data, one.name, seed, folder))
             if figures is not None and self.keep is not None:
                 self.keep(gather(trials[-1:], figures), again=took_s is not None)

@@ -72,7 +72,12 @@ def test_differences_are_of_the_same_seed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("measured", "expected"),
-    [([0.0, 0.05], "HOLDS"), ([0.0, 0.06], "FAILS"), ([0.0, float("nan")], "UNDECIDED")],
+    [
+        ([0.0, 0.05], "HOLDS"),
+        ([0.0, 0.06], "FAILS"),
+        ([0.0, float("nan")], "UNDECIDED"),
+        ([0.06, float("nan")], "FAILS"),
+    ],
 )
 def test_one_seed_breaks_a_hard_claim(tmp_path: Path, measured: list[float], expected: str) -> None:
     """The mean does not excuse it; a value that could not be measured decides nothing."""
@@ -186,3 +191,27 @@ def test_bounds_to_either_side_tell_nothing(tmp_path: Path) -> None:
 
     assert row["verdict"] == "UNDECIDED" and row["side"] == 0
     assert pd.isna(row["value"])
+
+
+@pytest.mark.parametrize(
+    ("claimed", "expected"),
+    [({"at_most": 100}, "UNDECIDED"), ({"at_most": 50}, "FAILS"), ({"at_least": 30}, "HOLDS")],
+)
+def test_a_bound_breaks_a_hard_claim_only_on_its_own_side(
+    tmp_path: Path, claimed: dict[str, float], expected: str
+) -> None:
+    """One run needs 40 rounds, one was ended after 60: it needs more, and nobody knows how many."""
+    reached = values(a=[40.0, float("nan")]).assign(figure="rounds")
+    ends = values(a=[40.0, 60.0]).assign(figure="rounds_end")
+
+    row = verdict(tmp_path, pd.concat([reached, ends]), kind="hard", metric="rounds/a", **claimed)
+
+    assert row["verdict"] == expected
+
+
+def test_names_are_no_seeds(tmp_path: Path) -> None:
+    """Three methods of one seed would look like three seeds."""
+    with pytest.raises(ValueError, match="several values of a seed, accepted: FIGURE/NAME"):
+        verdict(
+            tmp_path, values(a=[0.1], b=[0.2]), kind="directional", metric="accuracy", at_least=0
+        )

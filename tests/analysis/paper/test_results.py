@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -322,3 +323,48 @@ def test_what_an_exhibit_adds_to_its_runs_is_recorded_when_it_ends(
     assert rows.loc[("a", 0), ["value", "commit"]].tolist() != [0.7, "later"]
     assert rows.loc[("a", 0), "value"] == 0.7
     assert rows.loc[("of_both", 0), ["value", "commit"]].tolist() == [0.1, "later"]
+
+
+def test_two_that_record_at_once_lose_nothing(tmp_path: Path, commit: list[str]) -> None:
+    """Into one file and its plan, run by run."""
+    file, plan = tmp_path / "a.csv", tmp_path / "plan.csv"
+
+    def record(name: str) -> None:
+        for seed in range(12):
+            write_results(file, "table1", "quick", values((name, seed, 0.5)))
+            planned = {"data": [f"{name}{seed}"], "name": ["x"], "seeds": [1], "core_hours": [1.0]}
+            record_plan(plan, "a_paper", "table1", "paper", pd.DataFrame(planned))
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(record, "abc"))
+
+    assert len(read_results(file)) == len(pd.read_csv(plan)) == 36
+
+
+def test_a_part_of_a_runs_figures_leaves_the_others(tmp_path: Path, commit: list[str]) -> None:
+    """What an exhibit adds to a run stays until the exhibit says otherwise."""
+    file = tmp_path / "a.csv"
+    added = values(("a", 0, 0.25)).assign(figure="share")
+    write_results(file, "table1", "quick", pd.concat([values(("a", 0, 0.5)), added]))
+    commit[0] = "c2"
+
+    write_results(file, "table1", "quick", values(("a", 0, 0.5)), again=False, part=True)
+
+    found = read_results(file)
+    assert found["figure"].tolist() == ["accuracy", "share"]
+    assert set(found["commit"]) == {"c1"}
+
+
+def test_an_undefined_value_that_was_defined_repeats_nothing(
+    tmp_path: Path, commit: list[str]
+) -> None:
+    """How far apart they are is not known either; undefined twice is the same."""
+    file, nan = tmp_path / "a.csv", float("nan")
+    write_results(file, "table1", "quick", values(("a", 0, nan), ("b", 0, nan), ("c", 0, 0.5)))
+    commit[0] = "c2"
+
+    write_results(file, "table1", "quick", values(("a", 0, 0.97), ("b", 0, nan), ("c", 0, 0.5)))
+
+    (row,) = pd.read_csv(tmp_path / "repeats.csv").to_dict("records")
+    assert (row["values"], row["equal"]) == (3, 2)
+    assert pd.isna(row["largest"])

@@ -15,6 +15,7 @@ from paper import (
     Scale,
     Study,
     cohens_d,
+    command,
     final_accuracy,
     gather,
     main,
@@ -22,9 +23,11 @@ from paper import (
     plot_means,
     print_figures,
     print_table,
+    results,
 )
 from paper.estimate import LENGTHS, Probe, ends_itself, kind_of, probed
 from paper.pictures import new_figure
+from paper.results import read_results
 from paper.study import OnlyPlanned
 from simfl.assembly.simulation import Options
 from simfl.protocols.publication import Progress
@@ -303,6 +306,70 @@ def test_a_paper_shows_its_exhibits_and_judges_its_claims(
     assert kept.columns.tolist() == ["data", "name", "seed", "figure", "value"]
     assert (kept["value"] > 0.5).all()
     assert (tmp_path / "out" / "smoke" / "table1_claims.csv").exists()
+
+
+@pytest.mark.parametrize("compares", [True, False])
+def test_what_compares_runs_is_recorded_of_whole_seeds(
+    scenario: Path, tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch, *, compares: bool
+) -> None:
+    """A margin against fewer others would take the place of one against all; plans stay whole."""
+    (tmp_path / "a_paper.yaml").write_text(CLAIMS, encoding="utf-8")
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+
+    def table1(one: Study) -> pd.DataFrame:
+        rates = {"fedavg": "0.05", "slower": "0.01"}
+        key = "algorithm.local.learning_rate"
+        planned = [
+            Experiment("digits", name, scenario, (f"{key}={rate}",)) for name, rate in rates.items()
+        ]
+        trials = one.run(planned)
+        return gather(trials, lambda run: {"accuracy": final_accuracy(run), "of": len(trials)})
+
+    paper = Paper(
+        "A paper",
+        tmp_path / "a_paper.yaml",
+        {"smoke": Scale("smoke", 2, ("digits",), estimate=True)},
+        {"table1": Exhibit("Table 1", table1, compares=compares)},
+    )
+
+    def shown(*arguments: str) -> set[tuple[str, int]]:
+        main(paper, ["table1", "--record", "--out", str(tmp_path / "out"), *arguments])
+        rows = read_results(tmp_path / "a_paper.csv")
+        return set(zip(rows["name"], rows["seed"], strict=True))
+
+    assert shown("--only", "fedavg", "--seeds", "1") == (set() if compares else {("fedavg", 0)})
+    assert ("digits, seed 0" in capsys.readouterr().out) == compares
+    assert shown("--seeds", "1") == {("fedavg", 0), ("slower", 0)}
+    assert not (tmp_path / "plan.csv").exists()
+    assert len(shown()) == 4
+    assert pd.read_csv(tmp_path / "plan.csv")["seeds"].tolist() == [2, 2]
+
+
+def test_only_what_was_made_has_a_new_commit(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read beside it stays as it was recorded; what is made of all of a seed is new."""
+    (tmp_path / "a_paper.yaml").write_text(CLAIMS, encoding="utf-8")
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+
+    def table1(one: Study) -> pd.DataFrame:
+        trials = one.run([Experiment("digits", "fedavg", scenario)])
+        values = gather(trials, lambda run: {"accuracy": final_accuracy(run)})
+        return pd.concat([values, values.assign(name="of all")])
+
+    scales = {"smoke": Scale("smoke", 2, ("digits",))}
+    exhibits = {"table1": Exhibit("Table 1", table1)}
+    paper = Paper("A paper", tmp_path / "a_paper.yaml", scales, exhibits)
+    for commit, seeds in (("c1", "1"), ("c2", "2")):
+        monkeypatch.setattr(results, "current_commit", lambda commit=commit: commit)
+        arguments = ["table1", "--record", "--out", str(tmp_path / "out"), "--seeds", seeds]
+        main(paper, arguments)
+
+    rows = read_results(tmp_path / "a_paper.csv").set_index(["name", "seed"])["commit"]
+    assert rows.to_dict() == {
+        ("fedavg", 0): "c1", ("of all", 0): "c1", ("fedavg", 1): "c2", ("of all", 1): "c2"
+    }  # fmt: skip
+    assert not (tmp_path / "repeats.csv").exists()
 
 
 def test_a_table_has_means_and_deviations_beside_the_papers_figures(capsys) -> None:
