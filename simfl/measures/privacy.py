@@ -41,7 +41,7 @@ class Privacy(Measure):
 
         It adds up the releases of the client that took part most often. epsilon_sampled counts that
         nobody knows who was drawn, a client against another one: of rounds of `random` selection
-        from clients that are always there; NaN elsewhere.
+        from clients that are always there, and are all waited for; NaN elsewhere.
         """
         multiplier = run.scenario["algorithm"].get("noise_multiplier")
         if multiplier is None:
@@ -92,6 +92,10 @@ def _drawn_evenly(scenario: Mapping[str, Any]) -> bool:
     """Whether each round's clients are any of all, with the same chance."""
     population, selection = scenario["population"], scenario["decisions"]["selection"]
     if selection["name"] != "random" or population["availability"]["name"] != "always":
+        return False
+    # Who is late is left out, so that fast clients are merged more often than others.
+    patience = scenario["protocol"].get("patience") or {}
+    if patience.get("over_selection", 1.0) > 1.0 or patience.get("deadline_s") is not None:
         return False
     groups = population.get("groups") or []
     away = any(group.get("availability") for group in groups)

@@ -107,3 +107,22 @@ def test_epsilon_is_that_of_the_formula(tmp_path: Path) -> None:
     assert told["epsilon"] == pytest.approx(measure.released(2.0, most))
     assert told["epsilon_sampled"] == pytest.approx(measure.sampled(2.0, 4, 3, 4))
     assert told["releases"] == 4
+
+
+@pytest.mark.parametrize(
+    ("patience", "even"),
+    [({}, True), ({"over_selection": 1.3}, False), ({"deadline_s": 1000.0}, False)],
+)
+def test_clients_that_are_not_waited_for_are_no_even_draw(
+    patience: dict[str, float], even: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who are merged were faster than the others: epsilon_sampled says nothing of them."""
+    monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
+    monkeypatch.setattr(Privacy, "released", lambda *given: 2.0)
+    monkeypatch.setattr(Privacy, "sampled", lambda *given: 1.0)
+    protocol = {"name": "synchronous", "patience": patience}
+    run = simfl.run(scenario({"name": "dp_fedavg"}, protocol=protocol), tmp_path / "run")
+
+    told = Privacy().compute(run)["epsilon_sampled"]
+
+    assert told == 1.0 if even else math.isnan(told)
