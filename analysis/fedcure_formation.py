@@ -23,7 +23,7 @@ def formation(run: LoadedRun) -> dict[str, float]:
     assert path is not None and end is not None, "these scenarios associate clients by labels"
     return {
         "js_start": path.mean_js[0],
-        "js_end": path.mean_js[-1],
+        "js_end": path.final_js,
         "switches": path.changes.size,
         "js_largest_change": path.changes.max() if path.changes.size else float("nan"),
         "improving_moves": end.improving,

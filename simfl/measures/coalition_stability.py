@@ -27,12 +27,14 @@ TOLERANCE = 2e-12
 class Descent:
     """The mean JS before the first switch and after each one, shape (switches + 1,).
 
-    `potential` is the same times C(M, 2); `log_error` the largest difference between `mean_js` and
-    what the run logged.
+    `potential` is the same times C(M, 2). `final_js` is the mean JS of the run's partition, for
+    rules that make no switches, too. `log_error` is the largest difference between these and what
+    the run logged.
     """
 
     mean_js: FloatArray
     potential: FloatArray
+    final_js: float
     log_error: float
 
     @property
@@ -84,8 +86,10 @@ def descent(run: LoadedRun) -> Descent | None:
         logged.append(one["js_after"])
     coalitions = trajectory[0].shape[0]
     js = mean_js(np.stack(trajectory))
+    final_js = float(mean_js(coalition_counts(label_counts, run.clients["edge"].to_numpy())))
+    errors = np.append(js, final_js) - np.array([*logged, row["js"]])
     pairs = coalitions * (coalitions - 1) / 2
-    return Descent(js, pairs * js, float(np.abs(js - np.array(logged)).max()))
+    return Descent(js, pairs * js, final_js, float(np.abs(errors).max()))
 
 
 def stability(run: LoadedRun) -> Stability | None:
@@ -137,17 +141,17 @@ class CoalitionStability(Measure):
     learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """mean_js_before and _after, switches, rising_switches, moves, improving_moves.
+        """mean_js_before and _after, switches, rising_switches, moves_looked_at, improving_moves.
 
-        In FedCure's formation no switch may rise, and where it ended by itself no single move
-        improve.
+        Before is where the population put the clients, after is with whom they train. In FedCure's
+        formation no switch may rise, and where it ended by itself no single move improve.
         """
         path, end = descent(run), stability(run)
         if path is None or end is None:
             return {}
         return {
             "mean_js_before": float(path.mean_js[0]),
-            "mean_js_after": float(path.mean_js[-1]),
+            "mean_js_after": path.final_js,
             "switches": float(path.changes.size),
             "rising_switches": float(path.rising),
             "moves_looked_at": float(end.moves),

@@ -99,6 +99,22 @@ def test_a_wrong_figure_in_the_log_is_seen(run):
     assert descent(edited(run, "associate", flatter)).log_error == pytest.approx(0.01)
 
 
+@pytest.mark.parametrize("rule", ["random", "{name: kmeans, mode: sampled}"])
+def test_rules_without_switches_end_in_the_runs_partition(rule, tmp_path):
+    """Before is the mean JS where clients were put, after that of whom they train with."""
+    run = fedcure(tmp_path / "run", "stop.versions=6", f"decisions.association={rule}")
+    labels, row = np.stack(run.clients["label_counts"]), run.details("associate").iloc[0]
+
+    figures = CoalitionStability().compute(run)
+
+    home, end = np.array(row["home_edges"]), run.clients["edge"].to_numpy()
+    assert figures["mean_js_before"] == pytest.approx(mean_js_by_entropies(labels, home))
+    assert figures["mean_js_after"] == pytest.approx(mean_js_by_entropies(labels, end))
+    assert figures["mean_js_after"] < figures["mean_js_before"] - 0.05
+    assert figures["switches"] == 0
+    assert descent(run).log_error < 1e-12
+
+
 def test_an_unstable_partition_is_seen(run):
     """Two clients of different labels that change places would rather go back."""
     wrong = edited(run, "associate", lambda _, row: None)
