@@ -28,9 +28,9 @@ def every_coalition(
     """Whether any of the 2^n - 1 coalitions blocks, for concave utilities and n <= 10.
 
     `margin` is 1 - max_S F_S, over all S but the whole where that cannot gain (F_S = 1 there, with
-    theta itself). `stable` is None if bounds could not be closed. `current` as in `largest_gain`;
-    without a predictor of its own there is no interval. Raises ValueError for more agents, and
-    where a utility is not positive.
+    theta itself), unless there is one agent alone. `stable` is None if bounds could not be closed.
+    `current` as in `largest_gain`; without a predictor of its own there is no interval. Raises
+    ValueError for more agents, and where a utility is not positive.
     """
     n = agents.count
     if n > MOST_AGENTS:
@@ -39,7 +39,7 @@ def every_coalition(
     coalitions = [one for size in range(1, n) for one in combinations(range(n), size)]
     gains = _largest_first(agents, theta, coalitions, pool, current)
     everybody = largest_gain(agents, theta, range(n), pool, current=current, floor=1 + TOLERANCE)
-    if everybody.upper > 1 + TOLERANCE:
+    if everybody.upper > 1 + TOLERANCE or not gains:
         gains.append(everybody)
     method = f"all {2**n - 1} coalitions"
     return _tightest(agents, theta, gains, method, bootstrap if current is None else None)

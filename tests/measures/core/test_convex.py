@@ -302,6 +302,17 @@ def test_models_of_ones_own_are_judged_by_their_utilities():
     assert every_coalition(POINTS, OPTIMUM, current=rich).stable
 
 
+def test_one_agent_alone_has_its_optimum_or_blocks():
+    """There is no coalition but the whole, which gains nothing at the optimum."""
+    agent = Agents.of(points(1.0), 2.0)
+
+    there, elsewhere = every_coalition(agent, at(1.0)), every_coalition(agent, at(0.0))
+
+    assert there.stable and there.margin == pytest.approx(0.0, abs=TOLERANCE)
+    assert elsewhere.stable is False and elsewhere.blocked_by == (0,)
+    assert elsewhere.margin == pytest.approx(-1.0, abs=TOLERANCE)
+
+
 def test_too_many_agents_are_sent_to_the_certificate():
     """2^11 coalitions are not searched; one program answers for eleven agents."""
     agents = Agents.of(points(*np.linspace(0, 1, 11)), 2.0)
