@@ -15,6 +15,7 @@ from simfl.measures.core.agents import Agents
 from simfl.measures.core.answer import Answer
 from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.core.certificate import Certificate, certificate
+from simfl.measures.core.coalition import feasible
 from simfl.measures.core.radius import pseudo_core
 from simfl.measures.core.search import (
     MOST_AGENTS,
@@ -36,8 +37,9 @@ class CoreStability(ModelMeasure):
     `certificate_only_all_block` is 1 where no smaller coalition than all does. For a linear model
     the questions are `certificate` (over all predictors), `proportional`, `pareto` and, for few
     clients, `coalitions` (all of them). With `k`, for any model: `pseudo_core`, whose margin is the
-    radius d. Where clients are served models of their own, `coalitions` alone is asked. Without
-    positive utilities nothing is, nor of an ensemble.
+    radius d. Where clients are served models of their own, `coalitions` alone is asked, if there is
+    a common model under which nobody's utility is negative. Without positive utilities nothing is,
+    nor of an ensemble.
     """
 
     offset: Annotated[
@@ -96,8 +98,10 @@ class CoreStability(ModelMeasure):
         few, theta = agents.count <= self.search_up_to, model.theta
         answers: dict[str, Answer] = {}
         if served is not None:
-            if convex and few:
-                answers["coalitions"] = every_coalition(agents, theta, current=served)
+            # The common model may serve some so badly that no coalition could propose it.
+            start = feasible(agents, theta) if convex and few else None
+            if start is not None:
+                answers["coalitions"] = every_coalition(agents, start, current=served)
             return answers
         if convex:
             answers["certificate"] = certificate(agents, theta, bootstrap)

@@ -194,6 +194,25 @@ def test_models_of_their_own_are_judged_by_what_clients_are_served(tmp_path):
     assert "certificate_margin" not in core
 
 
+@pytest.mark.parametrize(("offset", "asked"), [(3.0, True), (1.0, False)])
+def test_a_common_model_that_nobody_is_served_may_be_bad(offset, asked, tmp_path):
+    """Below M for one client: coalitions are searched from another model, if there is any."""
+    scenario = small(
+        data=REGRESSION,
+        model="linear",
+        population=AGENTS,
+        algorithm={"name": "standalone", "local": {**FULL_BATCH, "learning_rate": 0.2}},
+        stop={"versions": 60},
+        evaluate={"every": 60, "measures": [{"name": "core_stability", "offset": offset}]},
+    )
+
+    run = simfl.run(scenario, tmp_path / "run")
+
+    core = run.manifest["measures"]["core_stability"]
+    assert run.clients["global_loss"].max() > offset and core["utility_min"] > 0
+    assert core.get("coalitions_stable") == (1.0 if asked else None)
+
+
 def test_utilities_that_are_not_positive_are_told_and_nothing_else(tmp_path):
     """M below the losses: the core is not defined."""
     measures = [{"name": "core_stability", "offset": 0.01}]

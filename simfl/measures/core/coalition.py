@@ -69,9 +69,10 @@ def largest_gain(
     """F_S of `coalition`, to TOLERANCE, for the predictor `theta`.
 
     `current` are the utilities in question where they are not those of theta, as when agents are
-    served models of their own. Bounds are not improved further once F_S is known to be at most
-    `floor`. `upper` is infinite where no training problem had a solution (a supremum at infinity).
-    Raises ValueError where a utility is not positive, and where one of theta is negative.
+    served models of their own; theta is then only where the search starts. Bounds are not improved
+    further once F_S is known to be at most `floor`. `upper` is infinite where no training problem
+    had a solution (a supremum at infinity). Raises ValueError where a utility is not positive, and
+    where one of theta is negative.
     """
     current = agents.positive_utilities(theta) if current is None else require_positive(current)
     pool = Pool() if pool is None else pool
@@ -104,6 +105,32 @@ def largest_gain(
         if bound <= mixture.value + TOLERANCE / 10:
             break
     return Gain(tuple(members.tolist()), lower, upper, best)
+
+
+def feasible(agents: Agents, theta: FloatArray) -> FloatArray | None:
+    """A predictor (d,) without a negative utility, `theta` if it is one; None where none was found.
+
+    Looked for as that of the largest least utility, which is not searched to its end.
+    """
+    if (agents.utilities(theta) >= 0).all():
+        return theta
+    pool = Pool()
+    for start in (theta, np.zeros_like(theta)):
+        utilities = agents.utilities(start)
+        if np.isfinite(utilities).all():  # training may have diverged
+            pool.add(Optimum(start, utilities, found=False))
+    everybody = np.arange(agents.count)
+    for _ in range(MOST_ROUNDS):
+        utilities = np.array(pool.utilities)
+        mixture = _best_mixture(utilities, everybody, everybody[:0], np.ones(agents.count))
+        candidate = mixture.shares @ np.array(pool.thetas)
+        if (agents.utilities(candidate) >= 0).all():
+            return np.asarray(candidate)
+        optimum = maximise(agents, mixture.pull, candidate, enough=mixture.value + TOLERANCE)
+        pool.add(optimum)
+        if float(mixture.pull @ optimum.utilities) <= mixture.value + TOLERANCE / 10:
+            break
+    return None
 
 
 def _cannot_exceed(agents: Agents, members: IntArray, scale: FloatArray) -> float:

@@ -14,7 +14,7 @@ from simfl.measures.core.agents import Agents
 from simfl.measures.core.blocking import blocking, ratio_sum
 from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.core.certificate import certificate
-from simfl.measures.core.coalition import TOLERANCE, largest_gain
+from simfl.measures.core.coalition import TOLERANCE, feasible, largest_gain
 from simfl.measures.core.concave import maximise
 from simfl.measures.core.search import every_coalition, pareto_optimal, proportional
 from tests.measures.core.tasks import LeastSquares, nash_optimum, points
@@ -311,6 +311,29 @@ def test_one_agent_alone_has_its_optimum_or_blocks():
     assert there.stable and there.margin == pytest.approx(0.0, abs=TOLERANCE)
     assert elsewhere.stable is False and elsewhere.blocked_by == (0,)
     assert elsewhere.margin == pytest.approx(-1.0, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize(("targets", "theta"), [((0.0, 0.0, 1.0), 5.0), ((9.0, 10.0, 11.0), 20.0)])
+def test_a_common_predictor_that_serves_some_badly_is_no_start(targets, theta):
+    """Another one is found, zeros or not; where the common one will do, it is taken."""
+    agents = Agents.of(points(*targets), 4.0)
+    served = np.array([3.99, 3.99, 3.99])
+
+    start = feasible(agents, at(theta))
+
+    assert (agents.utilities(at(theta)) < 0).any() and (agents.utilities(start) >= 0).all()
+    assert feasible(agents, start) is start
+    answer = every_coalition(agents, start, current=served)
+    again = every_coalition(agents, at(sum(targets) / 3), current=served)
+    assert answer.stable and answer.margin == pytest.approx(again.margin, abs=1e-6)
+
+
+def test_agents_too_far_apart_have_no_common_predictor():
+    """b = (0, 10), M = 4: within 2 of both there is nothing. Training that diverged is no start."""
+    agents = Agents.of(points(0.0, 10.0), 4.0)
+
+    assert feasible(agents, at(20.0)) is None
+    assert feasible(Agents.of(points(9.0, 11.0), 4.0), at(np.inf)) is not None
 
 
 def test_too_many_agents_are_sent_to_the_certificate():
