@@ -19,6 +19,7 @@ from simfl.measures.core.coalition import feasible
 from simfl.measures.core.radius import pseudo_core
 from simfl.measures.core.search import (
     MOST_AGENTS,
+    Coalitions,
     every_coalition,
     pareto_optimal,
     proportional,
@@ -34,12 +35,12 @@ class CoreStability(ModelMeasure):
     yes, 0 no, NaN undecided), `..._margin` and, with `draws`, the 90 % interval `..._low` to
     `..._high`. A certificate's margin is 1 - the largest sum of ratios / W, and
     `certificate_blocking_margin` that of the coalition that blocks, NaN without one;
-    `certificate_only_all_block` is 1 where no smaller coalition than all does. For a linear model
-    the questions are `certificate` (over all predictors), `proportional`, `pareto` and, for few
-    clients, `coalitions` (all of them). With `k`, for any model: `pseudo_core`, whose margin is the
-    radius d. Where clients are served models of their own, `coalitions` alone is asked, if there is
-    a common model under which nobody's utility is negative. Without positive utilities nothing is,
-    nor of an ensemble.
+    `certificate_only_all_block` is 1 where all block and no smaller coalition does, by any of the
+    answers. For a linear model the questions are `certificate` (over all predictors),
+    `proportional`, `pareto` and, for few clients, `coalitions` (all of them). With `k`, for any
+    model: `pseudo_core`, whose margin is the radius d. Where clients are served models of their
+    own, `coalitions` alone is asked, if there is a common model under which nobody's utility is
+    negative. Without positive utilities nothing is, nor of an ensemble.
     """
 
     offset: Annotated[
@@ -75,6 +76,7 @@ class CoreStability(ModelMeasure):
             if isinstance(answer, Certificate):
                 figures[f"{name}_blocking_margin"] = answer.blocking_margin
                 only_all = len(answer.blocked_by) == len(served)
+                only_all &= not any(_smaller_blocks(one, len(served)) for one in answers.values())
                 figures[f"{name}_only_all_block"] = float(only_all)
             if answer.interval is not None:
                 figures |= {f"{name}_low": answer.interval[0], f"{name}_high": answer.interval[1]}
@@ -117,3 +119,10 @@ class CoreStability(ModelMeasure):
         if self.weights == "examples":
             return [float(size) for size in sizes]
         return list(self.weights) if isinstance(self.weights, tuple) else None
+
+
+def _smaller_blocks(answer: Answer, clients: int) -> bool:
+    """Whether the answer has found that fewer than all of so many clients block."""
+    if isinstance(answer, Coalitions) and answer.smaller_margin < -answer.tolerance:
+        return True
+    return 0 < len(answer.blocked_by) < clients

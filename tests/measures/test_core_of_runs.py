@@ -150,6 +150,25 @@ def test_the_measures_stand_in_the_manifest(tmp_path):
     assert core["certificate_only_all_block"] == 1.0
 
 
+def test_a_smaller_coalition_that_blocks_is_seen_by_whichever_question(tmp_path):
+    """The certificate finds all three clients; of all coalitions, two of them block."""
+    scenario = small(
+        seed=0,
+        data=REGRESSION,
+        model="linear",
+        population=AGENTS,
+        algorithm={"local": {**FULL_BATCH, "learning_rate": 0.1}},
+        evaluate={"measures": [{"name": "core_stability", "offset": 25.0}]},
+    )
+
+    run = simfl.run(scenario, tmp_path / "run")
+
+    asked = CoreStability(offset=25.0).answers(federation_of(run.path), np.random.default_rng(0))
+    assert asked["certificate"].blocked_by == (0, 1, 2)
+    assert asked["coalitions"].blocked_by == (1, 2)
+    assert run.manifest["measures"]["core_stability"]["certificate_only_all_block"] == 0.0
+
+
 def test_coalitions_of_more_clients_are_not_searched(tmp_path):
     """Three clients, and a search up to two: the certificate answers for all coalitions."""
     measures = [{"name": "core_stability", "offset": 25.0, "search_up_to": 2}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -18,13 +18,23 @@ MOST_AGENTS = 10
 """Up to which all 2^n - 1 coalitions are searched."""
 
 
+@dataclass(frozen=True, eq=False)
+class Coalitions(Answer):
+    """An `Answer` of all coalitions, of which the whole may gain most though others block, too.
+
+    `smaller_margin` is 1 - max_S F_S over all S but the whole; NaN where there is one agent alone.
+    """
+
+    smaller_margin: float = float("nan")
+
+
 def every_coalition(
     agents: Agents,
     theta: FloatArray,
     bootstrap: Bootstrap | None = None,
     *,
     current: FloatArray | None = None,
-) -> Answer:
+) -> Coalitions:
     """Whether any of the 2^n - 1 coalitions blocks, for concave utilities and n <= 10.
 
     `margin` is 1 - max_S F_S, over all S but the whole where that cannot gain (F_S = 1 there, with
@@ -38,11 +48,14 @@ def every_coalition(
     pool = Pool()
     coalitions = [one for size in range(1, n) for one in combinations(range(n), size)]
     gains = _largest_first(agents, theta, coalitions, pool, current)
+    smaller_margin = 1 - max((gain.lower for gain in gains), default=float("nan"))
     everybody = largest_gain(agents, theta, range(n), pool, current=current, floor=1 + TOLERANCE)
     if everybody.upper > 1 + TOLERANCE or not gains:
         gains.append(everybody)
     method = f"all {2**n - 1} coalitions"
-    return _tightest(agents, theta, gains, method, bootstrap if current is None else None)
+    bootstrap = bootstrap if current is None else None
+    answer = _tightest(agents, theta, gains, method, bootstrap)
+    return Coalitions(**vars(answer), smaller_margin=smaller_margin)
 
 
 def proportional(agents: Agents, theta: FloatArray, bootstrap: Bootstrap | None = None) -> Answer:

@@ -302,6 +302,18 @@ def test_models_of_ones_own_are_judged_by_their_utilities():
     assert every_coalition(POINTS, OPTIMUM, current=rich).stable
 
 
+def test_smaller_coalitions_that_block_beside_everybody_are_told():
+    """b = (0, 0.1, 0.2), M = 4, theta = 1.9: all together gain most, but any two gain, too."""
+    agents = Agents.of(points(0.0, 0.1, 0.2), 4.0)
+
+    answer = every_coalition(agents, at(1.9))
+
+    assert answer.blocked_by == (0, 1, 2)
+    pairs = [largest_gain(agents, at(1.9), one).lower for one in ([0, 1], [0, 2], [1, 2])]
+    assert answer.smaller_margin == pytest.approx(1 - max(pairs), abs=1e-6)
+    assert answer.margin < answer.smaller_margin < -2
+
+
 def test_one_agent_alone_has_its_optimum_or_blocks():
     """There is no coalition but the whole, which gains nothing at the optimum."""
     agent = Agents.of(points(1.0), 2.0)
