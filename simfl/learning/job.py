@@ -65,11 +65,14 @@ class LocalTraining:
     def passes(self, num_examples: Any) -> Any:
         """How many times the local data are gone through, as a real number (array in, array out).
 
-        `steps` counts full batches, so a client with little data passes over it more often.
+        `steps` counts batches, of which the last of each pass may be short: passes are gone through
+        whole, and then so many batches of one more. A batch that BatchNorm leaves out, of one row,
+        is counted.
         """
         rows = num_examples if self.batch_size is None else self.batch_size
         if self.steps is not None:
-            return self.steps * rows / num_examples
+            whole, rest = np.divmod(self.steps, self.batches(num_examples))
+            return whole + np.minimum(rest * rows, num_examples) / num_examples
         if self.share is not None:
             batches = np.maximum(1, np.rint(self.share * num_examples / rows))
             return np.minimum(batches * rows / num_examples, 1.0)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simfl.learning.batches import padded_rows, plan_batches, step_seed
@@ -31,6 +32,25 @@ def test_steps_go_on_through_reshuffled_passes() -> None:
     assert [len(batch) for batch in batches] == [4, 4, 2, 4, 4, 2, 4]
     assert all(torch.equal(rows.sort().values, torch.arange(10)) for rows in passes)
     assert not torch.equal(*passes)
+
+
+@given(
+    num_examples=st.integers(1, 60),
+    batch_size=st.none() | st.integers(1, 80),
+    steps=st.integers(1, 9),
+)
+@example(num_examples=4, batch_size=16, steps=2)
+@example(num_examples=40, batch_size=32, steps=4)
+def test_steps_are_priced_by_the_rows_that_they_train_on(
+    num_examples: int, batch_size: int | None, steps: int
+) -> None:
+    """2 steps over 4 rows are 8 examples however large a batch may be; the same of columns."""
+    local = LocalTraining(steps=steps, batch_size=batch_size)
+    trained = sum(map(len, plan_batches(1, num_examples, local)))
+
+    assert local.passes(num_examples) * num_examples == pytest.approx(trained)
+    column = np.array([num_examples, 60])
+    assert local.passes(column)[0] == local.passes(num_examples)
 
 
 def test_the_plan_follows_from_the_seed() -> None:
