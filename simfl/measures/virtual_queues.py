@@ -54,8 +54,9 @@ class Growth:
     """How the longest queue grows in the second half of a run, in rounds per round.
 
     `slope` is fitted to the means of `BATCHES` stretches, with its 95 % interval `low` to `high`;
-    `of_owed` is the slope as a share of the least delta: 0 of a stable queue, 1 of one that
-    nobody serves. `level` is the mean length in that half.
+    `of_owed` is the slope as a share of the delta of the edge server whose queue is the longest at
+    the end: 0 of a stable queue, 1 of one that is never served. `level` is the mean length in that
+    half.
     """
 
     slope: float
@@ -108,8 +109,10 @@ def growth(queues: Queues) -> Growth:
     fit = stats.linregress(middles, [one.mean() for one in stretches])
     slope = float(fit.slope)
     reach = float(stats.t.ppf(0.975, BATCHES - 2) * fit.stderr)
-    least = float(queues.owed[queues.owed > 0].min())
-    return Growth(slope, slope - reach, slope + reach, slope / least, float(later.mean()))
+    # An edge server that is owed nothing has no queue, though it may be the first of equal ones.
+    waits = int(np.where(queues.owed > 0, queues.lengths[-1], -1.0).argmax())
+    of_owed = slope / float(queues.owed[waits])
+    return Growth(slope, slope - reach, slope + reach, of_owed, float(later.mean()))
 
 
 @dataclass(frozen=True)

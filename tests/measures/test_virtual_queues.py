@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simfl.measures.virtual_queues import VirtualQueues, growth, rebuilt, virtual_queues
+from simfl.measures.virtual_queues import Queues, VirtualQueues, growth, rebuilt, virtual_queues
 from tests.measures.runs import edited, known_latencies
 
 ROUNDS = 400
@@ -130,6 +130,25 @@ def test_figures(runs):
     assert figures["growth_of_owed"] < 0.01
     assert figures["last_over_rounds"] < 0.003
     assert figures["log_error"] < 1e-12
+
+
+@pytest.mark.parametrize(("owed", "edge"), [([0.1, 0.7], 1), ([0.1, 0.7], 0), ([0.0, 0.7], 1)])
+def test_growth_is_a_share_of_what_that_edge_server_is_owed(owed, edge):
+    """One that is never served gets behind by all that it is owed, whatever others are owed."""
+    owed = np.array(owed)
+    lengths = rebuilt(owed, np.full(100, 1 - edge))
+
+    found = growth(Queues(lengths, owed, np.nan))
+
+    assert found.slope == pytest.approx(owed[edge])
+    assert found.of_owed == pytest.approx(1.0)
+
+
+def test_an_edge_server_that_is_owed_nothing_has_no_part_in_growth():
+    """All queues are empty at the end, its own first."""
+    owed = np.array([0.0, 0.7])
+
+    assert growth(Queues(rebuilt(owed, np.ones(100, dtype=int)), owed, np.nan)).of_owed == 0.0
 
 
 def test_a_short_run_has_no_growth(runs):
