@@ -7,13 +7,17 @@ from numpy.typing import ArrayLike
 
 
 def jain_index(values: ArrayLike) -> float:
-    """(sum x)^2 / (n sum x^2): 1 is equal, 1/n is one alone; NaN where all are 0.
+    """(sum x)^2 / (n sum x^2): 1 is equal, 1/n is one alone.
+
+    NaN unless no x is negative and some is not 0.
 
     Source: Jain, Chiu, Hawe, DEC technical report 301, 1984.
     """
     x = np.asarray(values, dtype=float)
     squares = float((x**2).sum())
-    return float(x.sum()) ** 2 / (x.size * squares) if squares else float("nan")
+    if x.min() < 0 or squares == 0:
+        return float("nan")
+    return float(x.sum()) ** 2 / (x.size * squares)
 
 
 def gini(values: ArrayLike) -> float:
@@ -43,6 +47,8 @@ def entropy(values: ArrayLike) -> float:
 
 
 def equity_ratio(values: ArrayLike) -> float:
-    """Smallest over largest: 1 is equal; NaN where the largest is not positive."""
+    """Smallest over largest: 1 is equal; NaN unless no x is negative and some is not 0."""
     x = np.asarray(values, dtype=float)
-    return float(x.min() / x.max()) if x.max() > 0 else float("nan")
+    if x.min() < 0 or x.max() == 0:
+        return float("nan")
+    return float(x.min() / x.max())

@@ -45,7 +45,8 @@ def test_values_by_hand():
     assert equity_ratio([1, 3]) == pytest.approx(1 / 3)
 
 
-def test_what_has_no_shares_has_no_index():
-    """Negative numbers and nothing at all."""
-    assert math.isnan(gini([-1.0, 2.0])) and math.isnan(entropy([-1.0, 2.0]))
-    assert math.isnan(jain_index([0.0, 0.0])) and math.isnan(equity_ratio([-1.0, 0.0]))
+@pytest.mark.parametrize("index", INDICES)
+@pytest.mark.parametrize("values", [[-1.0, 2.0], [-2.0, 1.0], [-1.0, 0.0], [0.0, 0.0]])
+def test_what_has_no_shares_has_no_index(index, values):
+    """Negative numbers, some or all, and nothing at all."""
+    assert math.isnan(index(values))
