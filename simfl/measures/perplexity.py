@@ -15,17 +15,27 @@ class Perplexity(Measure):
     has the number of classes.
 
     Where the classes are tokens and the inputs what came before them, it is the perplexity per
-    token.
+    token. A regression has none.
     """
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """final and lowest over the evaluated versions; nothing where nothing is learned."""
+        """final and lowest over the evaluated versions; nothing where no classes are learned."""
         if "loss" not in run.rounds or (losses := run.rounds["loss"].dropna()).empty:
+            return {}
+        if not _of_classes(run):
             return {}
         return {
             "final": _exponential(float(losses.iloc[-1])),
             "lowest": _exponential(float(losses.min())),
         }
+
+
+def _of_classes(run: LoadedRun) -> bool:
+    """Whether the loss is that of a classification, and not a squared error."""
+    if run.scenario["data"]["name"] == "sizes":  # a Flower app, whose data are its own
+        return "accuracy" in run.rounds and bool(run.rounds["accuracy"].notna().any())
+    # The accuracy does not tell them apart: a regression's is R^2.
+    return len(run.clients["label_counts"].iloc[0]) > 0
 
 
 def _exponential(loss: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,10 +148,23 @@ def test_a_token_that_no_table_has_is_an_error(tmp_path: Path) -> None:
         assemble(scenario)
 
 
-def test_no_perplexity_where_nothing_is_learned(tmp_path: Path) -> None:
-    """No figures at all."""
-    scenario = small(algorithm="none", evaluate={"measures": ["perplexity"]})
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"algorithm": "none"},
+        {
+            "data": {"name": "synthetic", "task": "regression", "partition": "iid"},
+            "model": "linear",
+            "stop": {"versions": 1},
+        },
+    ],
+)
+def test_no_perplexity_where_no_classes_are_learned(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    """No figures at all: nothing is learned, or a squared error."""
+    scenario = small(**changes, evaluate={"measures": ["perplexity"]})
 
     run = simfl.run(scenario, tmp_path / "run")
 
-    assert not run.manifest["measures"].get("perplexity")
+    assert run.manifest["measures"] == {"perplexity": {}}
