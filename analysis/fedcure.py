@@ -291,7 +291,7 @@ def _spent(run: LoadedRun) -> dict[str, float]:
         "energy_kj": float(run.rounds["energy_j"].iloc[-1]) / 1e3,
         "time_s": float(run.manifest["horizon_s"]),
         **_variation(run),
-        "share_min": float(shares.shares.min()),
+        "share_min": shares.share_min,
     }
 
 
@@ -304,7 +304,7 @@ def _queues(run: LoadedRun) -> dict[str, float]:
         "queue_growth": grown.of_owed,
         "queue_level": grown.level,
         "queue_over_rounds": queues.over_rounds[-1],
-        "participation_surplus": shares.surplus.min(),
+        "participation_surplus": shares.surplus_min,
         "efficiency": gap.mean,
     }
 

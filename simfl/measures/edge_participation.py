@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from simfl.common.arrays import FloatArray
+from simfl.common.arrays import BoolArray, FloatArray
 from simfl.measures.base import Measure
 from simfl.measures.dispatches import columns, data_shares, decisions, owed_shares
 from simfl.runs.runfolder import LoadedRun
@@ -21,17 +21,30 @@ from simfl.runs.runfolder import LoadedRun
 class Participation:
     """Shares of the scheduled dispatches, round 0 apart, and what is owed; (edge servers,) each.
 
-    `owed` is 0 where the rule owes nothing.
+    `owed` is 0 where the rule owes nothing; `has_data` is false of an edge server whose clients
+    hold no examples, or that has none.
     """
 
     shares: FloatArray
     owed: FloatArray
     rounds: int
+    has_data: BoolArray
 
     @property
     def surplus(self) -> FloatArray:
         """What each edge server got beyond delta; negative where it fell short."""
         return self.shares - self.owed
+
+    @property
+    def share_min(self) -> float:
+        """The least share of an edge server with data."""
+        return float(self.shares[self.has_data].min())
+
+    @property
+    def surplus_min(self) -> float:
+        """The least surplus of an edge server that is owed something, or of any if none is."""
+        meant = self.owed > 0 if self.owed.any() else self.has_data
+        return float(self.surplus[meant].min())
 
 
 def edge_participation(run: LoadedRun, participation: float | None = None) -> Participation | None:
@@ -40,9 +53,10 @@ def edge_participation(run: LoadedRun, participation: float | None = None) -> Pa
     if made.empty:
         return None
     edges = columns(made, "estimated_latency_s").shape[1]
-    owed = owed_shares(run) if participation is None else participation * data_shares(run, edges)
+    data = data_shares(run, edges)
+    owed = owed_shares(run) if participation is None else participation * data
     shares = np.bincount(made["picked"], minlength=edges) / len(made)
-    return Participation(shares, owed if owed.size else np.zeros(edges), len(made))
+    return Participation(shares, owed if owed.size else np.zeros(edges), len(made), data > 0)
 
 
 @dataclass(frozen=True)
@@ -56,13 +70,16 @@ class EdgeParticipation(Measure):
     ] = None
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """decisions, share_min, share_max, and surplus_min over what is owed."""
+        """decisions, share_min, share_max, and surplus_min over what is owed.
+
+        Of edge servers with data; surplus_min of those that are owed something, if any is.
+        """
         found = edge_participation(run, self.participation)
         if found is None:
             return {}
         return {
             "decisions": float(found.rounds),
-            "share_min": float(found.shares.min()),
+            "share_min": found.share_min,
             "share_max": float(found.shares.max()),
-            "surplus_min": float(found.surplus.min()),
+            "surplus_min": found.surplus_min,
         }

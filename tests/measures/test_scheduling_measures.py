@@ -74,6 +74,25 @@ def test_an_edge_server_that_was_passed_over_is_seen(cured):
     assert found.shares[0] > 0.35
 
 
+@pytest.mark.parametrize("scheduling", ["random", "fedcure"])
+def test_edge_servers_without_clients_do_not_count_as_passed_over(scheduling, tmp_path):
+    """Two of five have nobody near: the least share and surplus are of the three others."""
+    run = known_latencies(tmp_path / "run", scheduling, 40, association="nearest")
+    there = np.unique(run.clients["edge"])
+    shares = np.bincount(run.details("schedule")["value"].astype(int), minlength=5) / 38
+
+    found = edge_participation(run)
+
+    assert there.size == 3 and found.rounds == 38
+    assert found.has_data.tolist() == np.isin(range(5), there).tolist()
+    assert found.share_min == pytest.approx(shares[there].min()) and found.share_min > 0.1
+    owed = found.owed[there] if scheduling == "fedcure" else 0.0
+    assert found.surplus_min == pytest.approx((shares[there] - owed).min())
+    assert found.surplus_min > 0
+    figures = EdgeParticipation().compute(run)
+    assert (figures["share_min"], figures["surplus_min"]) == (found.share_min, found.surplus_min)
+
+
 def test_variation_of_latency(fair, cured):
     """Fair's COV is that of the five latencies, .36; round 0 does not count."""
     latencies = round_latencies(fair)
