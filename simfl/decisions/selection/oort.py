@@ -34,6 +34,9 @@ from simfl.common.arrays import FloatArray, IntArray
 from simfl.decisions.sampling import CountedSelection
 from simfl.decisions.views import ClientView
 
+LARGEST_LOSS = 1e30
+"""As which a larger one counts, of a model that diverges: scores stay finite, one can be drawn."""
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -92,7 +95,7 @@ class Oort(CountedSelection):
 
     def _utility(self, view: ClientView, preferred_s: float) -> FloatArray:
         """U_n."""
-        loss = np.nan_to_num(view.last_loss, nan=1.0)
+        loss = np.minimum(np.nan_to_num(view.last_loss, nan=1.0), LARGEST_LOSS)
         relative = np.nan_to_num(preferred_s / view.estimated_duration_s, nan=1.0)
         utility: FloatArray = view.num_examples * loss * np.minimum(relative, 1.0) ** self.penalty
         return utility

@@ -144,6 +144,17 @@ def test_oort_prefers_high_losses_and_short_turns():
     assert min(often[0], often[2]) > 100
 
 
+@pytest.mark.parametrize("loss", [np.inf, 1e307])
+def test_oort_chooses_among_models_that_diverge(loss):
+    """A loss without bound is above any other; the run, not the choice, tells that it diverged."""
+    view = oort_view([1, 1, 1, 1], [loss, 0.1, loss, 0.1])
+
+    rule = Oort(count=2, exploration=1.0, exploration_decay=0.5, exploration_min=0.0)
+    _, chosen = rounds(rule, 30, lambda index: view)
+
+    assert [clients.tolist() for clients in chosen[-20:]] == [[0, 2]] * 20
+
+
 def test_oorts_pacer_allows_slower_clients_when_utility_stalls():
     """The preferred duration grows by its step when the last window gained less."""
     rule = Oort(count=2, window=5, pace=0.5)
