@@ -3,16 +3,18 @@
 Source: Z. Chai et al., HPDC 2020 (arXiv 2001.09249), as in the public FLGo code.
 
 Clients are sorted by estimated round duration into `tiers` tiers of equal size, once. A round takes
-its clients from one tier, uniformly; the tier is drawn among those with credits left, by
-probabilities that are set anew every `interval` rounds:
+its clients from one tier, uniformly; the tier is drawn among those with credits left, by losses
+that are taken anew every `interval` rounds:
 
     P(tier) = (n - rank) / (n (n + 1) / 2)  over the n tiers with credits, rank 0 is the worst
 
 Departures
 1. Tiers rank by the mean loss of the models that their clients received last, the highest being the
-   worst; the paper evaluates accuracy on test data held by the tiers.
+   worst; the paper evaluates accuracy on test data held by the tiers. A tier of which no loss is
+   known ranks as if it had the mean of the others, and equal losses share their ranks.
 2. A client that may not play at the first decision is put into its tier when it first may.
-3. Credits are equal; `credits` null is no limit. When none are left all tiers get them anew.
+3. A tier of which no client may play has no part in a draw, as one without credits.
+4. Credits are equal; `credits` null is no limit. When none are left all tiers get them anew.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ from simfl.decisions.views import ClientView
 
 @dataclass(frozen=True)
 class Tiers:
-    """The tier of each client seen, and per tier: upper limit in s, draws, probabilities."""
+    """The tier of each client seen, and per tier: upper limit in s, draws, mean loss."""
 
     of_client: Mapping[int, int] = field(default_factory=dict)
     limits_s: tuple[float, ...] = ()
     draws: tuple[int, ...] = ()
-    weights: tuple[float, ...] = ()
+    losses: tuple[float, ...] = ()
     rounds: int = 0
 
 
@@ -72,10 +74,11 @@ class TiFL(CountedSelection):
             if not (open_to & (draws < self.credits)).any():
                 draws = np.zeros_like(draws)
             open_to &= draws < self.credits
-        weights = np.array(memory.weights)
+        losses = np.array(memory.losses)
         if memory.rounds % self.interval == 0:
-            weights = _by_loss(tier, view.last_loss, draws.size)
-        share = np.where(open_to, weights, 0.0)
+            losses = _mean_losses(tier, view.last_loss, draws.size)
+        share = np.zeros(draws.size)
+        share[open_to] = _by_loss(losses[open_to])
         drawn = int(rng.choice(draws.size, p=share / share.sum()))
 
         members = view.clients[tier == drawn]
@@ -83,7 +86,7 @@ class TiFL(CountedSelection):
         chosen = rng.choice(members, size=count, replace=False)
         draws[drawn] += 1
         after = Tiers(
-            of_client, limits_s, tuple(draws.tolist()), tuple(weights.tolist()), memory.rounds + 1
+            of_client, limits_s, tuple(draws.tolist()), tuple(losses.tolist()), memory.rounds + 1
         )
         return after, np.sort(chosen)
 
@@ -94,12 +97,21 @@ def _limits(duration_s: FloatArray, tiers: int) -> tuple[float, ...]:
     return tuple(np.unique([part[-1] for part in parts]).tolist())
 
 
-def _by_loss(tier: IntArray, loss: FloatArray, tiers: int) -> FloatArray:
-    """Probability of each tier, the highest where the mean loss is; unknown losses are equal."""
+def _mean_losses(tier: IntArray, loss: FloatArray, tiers: int) -> FloatArray:
+    """The mean loss of each tier's clients; where none is known that of the tiers whose is."""
     known = ~np.isnan(loss)
+    count = np.bincount(tier[known], minlength=tiers)
     total = np.bincount(tier[known], weights=loss[known], minlength=tiers)
-    mean = total / np.maximum(np.bincount(tier[known], minlength=tiers), 1)
-    if not known.any():
-        return np.full(tiers, 1.0 / tiers)
-    rank = np.argsort(np.argsort(-mean, kind="stable"), kind="stable")
-    return (tiers - rank) / (tiers * (tiers + 1) / 2.0)
+    mean: FloatArray = total / np.maximum(count, 1)
+    # Neither the worst nor the best: to be drawn about as often as tiers are on average.
+    mean[count == 0] = mean[count > 0].mean() if known.any() else 0.0
+    return mean
+
+
+def _by_loss(loss: FloatArray) -> FloatArray:
+    """Probability of each of n tiers, the highest where the mean loss is; the same for the same."""
+    n = loss.size
+    above = (loss > loss[:, None]).sum(axis=1)
+    rank = above + ((loss == loss[:, None]).sum(axis=1) - 1) / 2
+    probability: FloatArray = (n - rank) / (n * (n + 1) / 2)
+    return probability

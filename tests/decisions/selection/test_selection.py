@@ -1,6 +1,7 @@
 """Selections of clients under flat protocols."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -187,6 +188,33 @@ def test_tifl_draws_the_worst_tier_most():
 
     drawn = counts(chosen, 6)[::2] / 3000
     assert drawn == pytest.approx([1 / 6, 3 / 6, 2 / 6], abs=0.03)
+
+
+def test_tifl_takes_a_tier_that_it_knows_nothing_of_for_an_average_one():
+    """Losses 2, unknown and 0.5: probabilities 3/6, 2/6, 1/6; with one known all have the same."""
+    duration_s = np.repeat([1.0, 2.0, 3.0], 2)
+    for known, expected in (
+        ([2.0, np.nan, 0.5], [3 / 6, 2 / 6, 1 / 6]),
+        ([np.nan, 2.0, np.nan], [1 / 3, 1 / 3, 1 / 3]),
+    ):
+        loss = np.repeat(known, 2)
+        view = client_view(np.arange(6), estimated_duration_s=duration_s, last_loss=loss)
+
+        _, chosen = rounds(TiFL(count=2, tiers=3), 3000, lambda index, view=view: view)
+
+        assert counts(chosen, 6)[::2] / 3000 == pytest.approx(expected, abs=0.03)
+
+
+def test_tifl_ranks_among_the_tiers_with_credits():
+    """The tier of the second highest loss has none left: 2/3 and 1/3, not 3/4 and 1/4."""
+    duration_s, loss = np.repeat([1.0, 2.0, 3.0], 2), np.repeat([2.0, 1.0, 0.2], 2)
+    view = client_view(np.arange(6), estimated_duration_s=duration_s, last_loss=loss)
+    rule = TiFL(count=2, tiers=3, credits=1)
+    memory = replace(rounds(rule, 1, lambda index: view)[0], draws=(0, 1, 0))
+
+    drawn = [rule.decide(memory, view, np.random.default_rng(index))[1] for index in range(3000)]
+
+    assert counts(drawn, 6)[::2] / 3000 == pytest.approx([2 / 3, 0, 1 / 3], abs=0.03)
 
 
 def test_tifls_credits_are_spent_evenly():
