@@ -23,3 +23,21 @@ def test_alone_in_flight_anybody_can_have_every_round():
 
     assert shares[:2].tolist() == [1.0, 1.0]
     assert np.isnan(shares[2])
+
+
+@pytest.mark.parametrize(
+    ("latency_s", "concurrency", "expected"),
+    [
+        ([1, 10], 2, [10 / 11, 1 / 11]),
+        ([1, 10, 10], 3, [10 / 12, 1 / 12, 1 / 12]),
+        ([1, 2, 4, 8], 3, [4 / 7, 2 / 7, 1 / 7, 1 / 13]),
+        ([8, 1, 4, 2], 3, [1 / 13, 4 / 7, 1 / 7, 2 / 7]),
+        ([3, 3, 3], 5, [1 / 3, 1 / 3, 1 / 3]),
+        ([3, np.nan, 3, 3], 4, [1 / 3, np.nan, 1 / 3, 1 / 3]),
+    ],
+)
+def test_the_other_places_are_held_by_one_edge_server_each(latency_s, concurrency, expected):
+    """By the fastest of the others, and no more of them than there are."""
+    shares = attainable_share(np.array(latency_s, dtype=float), concurrency)
+
+    assert shares == pytest.approx(np.array(expected), nan_ok=True)

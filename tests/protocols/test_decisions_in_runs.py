@@ -149,7 +149,8 @@ def test_infeasible_participation_is_reported(spread, concurrency, feasible, tmp
 
     latency_s = np.array(row["latency_s"])
     rate = 1 / latency_s
-    attainable = rate / (rate + (concurrency - 1) * rate.max())
+    others = [np.sort(np.delete(rate, edge))[::-1] for edge in range(rate.size)]
+    attainable = rate / (rate + [one[: concurrency - 1].sum() for one in others])
     np.testing.assert_allclose(row["attainable_share"], attainable)
     short = np.flatnonzero(np.array(row["owed_share"]) > attainable)
     assert row["unattainable"] == short.tolist()
@@ -158,6 +159,33 @@ def test_infeasible_participation_is_reported(spread, concurrency, feasible, tmp
     found = [one.count for one in run.warnings if one.kind == "unattainable_participation"]
     assert found == ([] if feasible else [short.size])
     assert row["time_s"] == 0.0
+
+
+def test_no_more_are_in_flight_than_there_are_edge_servers(tmp_path):
+    """Three alike, all of them always in flight: each gets its third, more than it is owed."""
+    run = simfl.run(
+        small(
+            data={"partition": "iid"},
+            population={
+                "name": "paper",
+                "clients": 6,
+                "edges": 3,
+                "frequency_max_hz": [1e9, 1e9],
+                "cycles_per_example": [1e8, 1e8],
+                "noise": 0.0,
+            },
+            protocol={"name": "semi_asynchronous", "edge_rounds": 1, "concurrency": 5},
+            decisions={"scheduling": {"name": "fedcure", "participation": 0.8}},
+            algorithm={"name": "none", "local": {"steps": 1, "batch_size": 16}},
+            stop={"versions": 6},
+        ),
+        tmp_path / "run",
+    )
+
+    row = run.details("feasibility").iloc[0]
+    assert row["attainable_share"] == pytest.approx([1 / 3] * 3, rel=0.01)
+    assert row["unattainable"] == []
+    assert [one for one in run.warnings if one.kind == "unattainable_participation"] == []
 
 
 def test_rules_that_owe_nothing_are_not_checked(tmp_path):
