@@ -32,6 +32,22 @@ def dispatches(run: LoadedRun) -> pd.DataFrame:
     return table.reset_index().sort_values("arrived_s", ignore_index=True)
 
 
+def whole_rounds(run: LoadedRun) -> pd.DataFrame:
+    """One row per round whose edge models the cloud averaged all together, in order.
+
+    `round`, `dispatched_s` (the first edge server's download begins), `arrived_s` (the last upload
+    ends) and `latency_s` between them. Empty where the cloud merges edge models one by one, for
+    flat protocols and for runs that kept no events.
+    """
+    # By the events' own rounds: a version's row has the round that begins with it.
+    events = run.events[run.events["kind"] == "cloud_aggregate"]
+    averaged = events[events["edge"].isna() & events["cut_by"].isna()]["round"]
+    table = dispatches(run)
+    rounds = table[table["round"].isin(averaged)].groupby("round", as_index=False)
+    table = rounds.agg({"dispatched_s": "min", "arrived_s": "max"})
+    return table.assign(latency_s=table["arrived_s"] - table["dispatched_s"])
+
+
 def flat_rounds(run: LoadedRun) -> pd.DataFrame:
     """One row per version of a flat protocol, in order.
 

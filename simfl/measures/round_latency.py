@@ -4,8 +4,10 @@ Source: FedCure (arXiv 2511.10227), Figure 4a, read as the latencies T_pi(t) fro
 arrival of the edge servers scheduled in rounds t = 1, 2, ...; round 0, in which all are dispatched,
 is left out. The standard deviation is that of the population.
 
-Under a flat protocol nobody schedules edge servers: a round there is from the selection of its
-clients to the publication of its version. Rounds in vain make no version and are left out.
+Nobody schedules edge servers where the cloud waits for all of them (`hierarchical`): a round there
+is from the first dispatch to the last arrival, round 0 included. Under a flat protocol a round is
+from the selection of its clients to the publication of its version. Rounds in vain make no version
+and are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 
 from simfl.common.arrays import FloatArray
 from simfl.measures.base import Measure
-from simfl.measures.dispatches import ROUND_0, dispatches, flat_rounds
+from simfl.measures.dispatches import ROUND_0, decisions, dispatches, flat_rounds, whole_rounds
 from simfl.runs.runfolder import LoadedRun
 
 
@@ -25,7 +27,8 @@ from simfl.runs.runfolder import LoadedRun
 class Latencies:
     """Of the scheduled dispatches that arrived: `latency_s`, and `gap_s` between two arrivals.
 
-    Of a flat run's versions from selection to publication, and between two publications.
+    Of rounds of all edge servers from the first dispatch to the last arrival, and between two last
+    arrivals. Of a flat run's versions from selection to publication, and between two publications.
     """
 
     latency_s: FloatArray
@@ -35,7 +38,12 @@ class Latencies:
 def round_latencies(run: LoadedRun) -> Latencies:
     """In order of arrival; empty where nothing was scheduled, as in round 0 alone."""
     table = dispatches(run)
-    table = flat_rounds(run) if table.empty else table[table["round"] > ROUND_0]
+    if table.empty:
+        table = flat_rounds(run)
+    elif not decisions(run).empty or (rounds := whole_rounds(run)).empty:
+        table = table[table["round"] > ROUND_0]
+    else:
+        table = rounds
     return Latencies(table["latency_s"].to_numpy(), np.diff(table["arrived_s"].to_numpy()))
 
 
@@ -49,7 +57,8 @@ class RoundLatency(Measure):
     """Seconds of a round, and how much they vary.
 
     With edge servers those of a scheduled dispatch, from the cloud's message to the arrival of the
-    model. Under flat protocols those of a version, from the selection of its clients (under
+    model; under hierarchical, where none is scheduled, from the first message of a round to the
+    last arrival. Under flat protocols those of a version, from the selection of its clients (under
     asynchronous and buffered, of the update that arrived last) to its publication: waiting for
     clients to come and rounds in vain lie between two of them.
     """

@@ -10,7 +10,7 @@ from scipy import stats
 
 import simfl
 from simfl.assembly.registry import names
-from simfl.measures.dispatches import dispatches
+from simfl.measures.dispatches import dispatches, whole_rounds
 from simfl.measures.edge_participation import EdgeParticipation, edge_participation
 from simfl.measures.efficiency import (
     Efficiency,
@@ -109,6 +109,45 @@ def test_variation_of_latency(fair, cured):
     assert RoundLatency().compute(fair)["arrival_gap_cov"] == pytest.approx(
         gaps.std() / gaps.mean()
     )
+
+
+def test_a_synchronous_round_lasts_to_its_last_arrival(tmp_path):
+    """Hierarchical: from the first dispatch to whichever edge server is last; round 0, too."""
+    scenario = small(
+        algorithm={"name": "none", "local": {"steps": 2}},
+        protocol="hierarchical",
+        stop={"versions": 4},
+    )
+    run = simfl.run(scenario, tmp_path / "run")
+
+    found = round_latencies(run)
+
+    # The cloud dispatches when a version is out, and aggregates from the last arrival on.
+    out_s = run.rounds["time_s"].to_numpy()
+    ends_s = run.events.query("kind == 'cloud_aggregate'")["start_s"].to_numpy()
+    np.testing.assert_allclose(found.latency_s, ends_s - [0.0, *out_s[:-1]], rtol=1e-12)
+    np.testing.assert_allclose(found.gap_s, np.diff(ends_s), rtol=1e-12)
+    figures = RoundLatency().compute(run)
+    assert figures["latency_mean_s"] == pytest.approx(found.latency_s.mean())
+    assert whole_rounds(run)["round"].tolist() == [0, 1, 2, 3]
+
+
+def test_rounds_in_vain_and_rounds_that_are_cut_short_are_none(tmp_path):
+    """Hierarchical with clients that come and go, stopped at a moment: as many as versions."""
+    scenario = small(
+        algorithm={"name": "none", "local": {"steps": 2}},
+        protocol={"name": "hierarchical", "patience": {"deadline_s": 0.3}},
+        population={"availability": {"name": "periodic", "period_s": 4.0, "share": 0.05}},
+        stop={"versions": 1000, "time_s": 12.1},
+    )
+    run = simfl.run(scenario, tmp_path / "run")
+
+    table = whole_rounds(run)
+
+    assert table["round"].max() >= len(table)  # one was in vain
+    assert dispatches(run)["round"].max() > table["round"].max()  # one was not over
+    assert (table["round"] + 1).tolist() == run.rounds["round"].tolist()
+    assert (table["arrived_s"] <= run.rounds["time_s"]).all()
 
 
 def test_staleness(cured):
