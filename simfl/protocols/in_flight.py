@@ -29,7 +29,8 @@ class InFlight:
 
     A free slot asks the selection rule among the idle clients and dispatches the one of its choice
     that was dispatched longest ago, ties to the lowest number. Slots are all the same: those that
-    are free at once are filled one after another, when all else of that moment has happened.
+    are free at once are filled one after another, when all else of that moment has happened. While
+    none of the idle clients is there a slot waits for them, and for whoever becomes idle meanwhile.
     """
 
     def __init__(self, run: Run, ref: StateRef, concurrency: int | None) -> None:
@@ -64,11 +65,14 @@ class InFlight:
         """Dispatch clients for as long as there are free slots."""
         run, number = self._run, 0
         while True:
-            while not self._free:
+            self._freed = run.env.event()
+            if not self._free:
                 yield self._freed
-                self._freed = run.env.event()
+                continue
             idle = np.flatnonzero(~self._busy)
-            chosen = yield from run.select(self.ref, idle, number, one=True)
+            chosen = yield from run.select(self.ref, idle, number, one=True, unless=self._freed)
+            if not chosen.size:  # others are idle by now
+                continue
             longest_ago = int(chosen[self._last_dispatch[chosen].argmin()])
             self._free -= 1
             self._busy[longest_ago], self._last_dispatch[longest_ago] = True, number

@@ -231,18 +231,22 @@ class Run:
         wait_for: WaitFor = ANYBODY,
         *,
         one: bool = False,
+        unless: simpy.Event | None = None,
     ) -> Generator[simpy.Event, Any, IntArray]:
         """Which of `clients` take part in this round; waits until enough of them are available.
 
         If nobody is there after `wait_s` it gives up: nobody takes part. A selection that asks
         clients first waits for their answers; who answered is still there. `one` says that the
-        caller dispatches but one of the chosen. Raises `Stalled` where it gave up and no client of
-        anybody's will ever come.
+        caller dispatches but one of the chosen. Where `unless` happens while nobody is there,
+        nobody is chosen: the caller has others to choose among. Raises `Stalled` where it gave up
+        and no client of anybody's will ever come.
         """
         server = ServerId.of(edge)
         chosen, detail = yield from self._selecting.choose(
-            ref, clients, round_number, server, wait_s, wait_for, one=one
+            ref, clients, round_number, server, wait_s, wait_for, one=one, unless=unless
         )
+        if unless is not None and not chosen.size:
+            return chosen
         about = {"version": ref.version, "round": round_number, "value": float(chosen.size)}
         self._servers.note(server, "select", detail, **about)
         return chosen

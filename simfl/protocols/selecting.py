@@ -143,16 +143,18 @@ class Selecting:
         wait_for: WaitFor = ANYBODY,
         *,
         one: bool,
+        unless: simpy.Event | None = None,
     ) -> Generator[simpy.Event, Any, tuple[IntArray, dict[str, Any]]]:
         """Which of `clients` take part, and what the log says of the choice.
 
-        Nobody, if none of them comes within `wait_s` (None: for ever). With `one`, one of them will
-        be dispatched. Raises `Stalled` where no client of anybody's will ever come.
+        Nobody, if none of them comes within `wait_s` (None: for ever), or before `unless` happens.
+        With `one`, one of them will be dispatched. Raises `Stalled` where no client of anybody's
+        will ever come.
         """
         began_s = self._clock.now_s
         selection, own = self._selection, self._servers_own[server]
         candidates = self._values.players(ref, clients)
-        players = yield from self._available(candidates, server, wait_s, wait_for)
+        players = yield from self._available(candidates, server, wait_s, wait_for, unless)
         waited_s = self._clock.now_s - began_s
         waited = {} if wait_for.clients == 1 else {"waited_s": waited_s}
         if not one:
@@ -189,11 +191,17 @@ class Selecting:
         return chosen, detail
 
     def _available(
-        self, players: IntArray, server: ServerId, wait_s: float | None, wait_for: WaitFor
+        self,
+        players: IntArray,
+        server: ServerId,
+        wait_s: float | None,
+        wait_for: WaitFor,
+        unless: simpy.Event | None,
     ) -> Generator[simpy.Event, Any, IntArray]:
         """Those of `players` that are there, as soon as there are enough.
 
-        After the limit of `wait_for` anybody is enough; if nobody is there after `wait_s`, nobody.
+        After the limit of `wait_for` anybody is enough; if nobody is there after `wait_s`, or when
+        `unless` happens, nobody.
         """
         own, began_s, looks = self._servers_own[server], self._clock.now_s, 0
         gives_up_s = np.inf if wait_s is None else began_s + wait_s
@@ -232,8 +240,11 @@ class Selecting:
                 ends_s = [one for one in (gives_up_s, limit_s) if one > now_s]
                 alarm_s = min(next_s, *ends_s, self._servers.fails_s(server))
                 alarm = [self._clock.until(alarm_s)] if alarm_s < np.inf else []
-                yield self._clock.env.any_of([self._dispatcher.freed, *alarm])
+                ends = alarm if unless is None else [*alarm, unless]
+                yield self._clock.env.any_of([self._dispatcher.freed, *ends])
             self._servers.check(server)
+            if unless is not None and unless.triggered:
+                return players[:0]
             if next_s <= self._clock.now_s:
                 expected = absent[later_s <= next_s]
                 self._looked(server, f"{server} waits for {waits}", expected)

@@ -172,11 +172,12 @@ def test_a_run_that_stalls_has_its_last_moment_in_the_log(tmp_path):
     batteries = {**POWERED, "initial": [0.0, 3e-6], "charge_w": 0.0, "unplug_s": 0.3}
     batteries["hours_spread_s"] = 0.2
     away = {"name": "renewal", "present": {"mean_s": 3.0}, "absent": {"mean_s": 0.01}}
-    run = {"seed": 0, "protocol": {"name": "asynchronous"}, "stop": {"versions": 8, "time_s": 1.0}}
+    run = {"seed": 0, "protocol": {"name": "asynchronous"}, "stop": {"versions": 80, "time_s": 9.0}}
+    phones = [{"device": "phone_high_sd865", "link": "lte_2021", "share": 1.0}]
     several = []
     for way in ("dedicated", FREE):
         population = {"clients": 3, "edges": 1, "leaving": "pause", "batteries": batteries}
-        population |= {"compute_noise": 0.1, "transfer_noise": 0.1}
+        population |= {"compute_noise": 0.1, "transfer_noise": 0.1, "groups": phones}
         population |= {"availability": away, "access_sharing": way}
         several.append(
             run_of(small(**run, algorithm=TIMING, population=population), tmp_path / str(way))

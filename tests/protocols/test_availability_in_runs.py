@@ -10,7 +10,7 @@ import pytest
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
 from simfl.runs.execution import run
-from tests.small import small
+from tests.small import simulated, small
 
 MARKOV = {
     "name": "renewal",
@@ -41,6 +41,51 @@ def test_only_clients_that_are_there_are_selected(tmp_path, protocol: str) -> No
     for row in selects.itertuples():
         assert model.available(np.array(row.selected), row.time_s, simulation.streams).all()
     assert selects["eligible"].min() < 8
+
+
+IN_FLIGHT = [
+    {"name": "asynchronous"},
+    {"name": "asynchronous", "mixing": "delta", "concurrency": 8},
+    {"name": "buffered", "buffer": 2},
+]
+
+
+@pytest.mark.parametrize("protocol", IN_FLIGHT, ids=str)
+@pytest.mark.parametrize("medium", ["dedicated", {"name": "fifo", "channels": 9}], ids=str)
+def test_a_slot_for_who_never_comes_goes_to_the_others(tmp_path, protocol, medium) -> None:
+    """All eight are to be under way, and one is gone: the other seven go on, and keep going."""
+    gone = {"name": "tests.protocols.availabilities:Gone", "clients": [3]}
+    groups = [{"device": "rpi_4b", "link": "wifi5_ac", "share": 1.0}]
+    population = {"availability": gone, "access_sharing": medium, "groups": groups}
+    scenario = small(**TIMING, protocol=protocol, population=population, stop={"versions": 40})
+
+    one = run(scenario, tmp_path / "run")
+
+    assert one.manifest["status"] == "completed"
+    assert all(one.manifest["invariants"].values())
+    took_part = one.clients["participations"]
+    assert took_part[3] == 0
+    assert took_part.drop(3).min() > 2
+    uploads = one.events.query("kind == 'upload'").groupby("client")["time_s"].max()
+    assert uploads.min() > 0.5 * one.events["time_s"].max()
+    # A slot that waited asks for the version that there is when it finds somebody.
+    for row in one.details("select").itertuples():
+        assert row.version >= (one.rounds["time_s"] < row.time_s).sum()
+
+
+def test_more_clients_in_flight_give_no_fewer_versions() -> None:
+    """Half of ten clients are there: with slots for eight of them as much comes as with three."""
+    versions = {}
+    for slots in (3, 8):
+        scenario = small(
+            **TIMING,
+            protocol={"name": "buffered", "buffer": 3, "concurrency": slots},
+            population={"clients": 10, "availability": MARKOV, "leaving": "abort"},
+            stop={"versions": None, "time_s": 10.0},
+        )
+        versions[slots] = len(simulated(scenario)[1].publications.rounds)
+
+    assert 0 < versions[3] <= versions[8]
 
 
 def test_a_daily_absence_halves_the_cohorts(tmp_path) -> None:
