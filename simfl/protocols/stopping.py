@@ -46,8 +46,8 @@ class StopRule:
     def reason(self, row: Mapping[str, Any]) -> str | None:
         """Why the run ends after the version that `row` of the rounds table describes, or None.
 
-        `accuracy` ends it from there on upwards, `loss` from there on downwards; either is None in
-        the row of a version that was not evaluated.
+        `accuracy` ends it from there on upwards, `loss` from there on downwards; both are None in
+        the row of a version that was not evaluated, one of them where only the other is known.
         """
         stop = self._criteria
         for name, limit in (
@@ -58,15 +58,14 @@ class StopRule:
             reached = row["version" if name == "versions" else name]
             if limit is not None and reached >= limit:
                 return f"{name} reached {limit:g}"
-        if row["accuracy"] is None:
-            return None
-        if stop.accuracy is not None and row["accuracy"] >= stop.accuracy:
+        accuracy, loss = row["accuracy"], row["loss"]
+        if stop.accuracy is not None and accuracy is not None and accuracy >= stop.accuracy:
             return f"accuracy reached {stop.accuracy:g}"
-        if stop.loss is not None and row["loss"] <= stop.loss:
+        if stop.loss is not None and loss is not None and loss <= stop.loss:
             return f"loss reached {stop.loss:g}"
-        if stop.plateau is not None:
-            if row["accuracy"] > self._best + stop.plateau.minimum_gain:
-                self._best, self._best_version = row["accuracy"], row["version"]
+        if stop.plateau is not None and accuracy is not None:
+            if accuracy > self._best + stop.plateau.minimum_gain:
+                self._best, self._best_version = accuracy, row["version"]
             elif row["version"] - self._best_version >= stop.plateau.versions:
                 return f"plateau: no gain over {stop.plateau.versions} versions"
         return None

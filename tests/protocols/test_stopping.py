@@ -42,6 +42,24 @@ def test_simulated_time_ends_the_run_at_that_very_moment():
     assert all(cut.laws.values())
 
 
+@pytest.mark.parametrize(
+    ("stop", "known", "reason"),
+    [
+        (Stop(loss=0.5), {"loss": 0.4}, "loss reached 0.5"),
+        (Stop(loss=0.5), {"loss": 0.6}, None),
+        (Stop(accuracy=0.5, loss=0.5), {"loss": 0.4}, "loss reached 0.5"),
+        (Stop(accuracy=0.5, loss=0.5), {"accuracy": 0.6}, "accuracy reached 0.5"),
+        (Stop(loss=0.5), {"accuracy": 0.6}, None),
+        (Stop(plateau=Plateau(versions=1, minimum_gain=0.01)), {"loss": 0.4}, None),
+    ],
+)
+def test_a_version_may_have_a_loss_and_no_accuracy(stop, known, reason):
+    """As those of who brings values of his own; each criterion goes by its own figure."""
+    row = {"version": 9, "accuracy": None, "loss": None, "energy_j": 0, "bytes": 0, **known}
+
+    assert StopRule(stop).reason(row) == reason
+
+
 def test_a_plateau_is_no_gain_over_some_versions():
     """The rule fires once the best accuracy is that many versions old."""
     rule = StopRule(Stop(plateau=Plateau(versions=3, minimum_gain=0.01)))
