@@ -66,5 +66,6 @@ class Buffered(Protocol):
             clients.ref = ref
             clients.release(held)
             staleness = delivered.staleness(version)
-            if run.publish(ref, arrival.round_number, delivered.clients.size, staleness=staleness):
+            number, participants = arrival.round_number, delivered.distinct_clients
+            if run.publish(ref, number, participants, staleness=staleness):
                 return ref

@@ -28,6 +28,11 @@ class Delivered:
         """How many versions each update is behind `version`."""
         return version - self.versions
 
+    @property
+    def distinct_clients(self) -> int:
+        """How many clients there is an update of; a late one may have two."""
+        return np.unique(self.clients).size
+
     def take(self, which: BoolArray | IntArray) -> Delivered:
         """The updates of a mask, or at these places in this order."""
         places = np.arange(self.clients.size)[which].tolist() if self.futures else []

@@ -50,8 +50,8 @@ class Publisher:
     ) -> bool:
         """A new global version is out; whether the run ends with it.
 
-        `staleness` is that of each update (of a client or an edge server) that was merged, one
-        number where it was one.
+        `participants` are the clients behind it, each once; `staleness` is that of each update (of
+        a client or an edge server) that was merged, one number where it was one.
         """
         now_s, evaluation = self._clock.now_s, None
         standing = self._values.standing(ref)

@@ -49,6 +49,6 @@ class Synchronous(Protocol):
                 staleness = delivered.staleness(ref.version)
                 ref = yield from run.aggregate(ref, delivered, round_number)
                 yield from run.forwards.send(ref, delivered.clients, round_number)
-                if run.publish(ref, round_number, delivered.clients.size, staleness=staleness):
+                if run.publish(ref, round_number, delivered.distinct_clients, staleness=staleness):
                     return ref
             round_number += 1

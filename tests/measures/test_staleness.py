@@ -80,7 +80,7 @@ def test_a_version_of_more_updates_counts_for_more(tmp_path: Path) -> None:
 
     rounds, found = run.rounds, staleness_distribution(run)
     assert rounds["updates"].nunique() > 1
-    assert rounds["updates"].tolist() == rounds["participants"].tolist()
+    assert (rounds["participants"] <= rounds["updates"]).all()  # a client may be in it twice
     assert found.updates.sum() == rounds["updates"].sum()
     assert found.mean == pytest.approx(run.mean_staleness)
     assert run.mean_staleness != pytest.approx(rounds["staleness"].mean())

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+import simfl
 from simfl.assembly.assemble import assemble
 from simfl.protocols.clock import Clock
 from simfl.protocols.semi_asynchronous import SemiAsynchronous
@@ -94,6 +95,27 @@ def test_rounds_of_the_tables_are_those_of_the_events(tmp_path):
             if row["edge"] is not None:
                 behind = behind[behind["edge"] == row["edge"]]
             assert row["participants"] == behind["client"].nunique(), row
+
+
+FEW_SLOTS = {"name": "buffered", "buffer": 6, "concurrency": 2}
+LATE = {"name": "synchronous", "patience": {"deadline_s": 0.05, "late": "carry_over"}}
+
+
+@pytest.mark.parametrize("protocol", [FEW_SLOTS, LATE], ids=["buffered", "carried over"])
+def test_a_client_with_two_updates_in_a_version_is_one_participant(protocol, tmp_path):
+    """Of three clients, some are in a version twice: by an earlier round and by this one."""
+    scenario = small(
+        protocol=protocol,
+        population={"clients": 3, "edges": 1},
+        algorithm={"name": "none", "local": {"batch_size": 16}},
+        stop={"versions": 40},
+    )
+
+    one = simfl.run(scenario, tmp_path / "run").rounds
+
+    assert (one["participants"] <= one["updates"]).all()
+    assert one["participants"].max() <= 3
+    assert (one["participants"] < one["updates"]).any()
 
 
 def test_rows_are_written_between_versions_too(tmp_path):
