@@ -52,7 +52,10 @@ class QueryingSelection(Selection):
     """Base of selections that ask clients, before they choose, for their loss of the current model.
 
     Asking costs time, bytes and energy: the model goes down to the candidates, each passes over its
-    data once and sends the mean loss back. Then `decide` sees the answers as `last_loss`.
+    data once and sends the mean loss back. Then `decide` sees the answers as `last_loss`. Its view
+    is of the clients that are still there, without those that were asked and did not answer: who
+    left meanwhile, and whose answer was lost. Where nobody who answered is left, `candidates` is
+    asked again.
     """
 
     @abstractmethod

@@ -16,7 +16,7 @@ import simpy
 
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work
-from simfl.decisions.base import QueryingSelection, Selection
+from simfl.decisions.base import QueryingSelection
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock
@@ -56,21 +56,19 @@ class Queries:
 
     def ask(
         self,
-        selection: Selection,
+        selection: QueryingSelection,
         memory: Any,
         players: IntArray,
         ref: StateRef,
         round_number: int,
         server: ServerId,
         count: int,
-    ) -> Generator[simpy.Event, Any, tuple[Any, int]]:
+    ) -> Generator[simpy.Event, Any, tuple[Any, IntArray, IntArray]]:
         """Ask those of `players` that the selection wants asked; ends with the last answer.
 
-        `count` numbers the selections of this server. The selection's new memory, and how many were
-        asked; nobody is where the selection asks nobody.
+        `count` numbers the questions of this server. The selection's new memory, who was asked, and
+        who of them has answered.
         """
-        if not isinstance(selection, QueryingSelection):
-            return memory, 0
         view = self._observations.clients(players, self._clock.now_s, round_number, server)
         rng = self._streams.generator("selection.candidates", server.stream, count)
         with at_work(selection, "candidates"):
@@ -86,7 +84,7 @@ class Queries:
         answered = clients[np.isfinite(asked.arrives_s)]
         loss = self._values.losses(ref, answered, self._clock.now_s)
         self._observations.losses(answered, loss)
-        return memory, int(clients.size)
+        return memory, clients, answered
 
     def brought(self, clients: IntArray, ref: StateRef, server: ServerId) -> IntArray:
         """Bytes of the model of `ref` that a query has brought to each of `clients` already.

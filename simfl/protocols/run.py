@@ -236,7 +236,8 @@ class Run:
         """Which of `clients` take part in this round; waits until enough of them are available.
 
         If nobody is there after `wait_s` it gives up: nobody takes part. A selection that asks
-        clients first waits for their answers; who answered is still there. `one` says that the
+        clients first waits for their answers; who has left by then, or was asked and did not
+        answer, takes no part, and others are asked where nobody is left. `one` says that the
         caller dispatches but one of the chosen. Where `unless` happens while nobody is there,
         nobody is chosen: the caller has others to choose among. Raises `Stalled` where it gave up
         and no client of anybody's will ever come.

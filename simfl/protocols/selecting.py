@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import simpy
 
-from simfl.common.arrays import IntArray
+from simfl.common.arrays import BoolArray, IntArray
 from simfl.common.contract import at_work
 from simfl.common.notices import Notice, notice
 from simfl.decisions.base import QueryingSelection, Selection
@@ -40,7 +40,7 @@ MOST_LISTED = 50
 
 @dataclass
 class _OfServer:
-    """What is kept of each server: how often it has chosen, and the rule's memory of that.
+    """What is kept of each server: how often it has chosen or asked, and the rule's memory of that.
 
     `waited_s` is for how long its rounds have waited for clients to be there, `in_vain` says how
     often in a row nobody was there when somebody was to come, `looked_s` when that was last.
@@ -52,6 +52,22 @@ class _OfServer:
     waited_s: float = 0.0
     in_vain: int = 0
     looked_s: float = -np.inf
+
+    def next_count(self) -> int:
+        """The number of the choice, or of the question, that comes now."""
+        self.count += 1
+        return self.count - 1
+
+
+@dataclass
+class _Choice:
+    """A choice on its way: among whom, with which memory, its number, and what asking took."""
+
+    players: IntArray
+    memory: Any = None
+    count: int = 0
+    asked: int = 0
+    waited_s: float = 0.0
 
 
 @dataclass
@@ -154,9 +170,12 @@ class Selecting:
         began_s = self._clock.now_s
         selection, own = self._selection, self._servers_own[server]
         candidates = self._values.players(ref, clients)
-        players = yield from self._available(candidates, server, wait_s, wait_for, unless)
+
+        def available() -> Generator[simpy.Event, Any, IntArray]:
+            return self._available(candidates, server, began_s, wait_s, wait_for, unless)
+
+        players = yield from available()
         waited_s = self._clock.now_s - began_s
-        waited = {} if wait_for.clients == 1 else {"waited_s": waited_s}
         if not one:
             own.waited_s += waited_s
             self._oddities.waiting.count(waited_s > 0, began_s)
@@ -166,19 +185,20 @@ class Selecting:
             takes_all = 0 < players.size <= selection.wanted(players.size)
             choosy = selection.wanted(candidates.size) < candidates.size
             self._oddities.no_choice.count(takes_all and choosy, now_s)
+        choice, asked = _Choice(players), dict[str, int]()
+        if players.size:
+            with at_work(selection, "initial"):
+                choice.memory = own.memory if own.decided else selection.initial()
+            choice.count = own.next_count()
+            if isinstance(selection, QueryingSelection):
+                yield from self._ask(selection, choice, available, (ref, round_number, server))
+                asked, waited_s = {"asked": choice.asked}, waited_s + choice.waited_s
+                own.waited_s += 0.0 if one else choice.waited_s
+        players, memory = choice.players, choice.memory
+        waited = {} if wait_for.clients == 1 else {"waited_s": waited_s}
         if not players.size:
-            return players, {"eligible": 0, "selected": [], **waited}
-        with at_work(selection, "initial"):
-            memory = own.memory if own.decided else selection.initial()
-        count = own.count
-        own.count += 1
-        asked = {}
-        if isinstance(selection, QueryingSelection):
-            memory, answered = yield from self._queries.ask(
-                selection, memory, players, ref, round_number, server, count
-            )
-            asked = {"asked": answered}
-        rng = self._streams.generator("selection", server.stream, count)
+            return players, {"eligible": 0, "selected": [], **asked, **waited}
+        rng = self._streams.generator("selection", server.stream, choice.count)
         view = self._observations.clients(players, self._clock.now_s, round_number, server)
         with at_work(selection, "decide"):
             own.memory, decision = selection.decide(memory, view, rng)
@@ -190,10 +210,51 @@ class Selecting:
             detail["left_out"] = int(chosen.size - listed.size)
         return chosen, detail
 
+    def _ask(
+        self,
+        selection: QueryingSelection,
+        choice: _Choice,
+        available: Callable[[], Generator[simpy.Event, Any, IntArray]],
+        about: tuple[StateRef, int, ServerId],
+    ) -> Generator[simpy.Event, Any, None]:
+        """Ask clients of `choice`, and again while nobody who has answered is still there.
+
+        What is left are those who are there: not who was asked and did not answer, of whom the
+        selection would see an earlier answer. Nobody, if nobody is `available` to be asked again.
+        """
+        ref, round_number, server = about
+        for _ in range(MOST_FAILURES):
+            choice.memory, asked, answered = yield from self._queries.ask(
+                selection, choice.memory, choice.players, ref, round_number, server, choice.count
+            )
+            choice.asked += int(asked.size)
+            left = choice.players[self._there(choice.players)]
+            left = left[~np.isin(left, np.setdiff1d(asked, answered))]
+            if np.isin(answered, left).any():
+                choice.players = left
+                return
+            since_s = self._clock.now_s
+            choice.players = yield from available()
+            choice.waited_s += self._clock.now_s - since_s
+            if not choice.players.size:
+                return
+            choice.count = self._servers_own[server].next_count()
+        raise Stalled(
+            f"stalled at {self._clock.now_s:g} s: {MOST_FAILURES} times in a row nobody whom"
+            f" {server} asked was there after the answers; what are the population's availability"
+            f" ({self._presence.told_by}), faults, batteries and message_loss?"
+        )
+
+    def _there(self, clients: IntArray) -> BoolArray:
+        """Which clients could begin a round now."""
+        now_s = self._clock.now_s
+        return self._presence.there(clients, now_s) & (self._dispatcher.free_s(clients) <= now_s)
+
     def _available(
         self,
         players: IntArray,
         server: ServerId,
+        began_s: float,
         wait_s: float | None,
         wait_for: WaitFor,
         unless: simpy.Event | None,
@@ -201,16 +262,16 @@ class Selecting:
         """Those of `players` that are there, as soon as there are enough.
 
         After the limit of `wait_for` anybody is enough; if nobody is there after `wait_s`, or when
-        `unless` happens, nobody.
+        `unless` happens, nobody. Both count from `began_s`.
         """
-        own, began_s, looks = self._servers_own[server], self._clock.now_s, 0
+        own, looks_s, looks = self._servers_own[server], self._clock.now_s, 0
         gives_up_s = np.inf if wait_s is None else began_s + wait_s
         limit_s = np.inf if wait_for.limit_s is None else began_s + wait_for.limit_s
         while True:
             now_s = self._clock.now_s
             wanted = wait_for.wanted(players.size) if now_s < limit_s else 1
             free_s = self._dispatcher.free_s(players)  # later: stragglers of closed rounds
-            there = self._presence.there(players, now_s) & (free_s <= now_s)
+            there = self._there(players)
             found = int(np.count_nonzero(there))
             if found >= wanted:
                 own.in_vain, own.looked_s = 0, -np.inf
@@ -252,7 +313,7 @@ class Selecting:
                 if looks > MOST_LOOKS:
                     raise Stalled(
                         f"stalled at {self._clock.now_s:g} s: {server} waits for {waits}, and so"
-                        f" many were not there at once since {began_s:g} s; what are the"
+                        f" many were not there at once since {looks_s:g} s; what are the"
                         " protocol's wait_for and the population's availability"
                         f" ({self._presence.told_by}), faults and batteries?"
                     )

@@ -92,7 +92,9 @@ class Interruptions:
         leaves_s = np.full(clients.size, np.inf)
         if self._leaving == "abort":
             leaves_s = self._availability.until_s(clients, now_s, self._streams)
-        stops_s = np.maximum([leaves_s, self._failures.at(clients, now_s)[1]], soon_s)
+        working, until_s = self._failures.at(clients, now_s)
+        # Of who is broken already `until_s` is the repair: it stops at once.
+        stops_s = np.maximum([leaves_s, np.where(working, until_s, now_s)], soon_s)
         return stops_s.min(axis=0), stops_s.argmin(axis=0)
 
     def with_pauses(self, clients: IntArray, segments: Segments, times_s: FloatArray) -> Paused:

@@ -7,7 +7,9 @@ import pytest
 import simfl
 from simfl.decisions.selection.power_of_choice import PowerOfChoice
 from simfl.learning.evaluate import mean_loss
-from simfl.protocols.clock import Clock
+from simfl.protocols.clock import Clock, Stalled
+from simfl.protocols.dispatcher import Dispatcher
+from simfl.protocols.queries import Queries
 from simfl.protocols.run import Run
 from simfl.provenance.journal import Journal
 from simfl.scenario.yaml_source.error import ScenarioError
@@ -158,6 +160,108 @@ def test_the_sequential_reference_chooses_the_same():
 
     assert batched.log.fingerprint == sequential.log.fingerprint
     assert largest_difference(final_weights(batched), final_weights(sequential)) < 1e-9
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """Of each question and of each client round, as it begins: its client, and if that is there."""
+    found = {True: [], False: []}
+    dispatch = Dispatcher.dispatch
+
+    def watched(dispatcher, orders, *others, **named):
+        there = dispatcher._presence.there(orders.clients, dispatcher._clock.now_s)
+        found[orders.query] += zip(orders.clients.tolist(), there.tolist(), strict=True)
+        return dispatch(dispatcher, orders, *others, **named)
+
+    monkeypatch.setattr(Dispatcher, "dispatch", watched)
+    return found
+
+
+COMING_AND_GOING = {"name": "renewal", "present": {"mean_s": 0.2}, "absent": {"mean_s": 0.1}}
+BREAKING = {"clients": {"works": {"mean_s": 0.2}, "broken": {"mean_s": 0.1}}}
+
+
+@pytest.mark.parametrize("medium", ["dedicated", {"name": "fifo", "channels": 9}], ids=str)
+@pytest.mark.parametrize(
+    "population",
+    [
+        {"faults": BREAKING},
+        {"availability": COMING_AND_GOING, "leaving": "abort"},
+        {"availability": COMING_AND_GOING, "leaving": "pause"},
+    ],
+    ids=["crashes", "abort", "pause"],
+)
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+def test_who_has_left_with_the_last_answer_begins_no_round(protocol, population, medium, begun):
+    """Broken, or away: by then some of those who were asked always are, somewhere in the run."""
+    _, run = simulated(
+        small(
+            protocol=PROTOCOLS[protocol],
+            population={**population, "access_sharing": medium},
+            algorithm={"name": "none", "local": {"batch_size": 16}},
+            decisions={"selection": {"name": "power_of_choice", "share": 1.0}},
+            stop={"versions": 30, "time_s": 20.0},
+        )
+    )
+
+    assert all(run.laws.values()), run.accounts.violations
+    assert len(begun[True]) > len(begun[False]) > 50
+    assert all(there for kind in begun.values() for _, there in kind)
+
+
+def test_where_nobody_who_answered_is_left_others_are_asked(begun, tmp_path):
+    """All are asked and leave before they can answer; they are asked again when they are back."""
+    away = {"name": "tests.protocols.availabilities:Away", "clients": list(range(8))}
+    population = {"availability": {**away, "from_s": 1e-3, "back_s": 2.0}, "leaving": "abort"}
+    rule = {"selection": {"name": "power_of_choice", "count": 1, "factor": 8.0}}
+    scenario = small(population={**PLAIN, **population}, decisions=rule, stop={"versions": 2})
+
+    run = simfl.run(scenario, tmp_path / "run")
+
+    selects = run.details("select")
+    assert selects["asked"].tolist() == [16, 8]
+    assert selects["time_s"].iloc[0] > 2.0
+    assert len(begun[True]) == 24 and len(begun[False]) == 2
+    assert all(there for _, there in begun[False])
+    assert run.manifest["violations"] == []
+
+
+def test_asking_in_vain_is_given_up(monkeypatch):
+    """Nearly every answer is lost; the line says who asks, and what to look at."""
+    monkeypatch.setattr("simfl.protocols.selecting.MOST_FAILURES", 5)
+    losses = {"probability": 0.99999, "timeout_s": 0.1, "attempts_max": 1}
+
+    with pytest.raises(Stalled, match=r"5 times in a row nobody whom the server asked"):
+        simulated(small(population={"message_loss": losses}, decisions=ASKING))
+
+
+def test_who_did_not_answer_is_not_chosen_by_an_earlier_loss(monkeypatch):
+    """Answers are lost: those clients are there, and their losses are of another model."""
+    answered, seen = [], []
+    ask, decide = Queries.ask, PowerOfChoice.decide
+
+    def watched_ask(queries, *arguments):
+        memory, asked, those = yield from ask(queries, *arguments)
+        answered.append((asked.tolist(), those.tolist()))
+        return memory, asked, those
+
+    def watched_decide(rule, memory, view, rng):
+        decision = decide(rule, memory, view, rng)
+        seen.append((view.clients.tolist(), decision[1].tolist()))
+        return decision
+
+    monkeypatch.setattr(Queries, "ask", watched_ask)
+    monkeypatch.setattr(PowerOfChoice, "decide", watched_decide)
+    losses = {"probability": 0.3, "timeout_s": 0.1, "attempts_max": 1}
+
+    simulated(small(population={"message_loss": losses}, decisions=ASKING, stop={"versions": 12}))
+
+    answered = [(asked, those) for asked, those in answered if those]  # else others are asked
+    silent = [set(asked) - set(those) for asked, those in answered]
+    assert sum(map(bool, silent)) > 5
+    for (_, those), missing, (shown, chosen) in zip(answered, silent, seen, strict=True):
+        assert not missing & set(shown)
+        assert set(chosen) <= set(those)
 
 
 @pytest.mark.parametrize("protocol", ["asynchronous", "buffered"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from simfl.system.battery import Batteries, Supply
+from simfl.system.interruptions import CRASH
 from simfl.system.series import StepSeries
 from tests.system.presences import Planned, presence
 
@@ -21,6 +23,17 @@ def test_who_is_there_and_when_the_others_will_be() -> None:
     assert there.next_s(BOTH, 7.5).tolist() == [9.0, 9.0]
     assert there.next_s(BOTH, 8.5).tolist() == [11.0, 9.0]
     assert there.next_s(BOTH[:1], 9.5)[0] == 11.0
+
+
+def test_who_is_broken_stops_at_once_and_not_when_repaired() -> None:
+    """The first client fails at 8 s and works again at 11 s; the second fails at 9 s."""
+    there = presence((0.0, np.inf), failures=Planned(8.0, 9.0), clients=2)
+
+    stops_s, causes = there.interruptions.stops_s(BOTH, 8.5)
+
+    assert stops_s.tolist() == [np.nextafter(8.5, np.inf), 9.0]
+    assert causes.tolist() == [CRASH, CRASH]
+    assert there.interruptions.away_s(0, CRASH, float(stops_s[0])) == pytest.approx(2.5)
 
 
 def test_an_empty_client_is_there_once_it_is_charged() -> None:

@@ -11,7 +11,8 @@ Symbols
 
 A round draws d candidates, sends them the model, gets F_k from each, and takes the m highest. The
 query costs its time, bytes and joules; whoever is chosen has the model already and downloads no
-more of the round's message than the query has not brought.
+more of the round's message than the query has not brought. Candidates that leave before the last
+answer, or whose answer is lost, are not chosen; where there are fewer than m others, those are.
 
 Departures
 1. Clients answer with the loss on all their data, after one forward pass at their highest clock;
