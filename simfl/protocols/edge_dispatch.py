@@ -2,12 +2,13 @@
 
 The cloud always hears of it again: an edge server that crashes comes back when it is repaired, with
 nothing but what it had when it last reported; one without clients gives each round up after the
-deadline. Either has nothing new then, and nothing is merged.
+deadline. Either has nothing new then, and nothing is merged. One that is dispatched while it is
+broken begins once it works, from the cloud's state of that moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,16 +38,20 @@ class EdgeReport:
 def dispatch_edge(
     run: Run,
     edge: int,
-    cloud: StateRef,
+    cloud_now: Callable[[], StateRef],
     kept: StateRef,
     round_number: int,
     edge_rounds: int,
     policy: DeadlinePolicy,
     wait_for: WaitFor,
 ) -> Generator[simpy.Event, Any, EdgeReport]:
-    """What an edge server with the state `kept` brings back from the cloud's state."""
+    """What an edge server with the state `kept` brings back from the cloud's state.
+
+    That is `cloud_now()` once the edge server works: the cloud goes on while one is repaired.
+    """
     began_s, participants = run.clock.now_s, np.zeros(0, dtype=np.int64)
     yield from run.working(edge)
+    cloud = cloud_now()
     state: StateRef | None = None
     try:
         yield from run.backhaul(edge, cloud, round_number, uplink=False)

@@ -60,7 +60,7 @@ class Hierarchical(Protocol):
             reports[edge] = yield from dispatch_edge(
                 run,
                 edge,
-                cloud,
+                lambda: cloud,
                 kept[edge],
                 round_number,
                 self.edge_rounds,

@@ -57,7 +57,7 @@ class SemiAsynchronous(Protocol):
             report = yield from dispatch_edge(
                 run,
                 edge,
-                cloud,
+                lambda: cloud,
                 kept[edge],
                 round_number,
                 self.edge_rounds,

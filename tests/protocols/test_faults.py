@@ -93,6 +93,25 @@ def test_what_an_edge_server_had_when_it_crashed_is_lost(tmp_path: Path) -> None
     assert set(merged) <= went_up < dispatches
 
 
+def test_a_repaired_edge_server_gets_the_version_that_there_is_by_then(tmp_path: Path) -> None:
+    """It broke while it was idle and was dispatched; the cloud went on with the others' models."""
+    protocol = {**PROTOCOLS["semi_asynchronous"], "edge_rounds": 1, "concurrency": 2}
+    faults = {"edge_servers": outages(0.3, 0.3)}
+    watched = Watched(faulty(protocol, versions=200, edges=4, faults=faults), tmp_path)
+
+    check_promises(watched)
+    published_s = np.array([row["time_s"] for row in watched.run.publications.rounds])
+    downloads = watched.events.query("kind == 'download' and client != client")
+    known = np.searchsorted(published_s, downloads["start_s"], side="left")
+    assert len(downloads) > 20
+    assert (downloads["version"] >= known).all()
+    # Staleness is what the cloud has learned since the download began.
+    merges = watched.events.query("kind == 'cloud_aggregate'").set_index(["round", "edge"])
+    begun = downloads.set_index(["round", "edge"])["version"]
+    started = merges["version"] - 1 - merges["staleness"]
+    assert (started == begun.reindex(merges.index)).all()
+
+
 def test_a_cloud_link_that_is_cut_delays_and_loses_nothing_for_good(tmp_path: Path) -> None:
     """Messages cut off count as lost and are sent again: every dispatch is merged."""
     faults = {"cloud_link": outages(0.02, 0.02)}
