@@ -235,8 +235,11 @@ class Accounts:
         extra_j, end_s = row.get("extra_j", 0.0), row["time_s"]
         if extra_j:
             [heading] = self.headings(np.array([row["actor"]]), np.array([row["kind"]]))
-            stretch = np.array([row["start_s"]]), np.array([end_s]), np.array([extra_j])
-            self.expect_power(*stretch, Heading(heading))
+            tail_j, begins_s = row.get("tail_j", 0.0), np.array([row["start_s"]])
+            for until_s, own_j in ((end_s, extra_j - tail_j), (row.get("tail_ends_s"), tail_j)):
+                if own_j:
+                    stretch = begins_s, np.array([until_s]), np.array([own_j])
+                    self.expect_power(*stretch, Heading(heading))
         if size:
             self._arriving.append((end_s, np.array([end_s]), np.array([size])))
 

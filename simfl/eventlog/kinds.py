@@ -165,6 +165,7 @@ COLUMNS: dict[str, Column] = {
         _ACTIVE,
     ),
     "tail_j": Column("J of active_j that the radio's tail took", _REAL, _F, 0.0, _ACTIVE),
+    "tail_ends_s": Column("s, end of that tail, which begins with the row", None, _F, _NAN),
     "attempts": Column("how often the message was sent", _WHOLE, np.int32, -1, _MESSAGES),
     "lost_bytes": Column("bytes that were sent in vain", _WHOLE, _I, 0, _MESSAGES),
     "unmet_j": Column("J that an empty battery did not give", _REAL, _F, 0.0, CLIENT_STATES),

@@ -197,6 +197,8 @@ _BOOKED = {
     "duration_s",
     "energy_j",
     "extra_j",
+    "tail_j",
+    "tail_ends_s",
     "bytes",
     "lost_bytes",
     "staleness",

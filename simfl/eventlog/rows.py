@@ -14,6 +14,7 @@ _OF_BLOCKS = {name: column for name, column in COLUMNS.items() if column.dtype i
 _REQUIRED = [name for name, column in _OF_BLOCKS.items() if column.required]
 
 _PRO_RATA = ("energy_j", "extra_j", "active_j", "tail_j", "unmet_j")
+_WITH_TAIL = {"energy_j", "extra_j", "active_j", "tail_j"}
 _UNEVEN = [KIND_INDEX[kind] for kind in ("download", "compute", "upload", "network")]
 
 
@@ -89,7 +90,8 @@ def cut_rows(rows: Rows, horizon_s: float) -> Rows:
     """End rows at the horizon: drop those not begun, keep the elapsed share of those under way.
 
     Messages and computations under way are left out: they do not take equal power all the time, and
-    whoever knows how far they have got enters them.
+    whoever knows how far they have got enters them. Nor does a server that aggregates while its
+    radio is still in its tail: `tail_ends_s` says until when.
     """
     late = rows["time_s"] > horizon_s
     if not late.any():
@@ -101,12 +103,19 @@ def cut_rows(rows: Rows, horizon_s: float) -> Rows:
     columns = dict(rows.columns)
     for name in columns.keys() & set(_PRO_RATA):
         columns[name] = columns[name] * share
-    cut: dict[str, Any] = {
+    if "tail_ends_s" in columns:
+        lasts_s = rows["tail_ends_s"] - rows["start_s"]
+        cut = late & (lasts_s > 0)
+        tail_share = np.minimum(elapsed_s / np.where(cut, lasts_s, 1.0), 1.0)
+        more_j = np.where(cut, rows["tail_j"] * (tail_share - share), 0.0)
+        for name in columns.keys() & _WITH_TAIL:
+            columns[name] = columns[name] + more_j
+    ended: dict[str, Any] = {
         "time_s": horizon_s,
         "duration_s": elapsed_s,
         "cut_by": CUTS.index("end"),
     }
-    for name, value in cut.items():
+    for name, value in ended.items():
         columns[name] = np.where(late, value, rows[name]).astype(COLUMNS[name].dtype)
     return Rows(rows.count, columns)
 

@@ -104,12 +104,16 @@ class Resting:
         since_s = np.minimum(at_s - self._radios.message_s[who], self._devices.tail_s[who])
         return np.where(self._radios.awake_s[who] >= at_s, since_s, np.inf)
 
-    def tail_j(self, who: IntArray, until_s: float) -> FloatArray:
-        """Joules of their radios' tails from now to `until_s`, while they do something else."""
+    def tail(self, who: IntArray, until_s: float) -> tuple[FloatArray, FloatArray]:
+        """When the tails of their radios end, by `until_s` at the latest, and joules from now on.
+
+        They do something else meanwhile.
+        """
+        now_s = self._clock.now_s
         if not self._sleeps:
-            return np.zeros(who.size)
-        lasts_s = np.minimum(self._radios.awake_s[who], until_s) - self._clock.now_s
-        return self._devices.tail_w[who] * np.maximum(lasts_s, 0.0)
+            return np.full(who.size, now_s), np.zeros(who.size)
+        ends_s = np.clip(self._radios.awake_s[who], now_s, until_s)
+        return ends_s, self._devices.tail_w[who] * (ends_s - now_s)
 
     def busy(self, who: IntArray, until_s: FloatArray | float) -> None:
         """They do something until then; book what they did before (`until_now`) first."""

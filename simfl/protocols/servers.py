@@ -291,7 +291,7 @@ class Servers:
         end_s = start_s + duration_s
         who = np.array([actor - self._log.actors.edge(0)])
         self._log.add(self._resting.until_now(who))
-        tail_j = float(self._resting.tail_j(who, end_s)[0])
+        tail_ends_s, tail_j = (float(one[0]) for one in self._resting.tail(who, end_s))
         radio_idle_s = self._resting.radio_idle_s(who, start_s) + duration_s
         self._resting.free(who, end_s, radio_idle_s, present_until_s)
         active_j += tail_j
@@ -304,6 +304,7 @@ class Servers:
             extra_j=active_j,
             active_j=active_j,
             tail_j=tail_j,
+            tail_ends_s=tail_ends_s,
             detail=json.dumps(detail),
             **columns,
         )

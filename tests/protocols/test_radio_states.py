@@ -119,6 +119,25 @@ def test_an_edge_servers_radio_by_hand(tmp_path: Path) -> None:
     assert all(found.manifest["invariants"].values()), found.manifest["violations"]
 
 
+@pytest.mark.parametrize(
+    ("limit_s", "joules", "tail_j"), [(5.25, 8.0, 0.25), (5.5, 16.0, 0.5), (5.625, 19.875, 0.5)]
+)
+def test_the_end_of_the_run_cuts_an_aggregation_and_its_tail(
+    tmp_path: Path, limit_s: float, joules: float, tail_j: float
+) -> None:
+    """The same edge server from 5 s on: 31 W, and 1 W more for the half second that is left."""
+    scenario = SCENARIO.replace("stop: {versions: 2}", f"stop: {{time_s: {limit_s}}}")
+
+    found = run(tmp_path, scenario, wire=WIRELESS)
+
+    cut = found.details("edge_aggregate").iloc[-1]
+    assert (cut["cut_by"], cut["time_s"]) == ("end", limit_s)
+    assert cut["energy_j"] == pytest.approx(joules)
+    assert cut["tail_j"] == pytest.approx(tail_j)
+    assert cut["active_j"] == pytest.approx(joules - 11.0 * (limit_s - 5.0))
+    assert found.manifest["violations"] == []
+
+
 HUANG = """
 kind: link
 link: {name: fixed_rate, uplink_bps: 5.0e6, downlink_bps: 1.0e15, rtt_s: 0, jitter_s: 0,
