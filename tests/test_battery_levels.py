@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import simfl
 from simfl.protocols.clock import Stalled
 from simfl.runs.battery_levels import battery_levels
 from simfl.system.battery import Batteries
 from tests.protocols.faults import faulty
+from tests.protocols.test_hand_timeline import PROFILES, SCENARIO
 from tests.small import small
 
 PHONES = {"groups": [{"device": "phone_high_sd865", "link": "lte_2021", "share": 1.0}]}
@@ -64,6 +66,36 @@ def test_levels_are_those_of_the_run(
         assert (run.events["kind"] == "battery_empty").any()
     else:
         assert (levels.groupby("client")["level"].diff() > 0).any()
+
+
+def test_a_paused_round_draws_idle_power_while_it_is_paused(tmp_path: Path) -> None:
+    """60 J, 2 W from the charger, 1.5 W of idling: full while it is away, and then at work.
+
+    The fast device gets the model in 0.75 s. Computing takes a second at 21.6 W, of which half is
+    done when it leaves at 1.25 s, with 49.825 J; it is full when it is back at 101.25 s, and has
+    60 - 9.8 J at 101.75 s. Its upload draws 3 W for 1.25 s.
+    """
+    fast = PROFILES["fast"].replace("power_idle_w: 1.0", "power_idle_w: 1.0\nbattery_j: 60.0")
+    fast = fast.replace("power_static_w: 0.5", "power_static_w: 20.0")
+    (tmp_path / "profiles").mkdir()
+    for name, text in {**PROFILES, "fast": fast}.items():
+        (tmp_path / "profiles" / f"{name}.yaml").write_text(text)
+    away = {"name": "tests.protocols.availabilities:Away", "clients": [0]}
+    charged = {"initial": [1, 1], "lowest": 0.2, "charge_w": 2.0, "plug_in_s": 0}
+    scenario = yaml.safe_load(SCENARIO)
+    scenario["protocol"], scenario["stop"] = "synchronous", {"versions": 1}
+    scenario["population"] |= {
+        "availability": {**away, "from_s": 1.25, "back_s": 101.25},
+        "leaving": "pause",
+        "batteries": {**charged, "unplug_s": 43200, "hours_spread_s": 0},
+    }
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(scenario))
+
+    levels = battery_levels(simfl.run(tmp_path / "scenario.yaml", tmp_path / "run"))
+
+    assert levels["time_s"].tolist() == [0.0, 0.75, 101.75, 103.0, 103.75]
+    joules = [60.0, 59.625, 50.2, 48.95, 49.325]
+    assert (60.0 * levels["level"]).tolist() == pytest.approx(joules)
 
 
 def test_only_what_runs_on_a_battery_has_levels(tmp_path: Path) -> None:

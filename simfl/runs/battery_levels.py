@@ -3,7 +3,8 @@
 The joules of a row are what a client drew in that time, its idle power included, and what comes in
 follows from the scenario: batteries that are walked along the rows have the levels that they had in
 the run. What a device would have drawn if it were not off stands in its rows, too (`unmet_j`). Who
-waits draws its idle power, whoever is charged with it.
+waits draws its idle power, whoever is charged with it, and so does who is away in mid-round: a row
+with pauses is walked part by part.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ def battery_levels(run: LoadedRun) -> pd.DataFrame:
     """Columns client, time_s and level (of the capacity, 0 to 1), by client and time.
 
     A client has its level at time 0 and at the end of each of its rows, and none on mains power.
+    Between them a load is taken to be even, over a row without its pauses: where a battery is full
+    for a part of a message, its level is approximate.
     Raises `ScenarioError` where the run's scenario cannot be built any more.
     """
     outline = outlined(Scenario.from_yaml(run.path / "scenario.yaml"))
@@ -45,7 +48,7 @@ def battery_levels(run: LoadedRun) -> pd.DataFrame:
         empty = ~batteries.off[who] & (batteries.level(who) <= _NOTHING)
         batteries.switch_off(who[empty & (each["unmet_j"].to_numpy() > 0)])
         batteries.advance(who, end_s, each["load_w"].to_numpy())
-        found.append(_levels(batteries, who))
+        found.append(_levels(batteries, who[each["whole"].to_numpy()]))
     whole = pd.concat(found, ignore_index=True).astype({"client": int})
     return whole.sort_values(["client", "time_s"], ignore_index=True)
 
@@ -55,12 +58,61 @@ def _levels(batteries: Batteries, clients: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({"client": clients, **columns})
 
 
+_ROW = ["client", "kind", "start_s", "time_s", "duration_s", "energy_j", "unmet_j"]
+
+
 def _rows(run: LoadedRun) -> pd.DataFrame:
-    """client, kind, time_s, load_w and unmet_j of what clients did and waited, in order of time."""
+    """client, time_s, load_w and unmet_j of what clients did and waited, in order of time.
+
+    Each is a row of the log up to its end (`whole`), or up to where a pause in it begins or ends.
+    """
     events = run.events
     kept = events["client"].notna() & events["kind"].isin(STATES) & (events["duration_s"] > 0)
-    rows = events.loc[kept, ["client", "kind", "time_s", "duration_s", "energy_j", "unmet_j"]]
+    rows = events.loc[kept, _ROW].reset_index(drop=True)
     idle_w = rows["client"].map(run.clients.set_index("client")["power_idle_w"])
     # What a device would have drawn of an empty battery was its load, too.
     load_w = (rows["energy_j"] + rows["unmet_j"]) / rows["duration_s"]
-    return rows.assign(load_w=load_w.where(rows["kind"] != "idle", idle_w))
+    load_w = load_w.where(rows["kind"] != "idle", idle_w)
+    rows = rows.assign(load_w=load_w, idle_w=idle_w, whole=True)
+    pauses = _pauses(run, rows)
+    if pauses.empty:
+        return rows
+    parts = [rows.drop(pauses["row"].unique())]
+    parts += [_parts(rows.loc[[row]], own) for row, own in pauses.groupby("row")]
+    return pd.concat(parts).sort_values("time_s", kind="stable", ignore_index=True)
+
+
+def _pauses(run: LoadedRun, rows: pd.DataFrame) -> pd.DataFrame:
+    """row, from_s and to_s of the pauses within rows, in order of time."""
+    none = pd.DataFrame({"row": [], "from_s": [], "to_s": []})
+    events = run.events
+    if not (events["kind"] == "unavailable").any():
+        return none
+    away = run.details("unavailable").query("then == 'goes_on'")
+    if away.empty:
+        return none
+    away = away.assign(from_s=away["time_s"], kind=away["stage"])
+    found = pd.merge_asof(
+        away[["client", "kind", "from_s", "value"]].sort_values("from_s"),
+        rows[["client", "kind", "start_s", "time_s"]].assign(row=rows.index).sort_values("start_s"),
+        left_on="from_s",
+        right_on="start_s",
+        by=["client", "kind"],
+    )
+    found["to_s"] = np.minimum(found["from_s"] + found["value"], found["time_s"])
+    return found[found["to_s"] > found["from_s"]]
+
+
+def _parts(row: pd.DataFrame, pauses: pd.DataFrame) -> pd.DataFrame:
+    """One row as those between its pauses and those of the pauses, at idle power."""
+    [(start_s, end_s, idle_w)] = row[["start_s", "time_s", "idle_w"]].to_numpy()
+    bounds_s = [*pauses[["from_s", "to_s"]].to_numpy(float).ravel(), end_s]
+    parts = row.loc[row.index.repeat(len(bounds_s))].assign(time_s=bounds_s)
+    lasts_s = np.diff([start_s, *bounds_s])
+    paused_s = lasts_s[1::2].sum()
+    wanted_j = float((row["energy_j"] + row["unmet_j"]).iloc[0]) - idle_w * paused_s
+    at_work_s = lasts_s[0::2].sum()
+    loads_w = np.full(lasts_s.size, wanted_j / at_work_s if at_work_s > 0 else 0.0)
+    loads_w[1::2] = idle_w
+    parts["load_w"], parts["whole"] = loads_w, parts["time_s"] == end_s
+    return parts[lasts_s > 0]
