@@ -11,10 +11,10 @@ import pandas as pd
 from corefed_experiments import CORE, OFFSETS, PUBLISHED, SCENARIOS, experiment
 
 from paper import Experiment, Study, Trial, print_figures
-from paper.agents import DRAWS, Served, by_seed, least_margin_possible, serve
+from paper.agents import DRAWS, Served, by_seed, serve
 from paper.tables import COLUMNS
 from simfl.measures.core.agents import Agents
-from simfl.measures.core.blocking import against, blocking, ratio_sum
+from simfl.measures.core.blocking import against, blocking, least_margin_possible, ratio_sum
 from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.core.certificate import certificate
 from simfl.measures.core.concave import maximise
@@ -190,7 +190,7 @@ def _at(agents: Agents, theta: np.ndarray, seed: int) -> Iterable[tuple[str, flo
     yield "certificate_margin", whole.margin
     yield "coalition_margin", whole.blocking_margin
     yield "coalitions_margin", coalitions.margin
-    least = least_margin_possible(utilities, float(agents.offsets[0]), agents.weights.tolist())
+    least = least_margin_possible(utilities, agents.offsets, agents.weights.tolist())
     yield "least_margin_possible", least
     yield "stable", np.nan if coalitions.stable is None else float(coalitions.stable)
     for k in FACTORS:

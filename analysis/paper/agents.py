@@ -12,7 +12,7 @@ import pandas as pd
 from paper.experiments import Trial
 from paper.tables import COLUMNS
 from simfl.assembly.simulation import Options
-from simfl.measures.core.blocking import against, blocking, ratio_sum
+from simfl.measures.core.blocking import against, blocking, least_margin_possible, ratio_sum
 from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.inequality import gini, jain_index
 from simfl.runs.execution import federation_of
@@ -70,28 +70,6 @@ def pair_margin(own: np.ndarray, other: np.ndarray) -> float:
     return blocking(own, other).margin if (own > 0).all() else np.nan
 
 
-def least_margin_possible(
-    own: np.ndarray, offset: float, weights: Sequence[float] | None = None
-) -> float:
-    """What the margin of a coalition of a part of the agents cannot fall below, whatever the model.
-
-    Losses are not negative, so that no model gives an agent more than M = `offset`:
-    1 - max over S, not all agents, of (W_S / W) min_{i in S} M / u_i. From 0 on no such coalition
-    could block, and a test that finds none says nothing. NaN where a utility is not positive, and
-    for one agent.
-    """
-    if not (own > 0).all() or own.size < 2:
-        return np.nan
-    w = np.ones(own.size) if weights is None else np.asarray(weights, dtype=float)
-    best = offset / own
-    shares = []
-    for agent, least in enumerate(best):
-        members = best >= least  # the heaviest coalition whose smallest ratio is this agent's
-        without = np.delete(w, agent).min() if members.all() else 0.0  # then all but the lightest
-        shares.append((w[members].sum() - without) / w.sum())
-    return float(1 - (np.array(shares) * best).max())
-
-
 def fairness(
     served: Iterable[Served],
     offsets: Mapping[str, float],
@@ -122,7 +100,8 @@ def fairness(
             opposite = method if name == baseline else baseline
             if opposite in others:
                 figures["blocking_margin_fedavg"] = pair_margin(own, utilities[opposite])
-            figures["least_margin_possible"] = least_margin_possible(own, offset)
+            least = least_margin_possible(own, offset) if positive else np.nan
+            figures["least_margin_possible"] = least
             if baseline in others:
                 base = utilities[baseline]
                 figures["worst_off_gain"] = own[base.argmin()] - base.min()

@@ -13,6 +13,7 @@ from simfl.learning.players import players_of
 from simfl.measures.base import ModelMeasure
 from simfl.measures.core.agents import Agents
 from simfl.measures.core.answer import Answer
+from simfl.measures.core.blocking import least_margin_possible
 from simfl.measures.core.bootstrap import Bootstrap
 from simfl.measures.core.certificate import Certificate, certificate
 from simfl.measures.core.coalition import feasible
@@ -36,11 +37,14 @@ class CoreStability(ModelMeasure):
     `..._high`. A certificate's margin is 1 - the largest sum of ratios / W, and
     `certificate_blocking_margin` that of the coalition that blocks, NaN without one;
     `certificate_only_all_block` is 1 where all block and no smaller coalition does, by any of the
-    answers. For a linear model the questions are `certificate` (over all predictors),
-    `proportional`, `pareto` and, for few clients, `coalitions` (all of them). With `k`, for any
-    model: `pseudo_core`, whose margin is the radius d. Where clients are served models of their
-    own, `coalitions` alone is asked, if there is a common model under which nobody's utility is
-    negative. Without positive utilities nothing is, nor of an ensemble.
+    answers. `least_margin_possible` is what no coalition of a part of the clients can take a margin
+    below, as losses are not negative: from 0 on none of them could block whatever the model, and
+    `..._stable` says nothing of them (M is too far above the losses). For a linear model the
+    questions are `certificate` (over all predictors), `proportional`, `pareto` and, for few
+    clients, `coalitions` (all of them). With `k`, for any model: `pseudo_core`, whose margin is
+    the radius d. Where clients are served models of their own, `coalitions` alone is asked, if
+    there is a common model under which nobody's utility is negative. Without positive utilities
+    nothing is, nor of an ensemble.
     """
 
     offset: Annotated[
@@ -68,6 +72,10 @@ class CoreStability(ModelMeasure):
         }
         if not (served > 0).all() or players_of(federation.weights):
             return figures
+        weights = self._weights([len(own) for own in federation.agents])
+        figures["least_margin_possible"] = least_margin_possible(
+            served, np.asarray(self.offset), weights
+        )
         own_models = not np.allclose(served, shared)
         answers = self.answers(federation, rng, served if own_models else None)
         for name, answer in answers.items():

@@ -148,6 +148,8 @@ def test_the_measures_stand_in_the_manifest(tmp_path):
     asked = CoreStability(offset=25.0).answers(federation_of(run.path), np.random.default_rng(0))
     assert asked["certificate"].blocked_by == (0, 1, 2)  # so early in training
     assert core["certificate_only_all_block"] == 1.0
+    second = np.sort(25.0 - losses)[1]  # of the two that are worst off, the better one
+    assert core["least_margin_possible"] == pytest.approx(1 - 2 / 3 * 25.0 / second)
 
 
 def test_a_smaller_coalition_that_blocks_is_seen_by_whichever_question(tmp_path):

@@ -87,6 +87,21 @@ def blocking(
     )
 
 
+def least_margin_possible(
+    current: FloatArray,
+    offset: FloatArray | float,
+    weights: Sequence[float] | None = None,
+) -> float:
+    """What the margin of a coalition of a part of the agents cannot fall below, whatever theta'.
+
+    Losses are not negative, so that no model gives agent i more than M_i = `offset`. From 0 on no
+    such coalition could block, and a test that finds none says nothing. NaN for one agent.
+    """
+    if current.size < 2:
+        return float("nan")
+    return blocking(current, np.broadcast_to(offset, current.shape), weights, proper=True).margin
+
+
 def pareto(current: FloatArray, alternative: FloatArray, tolerance: float = EXACT) -> Answer:
     """Whether theta' takes from nobody and gives to somebody (Definition 3).
 

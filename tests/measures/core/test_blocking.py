@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simfl.measures.core.blocking import (
     against,
     blocking,
+    least_margin_possible,
     pareto,
     proportionality,
     ratio_sum,
@@ -181,3 +182,22 @@ def test_utilities_that_are_not_positive_are_refused():
         blocking(np.array([1.0, -0.5]), np.array([1.0, 1.0]))
     with pytest.raises(ValueError, match="one positive number per agent"):
         blocking(np.array([1.0, 0.5]), np.array([1.0, 1.0]), [1.0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_least_margin_possible_is_by_the_largest_gain_of_all_coalitions_but_the_whole(
+    seed: int,
+) -> None:
+    """With any weights and an M of each agent's own, against all of them one by one."""
+    rng = np.random.default_rng(seed)
+    own, weights = rng.uniform(0.5, 2.0, 4), rng.choice([1.0, 2.0, 9.0], 4)
+    offsets = rng.uniform(2.0, 3.0, 4)
+    coalitions = [list(one) for size in (1, 2, 3) for one in combinations(range(4), size)]
+    gains = [weights[one].sum() / weights.sum() * (offsets / own)[one].min() for one in coalitions]
+
+    assert least_margin_possible(own, offsets, weights.tolist()) == pytest.approx(1 - max(gains))
+
+
+def test_one_agent_has_no_coalition_of_a_part() -> None:
+    """It blocks alone, or nobody does."""
+    assert np.isnan(least_margin_possible(np.array([2.0]), 3.0))
