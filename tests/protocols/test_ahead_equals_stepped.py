@@ -20,7 +20,13 @@ from simfl.runs.runfolder import LoadedRun
 from simfl.scenario.scenario import Scenario
 from tests.books import check_books
 from tests.protocols.test_determinism import ShuffledEnvironment, log_bytes
-from tests.protocols.test_fault_mixes import AVAILABILITIES, BATTERIES, OUTAGES, PROTOCOLS
+from tests.protocols.test_fault_mixes import (
+    AVAILABILITIES,
+    BATTERIES,
+    OUTAGES,
+    PROTOCOLS,
+    no_more_than_there_are,
+)
 from tests.protocols.test_shared_media import CRASHES, FREE, GAMES, LOSS, TIGHT, scenario
 from tests.protocols.test_shared_media import PROTOCOLS as SHIPPED
 from tests.small import simulated, small
@@ -238,7 +244,7 @@ MIXES = st.fixed_dictionaries(
         "protocol": PROTOCOLS,
         "decisions": st.sampled_from([{}, {"selection": {"name": "random", "count": 2}}, ASKING]),
     }
-)
+).map(no_more_than_there_are)
 
 
 def check(mix: dict[str, Any]) -> None:

@@ -118,7 +118,7 @@ POPULATIONS = st.fixed_dictionaries(
 )
 
 
-def _no_more_than_there_are(mix: dict[str, Any]) -> dict[str, Any]:
+def no_more_than_there_are(mix: dict[str, Any]) -> dict[str, Any]:
     """The mix with a count that the fullest edge server has clients for."""
     tiers = mix["protocol"]["name"] in ("hierarchical", "semi_asynchronous")
     edges = mix["population"]["edges"] if tiers else 1
@@ -135,7 +135,7 @@ MIXES = st.fixed_dictionaries(
         "protocol": PROTOCOLS,
         "decisions": st.sampled_from([{}, {"selection": {"name": "random", "count": 2}}]),
     }
-).map(_no_more_than_there_are)
+).map(no_more_than_there_are)
 
 
 def check(mix: dict[str, Any]) -> None:
