@@ -13,6 +13,7 @@ from simfl.assembly.unread import reason_of
 from simfl.scenario.plugins import is_import_path, plugin_file
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.scenario.yaml_source.source import KeyPath, Source
 from simfl.study.design import Setting, settings
 from simfl.study.studyfile import HARDWARE_DRAW, Study, short_names
 
@@ -63,8 +64,8 @@ def points(study: Study, data_root: Path | None = None) -> list[Point]:
     runs later finds what was trained for its seed. What is run on drawn machines comes last, draw
     by draw, each with one of the seeds in turn. Raises ScenarioError for the first point that is
     no valid scenario, naming the study's file and line where it says so, and for a key that the
-    study sets and nothing reads in any of the points that have it so. Where some do not read it,
-    they are without it.
+    study sets and nothing reads in any of the points that have it so, be it that these set the
+    section that holds it as a whole. Where some do not read it, they are without it.
     """
     chosen = settings(study)
     found = planned(study, chosen, data_root, must_be_read=True)
@@ -97,7 +98,9 @@ def planned(
                 values[HARDWARE_DRAW] = (draw, study.origin("uncertainty"))
             source = base.where().source
             for key, (value, origin) in values.items():
+                before = source
                 source = source.with_value(key, with_own_files(value, folder), origin)
+                named.replaced(before, source, key)
             scenario = Scenario.from_source(source)
             outline = outlined(scenario)
             scenario = scenario.without(named.unread_in(scenario, outline.unread))
@@ -149,6 +152,13 @@ class _Named:
             message = f"nothing reads it, in any point that sets it so: {reason}"
             self._unread[keys, origin] = scenario.where(*keys).error("", "", message)
         return idle
+
+    def replaced(self, before: Source, after: Source, section: str) -> None:
+        """Note keys that are gone after the whole section above them was set."""
+        for keys in before.origins.keys() - after.origins.keys():
+            message = f"nothing reads it, in any point that sets it so: {section} is set as a whole"
+            error = KeyPath(before, keys).error("", "", message)
+            self._unread[keys, before.origins[keys]] = error
 
     def check(self) -> None:
         """Raises ScenarioError for the first one that no point reads."""

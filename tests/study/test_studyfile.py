@@ -72,6 +72,17 @@ def error_of(folder: Path, text: str) -> str:
             "DIR/bad.yaml:6: population.side_m: nothing reads it",
         ),
         (
+            "set: {decisions.selection.share: 0.3}\n"
+            "points: {grid: {decisions.selection: [all, {name: random, share: 0.5}]}}",
+            "DIR/bad.yaml:2: decisions.selection.share: nothing reads it, in any point that sets it"
+            " so: decisions.selection is set as a whole",
+        ),
+        (
+            "points:\n  grid:\n    decisions.selection.share: [0.3, 0.9]\n"
+            "    decisions.selection: [{name: random, count: 1}]",
+            "DIR/bad.yaml:4: decisions.selection.share: nothing reads it",
+        ),
+        (
             "questions: {metrics: [accuracies]}",
             "DIR/bad.yaml:2: questions.metrics.0: unknown figure 'accuracies', did you mean"
             " 'accuracy'?",
@@ -152,6 +163,28 @@ def test_what_is_wrong_with_the_study(tmp_path: Path, text: str, message: str) -
 def test_what_is_wrong_with_a_point(tmp_path: Path, text: str, message: str) -> None:
     """A value that the scenario refuses is told where the study has it."""
     assert error_of(tmp_path, text).startswith(message)
+
+
+def test_a_section_may_be_set_as_a_whole_in_some_points(tmp_path: Path) -> None:
+    """A key below it counts in the others, and an error of the section is told where that is."""
+    some: dict[str, Any] = {
+        "base": {"decisions": {"selection": "random"}},
+        "set": {"decisions.selection.share": 0.5},
+        "points": {"variants": {"half": {}, "all": {"decisions.selection": "all"}}},
+    }
+    study = Study.from_yaml(write_study(tmp_path, **some))
+
+    rules = [point.scenario.as_given()["decisions"]["selection"] for point in points(study)]
+
+    assert rules[0] == {"name": "random", "share": 0.5} and rules[-1] == "all"
+    worse = {
+        **some,
+        "points": {"variants": {"bad": {"decisions.selection": {"name": "random", "share": 5.0}}}},
+    }
+    file = write_study(tmp_path, **worse)
+    place = file.read_text(encoding="utf-8").splitlines().index("      decisions.selection:") + 1
+    with pytest.raises(ScenarioError, match=rf"tiny\.yaml:{place}: decisions\.selection"):
+        points(Study.from_yaml(file))
 
 
 def test_an_unknown_scenario(tmp_path: Path) -> None:

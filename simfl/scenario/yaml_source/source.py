@@ -65,7 +65,8 @@ class Source:
         """This content with one value at the dotted path `key`, said to come from `origin`.
 
         Sections on the way that are absent are made; a part given by its bare name becomes a
-        section with that name, so that a parameter can stand beside it.
+        section with that name, so that a parameter can stand beside it. What was set below the path
+        before is gone.
         """
         content = copy.deepcopy(self.content)
         section: Any = content
@@ -83,8 +84,9 @@ class Source:
             section, path = inner, (*path, index)
         index = self._index(section, last, key, origin)
         section[index] = value
-        origins = {**self.origins, (*path, index): origin}
-        return replace(self, content=content, origins=origins)
+        path = (*path, index)
+        kept = {keys: one for keys, one in self.origins.items() if keys[: len(path)] != path}
+        return replace(self, content=content, origins={**kept, path: origin})
 
     def holds(self, keys: tuple[Key, ...]) -> bool:
         """Whether the content has a value at `keys`."""
