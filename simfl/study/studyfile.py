@@ -284,10 +284,10 @@ class Study(_Section):
         if "data" in source.content and "scenario" not in source.content:
             message = f"this is a scenario; `simfl run {path}` runs it"
             raise KeyPath(source, ("data",)).error("a scenario", "a study", message)
-        source = _overridden(source, overrides, seeds)
         if "name" not in source.content:
             source = source.with_value("name", Path(path).stem, source.file)
-        return cls._from_source(source, shipped)
+        as_written = validate(TypeAdapter(cls), source.content, KeyPath(source))
+        return cls._from_source(_overridden(source, as_written, overrides, seeds), shipped)
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any], base_dir: Path | str = ".") -> Study:
@@ -469,21 +469,22 @@ def _of_goal(
     return objectives + [(place.child("subject_to", name), name) for name in goal.subject_to]
 
 
-def _overridden(source: Source, overrides: Sequence[str], seeds: Sequence[int] | None) -> Source:
+def _overridden(
+    source: Source, study: Study, overrides: Sequence[str], seeds: Sequence[int] | None
+) -> Source:
     """A study's content with more keys under `set`, and other seeds.
 
     Raises ScenarioError for a key that the study's points vary.
     """
     content = copy.deepcopy(source.content)
     origins = dict(source.origins)
+    points, search = study.points, study.search
+    sampled = points.sample.over if points.sample else ()
+    varied = {*points.grid, *sampled, *(key for one in points.variants.values() for key in one)}
+    searched = search.over if search else ()
     for override in overrides:
         key, value = key_and_value(override)
-        points = content.get("points") or {}
-        sections = (*(points.get("variants") or {}).values(), points.get("grid"))
-        varied = {name for one in sections if isinstance(one, Mapping) for name in one}
-        varied |= set(((points.get("sample") or {}).get("over")) or {})
-        searched = set(((content.get("search") or {}).get("over")) or {})
-        if key in varied | searched:
+        if key in varied or key in searched:
             whose = "points vary" if key in varied else "search varies"
             message = f"the study's {whose} it; change it there"
             raise ScenarioError("--set", None, key, "", "", message)

@@ -187,6 +187,19 @@ def test_a_section_may_be_set_as_a_whole_in_some_points(tmp_path: Path) -> None:
         points(Study.from_yaml(file))
 
 
+@pytest.mark.parametrize(
+    "section", ["points: [1]", "points: {variants: [1]}", "set: 5", "search: 5"]
+)
+def test_a_key_for_a_study_that_is_none(tmp_path: Path, section: str) -> None:
+    """With `--set`, too, the file's own mistake is told."""
+    write_study(tmp_path)
+    file = tmp_path / "bad.yaml"
+    file.write_text(HEAD + section)
+
+    with pytest.raises(ScenarioError, match=r"bad\.yaml:2: (points|set|search)"):
+        Study.from_yaml(file, overrides=["stop.versions=3"])
+
+
 def test_an_unknown_scenario(tmp_path: Path) -> None:
     """Neither a file beside the study's nor a shipped scenario's name."""
     file = write_study(tmp_path, scenario="quikstart")
