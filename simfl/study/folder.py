@@ -23,7 +23,7 @@ from simfl.study.figures import FIGURES
 from simfl.study.loaded import DRAW, STUDY, TABLE
 from simfl.study.plan import Point
 from simfl.study.rows import ENDED, row
-from simfl.study.studyfile import Study, as_text
+from simfl.study.studyfile import Study, in_one_column
 
 
 class StudyFolder:
@@ -105,7 +105,7 @@ class StudyFolder:
             table = pd.DataFrame(columns=[*names, *FIGURES, *said, *study.target_columns()])
         for column in factors:
             if table[column].map(type).nunique() > 1:
-                table[column] = _one_type(table[column])
+                table[column] = in_one_column(table[column].tolist())
         _write(self.path / TABLE, table.to_parquet(index=False))
         return table, unreadable
 
@@ -140,12 +140,6 @@ class StudyFolder:
 
 def _is_end_of(point: Point, manifest: Mapping[str, Any]) -> bool:
     return manifest["status"] in ENDED and manifest["digest"] == point.digest
-
-
-def _one_type(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Numbers stay numbers; a mixture with text becomes text."""
-    kinds = set(column.map(type))
-    return column.astype(float) if kinds <= {int, float} else column.map(as_text)
 
 
 def _write(path: Path, content: bytes) -> None:

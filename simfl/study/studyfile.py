@@ -426,6 +426,12 @@ class Study(_Section):
                 if not isinstance(label, str) or not label or label in seen:
                     raise place.error(show(label), "a text, each once")
                 seen.add(label)
+            told: set[Any] = set()
+            for index, one in enumerate(in_one_column([level(value) for value in values])):
+                if one in told:
+                    accepted = "values that tables tell apart; {label: ..., value: ...} names one"
+                    raise where.child(index).error(f"{one} once more", accepted)
+                told.add(one)
 
     def _check_factors(self) -> None:
         self._check_labels()
@@ -520,6 +526,14 @@ def level(value: Any) -> Any:
     if isinstance(value, str):
         return short_name(value)
     return "null" if value is None else value
+
+
+def in_one_column(levels: list[Any]) -> list[Any]:
+    """Levels as the column of their factor has them: of several types they become text."""
+    kinds = set(map(type, levels))
+    if len(kinds) < 2:
+        return levels
+    return list(map(float, levels)) if kinds <= {int, float} else list(map(as_text, levels))
 
 
 def as_text(value: Any) -> str:

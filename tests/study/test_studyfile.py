@@ -83,6 +83,21 @@ def error_of(folder: Path, text: str) -> str:
             "DIR/bad.yaml:4: decisions.selection.share: nothing reads it",
         ),
         (
+            "points: {grid: {stop.versions: [1, 2, 1.0]}}",
+            "DIR/bad.yaml:2: points.grid.stop.versions.2: found 1.0 once more, accepted: values"
+            " that tables tell apart",
+        ),
+        (
+            "points:\n  grid:\n    decisions.allocation:\n      - {name: capped, share: 0.6}\n"
+            "      - {name: capped, share: 0.60000001}",
+            "DIR/bad.yaml:6: points.grid.decisions.allocation.1: found capped share=0.6 once more",
+        ),
+        (
+            "search: {trials: 1, minimize: time_s,"
+            " over: {decisions.allocation: [max, {name: max}]}}",
+            "DIR/bad.yaml:2: search.over.decisions.allocation.1: found max once more",
+        ),
+        (
             "questions: {metrics: [accuracies]}",
             "DIR/bad.yaml:2: questions.metrics.0: unknown figure 'accuracies', did you mean"
             " 'accuracy'?",
