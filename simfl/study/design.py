@@ -79,7 +79,11 @@ def _sample(study: Study) -> list[Setting]:
         }
         for row in draw(sample)
     ]
-    return [Setting(row, {key: value for key, (value, _) in row.items()}) for row in rows]
+    drawn = [Setting(row, {key: value for key, (value, _) in row.items()}) for row in rows]
+    if sample.method == "saltelli":
+        return drawn  # the design is made of all its rows
+    # Of whole numbers some are drawn twice: the same run, which tells nothing new.
+    return list({tuple(one.factors.values()): one for one in drawn}.values())
 
 
 def chosen(study: Study, choice: Sequence[float | int]) -> Setting:

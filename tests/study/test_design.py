@@ -57,6 +57,25 @@ def test_variants_grid_and_sample_are_crossed(tmp_path: Path) -> None:
     assert all(one.values["stop.versions"][0] == 7 for one in found)
 
 
+def test_whole_numbers_that_are_drawn_twice_are_one_setting(tmp_path: Path) -> None:
+    """Crossed with a grid, every run is told apart by its seed and factors."""
+    whole = {"algorithm.local.steps": {"low": 1, "high": 2, "integer": True}}
+    over = {"method": "latin_hypercube", "size": 4, "over": whole}
+    grid = {"population.groups.0.device": ["rpi_4b", "rpi_5"]}
+    points = {"grid": grid, "sample": over}
+
+    found = [tuple(one.factors.values()) for one in settings(study_of(tmp_path, points))]
+
+    assert sorted(found) == [(device, steps) for device in ("rpi_4b", "rpi_5") for steps in (1, 2)]
+    over["method"] = "saltelli"
+    assert len(settings(study_of(tmp_path, {"sample": over}))) == 4 * 3
+
+
+def study_of(folder: Path, points: dict[str, Any]) -> Study:
+    """The tiny study with other points."""
+    return Study.from_yaml(write_study(folder, points=points))
+
+
 def test_a_latin_hypercube_has_one_point_per_stratum() -> None:
     """In every dimension, also on a logarithmic scale."""
     over = {
