@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -35,11 +35,24 @@ def settings(study: Study) -> list[Setting]:
     combined = product(_variants(study), _grid(study), _sample(study))
     return [
         Setting(
-            {**common, **named.values, **crossed.values, **drawn.values},
+            one_after_another(common, named.values, crossed.values, drawn.values),
             {**named.factors, **crossed.factors, **drawn.factors},
         )
         for named, crossed, drawn in combined
     ]
+
+
+def one_after_another(*kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys with their values in the order in which they are set: a key that is set twice is last.
+
+    So a section that is set as a whole in between does not replace it.
+    """
+    found: dict[str, Any] = {}
+    for kind in kinds:
+        for key, value in kind.items():
+            found.pop(key, None)
+            found[key] = value
+    return found
 
 
 def _variants(study: Study) -> list[Setting]:
@@ -89,7 +102,8 @@ def _sample(study: Study) -> list[Setting]:
 def chosen(study: Study, choice: Sequence[float | int]) -> Setting:
     """The setting of one trial of a search: of each key its value, or its place in a list."""
     assert study.search is not None
-    values = {key: (value, study.origin("set", key)) for key, value in study.set.items()}
+    common = {key: (value, study.origin("set", key)) for key, value in study.set.items()}
+    values: dict[str, tuple[Any, str]] = {}
     factors = {}
     for (key, one), value in zip(study.search.over.items(), choice, strict=True):
         if isinstance(one, list):
@@ -98,7 +112,7 @@ def chosen(study: Study, choice: Sequence[float | int]) -> Setting:
             values[key], factors[key] = (value_of(entry), origin), level(entry)
         else:
             values[key], factors[key] = (value, study.origin("search", "over", key)), value
-    return Setting(values, factors)
+    return Setting(one_after_another(common, values), factors)
 
 
 def corners(study: Study) -> list[Setting]:

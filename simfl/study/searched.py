@@ -16,6 +16,7 @@ import pandas as pd
 from simfl.scenario.yaml_source.text import parse
 from simfl.study.asking import Choice, distributions, the_optuna
 from simfl.study.best import BROKEN, KEPT, NOT_TOLD_APART, best_settings, keeping
+from simfl.study.design import one_after_another
 from simfl.study.loaded import LoadedStudy
 from simfl.study.pareto import pareto_front
 from simfl.study.rows import ENDED
@@ -164,10 +165,11 @@ def options_of(study: LoadedStudy, path: pd.DataFrame, search: Search) -> list[t
     front = path[path["front"]]
     found = []
     for one in front.head(1 if search.best else len(front)).to_dict("records"):
-        keys = dict(study.content.get("set") or {})
+        keys: dict[str, Any] = {}
         for (key, values), chosen in zip(search.over.items(), choice_of(one, search), strict=True):
             keys[key] = value_of(values[int(chosen)]) if isinstance(values, list) else chosen
-        options = [f"--set {shlex.quote(f'{key}={_as_yaml(one)}')}" for key, one in keys.items()]
+        every = one_after_another(study.content.get("set") or {}, keys)
+        options = [f"--set {shlex.quote(f'{key}={_as_yaml(one)}')}" for key, one in every.items()]
         found.append((int(one["trial"]), " ".join(options)))
     return found
 

@@ -494,7 +494,9 @@ def _overridden(
             whose = "points vary" if key in varied else "search varies"
             message = f"the study's {whose} it; change it there"
             raise ScenarioError("--set", None, key, "", "", message)
-        content["set"] = {**(content.get("set") or {}), key: value}
+        common = content.get("set") or {}
+        common.pop(key, None)
+        content["set"] = {**common, key: value}  # last: a section set as a whole lies before it
         origins["set", key] = "--set"
     if seeds is not None:
         content["seeds"] = list(seeds)

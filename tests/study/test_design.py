@@ -30,7 +30,7 @@ def test_variants_grid_and_sample_are_crossed(tmp_path: Path) -> None:
             set={"stop.versions": 7, "algorithm.local.steps": 9},
             points={
                 "variants": {
-                    "a": {"algorithm": {"name": "fedavg", "local": {"steps": 1}}},
+                    "a": {"algorithm": {"name": "fedavg", "local": {"steps": 8}}},
                     "b": {},
                 },
                 "grid": {"algorithm.local.steps": [1, 2, 3]},
@@ -55,6 +55,9 @@ def test_variants_grid_and_sample_are_crossed(tmp_path: Path) -> None:
         (name, steps) for name in "ab" for steps in (1, 2, 3)
     }
     assert all(one.values["stop.versions"][0] == 7 for one in found)
+    for point in points(study):
+        local = point.scenario.as_given()["algorithm"]["local"]
+        assert local["steps"] == point.factors["algorithm.local.steps"]
 
 
 def test_whole_numbers_that_are_drawn_twice_are_one_setting(tmp_path: Path) -> None:
