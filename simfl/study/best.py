@@ -27,8 +27,8 @@ def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.Da
 
     Beside the columns of `point_means` of the figure: `seeds` that ended, and with how many of them
     all bounds are known to be `kept`, or some to be `broken`; of the others nobody knows, as they
-    ended without a target before its bound. `ranked`: it keeps to them with every seed, of which it
-    has as many as any other, and has a mean that can be compared. The first row is the best one if
+    ended without a target before its bound. `ranked`: it keeps to them with every seed, also those
+    that only others have, and has a mean that can be compared. The first row is the best one if
     it is ranked; `against_best` is the verdict of `paired_differences` of every other ranked one,
     pair by pair.
     """
@@ -39,7 +39,7 @@ def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.Da
     metric = asked.figure
     means = point_means(runs, factors, [metric]).merge(counts, on="point")
     comparable = can_be_compared(means, [metric, *asked.subject_to])
-    every_seed = means[KEPT] == means["seeds"].max()
+    every_seed = means[KEPT] == runs["seed"].nunique()
     means["ranked"] = every_seed & means[metric].notna() & comparable
     means = means.sort_values(
         ["ranked", KEPT, BROKEN, metric],
@@ -85,7 +85,7 @@ def _against_best(runs: pd.DataFrame, means: pd.DataFrame, metric: str) -> list[
 
 
 def in_one_sentence(found: pd.DataFrame, factors: list[str], asked: Best) -> str:
-    """The answer: which setting it is, or that none keeps to the bounds with every seed."""
+    """The answer: which setting it is, or why there is none."""
     names, first = setting_names(found, factors), found.to_dict("records")[0]
     cell = in_cell(first, asked.figure)
     if first["ranked"]:
@@ -96,10 +96,11 @@ def in_one_sentence(found: pd.DataFrame, factors: list[str], asked: Best) -> str
         ]
         others = f"; not told apart from it: {', '.join(alike)}" if alike else ""
         return f"the best is {names[0]}: {asked.figure} {cell}{others}"
-    return (
-        "no setting is known to keep to the bounds with every seed; nearest is"
-        f" {names[0]}: {kept_of(first)} seeds, {asked.figure} {cell}"
-    )
+    nearest = f"nearest is {names[0]}: {kept_of(first)} seeds, {asked.figure} {cell}"
+    if first[KEPT] < first["seeds"]:
+        return f"no setting is known to keep to the bounds with every seed; {nearest}"
+    why = "a run of it is missing or missed the target, or the figures cannot be compared"
+    return f"no setting that keeps to the bounds can be ranked by {asked.figure} ({why}); {nearest}"
 
 
 def kept_of(setting: Row) -> str:

@@ -38,18 +38,22 @@ def point_means(
 ) -> pd.DataFrame:
     """One row per setting: point, its factors, runs, caveats, and each metric's mean over seeds.
 
-    `runs` counts those that completed, `diverged` those that diverged; `reason` has why they ended,
-    a line each. METRIC_runs counts both, METRIC_count those that METRIC is known of (of a run that
-    diverged, targets alone). METRIC_ci is half the width of
-    Student's 95 % interval of the mean, METRIC_low and METRIC_high its ends, cut to what the figure
-    can be (`figures.cut`); NaN below two runs. Of a target that some runs missed there is no mean:
-    METRIC_median is the median over all runs, or METRIC_above what that lies above.
+    `runs` counts those that completed, `diverged` those that diverged, `missing` the seeds that
+    others have beside these; `reason` has why they ended, a line each. METRIC_runs counts `runs`
+    and `diverged`, METRIC_count those that METRIC is known of (of a run that diverged, targets
+    alone). METRIC_ci is half the width of Student's 95 % interval of the mean, METRIC_low and
+    METRIC_high its ends, cut to what the figure can be (`figures.cut`); NaN below two runs. Of a
+    target that some runs missed there is no mean: METRIC_median is the median over all runs, or
+    METRIC_above what that lies above.
     """
     rows = []
+    # A table of one's own may have runs without a seed.
+    seeds = table["seed"].nunique() if "seed" in table else table.groupby("point").size().max()
     for point, runs in table.groupby("point", sort=True):
         row = {"point": point, **{name: runs[name].iloc[0] for name in factors}}
         row["runs"] = len(completed(runs))
         row["diverged"] = ended_badly(runs)
+        row["missing"] = seeds - row["runs"] - row["diverged"]
         if "reason" in runs:
             row["reason"] = "\n".join(runs["reason"].fillna("").astype(str).unique())
         row |= {caveat.column: caveat.of(runs).iloc[0] for caveat in CAVEATS}

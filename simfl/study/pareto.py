@@ -66,17 +66,9 @@ def on_front(means: pd.DataFrame, objectives: Mapping[str, Direction]) -> pd.Ser
     are no comparison; of which some diverged, unless all objectives are targets; of which some runs
     missed a target that is an objective (no mean); and those with a caveat.
     """
-    whole = ~(_runs_missing(means) | _diverged(means, objectives))
+    whole = (means["missing"] == 0) & ~_diverged(means, objectives)
     ranked = means[list(objectives)].where(whole)
     return pareto_front(means.assign(**ranked), objectives)
-
-
-def _ended(means: pd.DataFrame) -> pd.Series[int]:
-    return means["runs"] + means["diverged"]
-
-
-def _runs_missing(means: pd.DataFrame) -> pd.Series[bool]:
-    return _ended(means) < _ended(means).max()
 
 
 def _diverged(means: pd.DataFrame, objectives: Iterable[str]) -> pd.Series[bool]:
@@ -97,16 +89,16 @@ def unranked(
         for about, metric in reached_columns(list(objectives)).items()
         if math.isnan(setting[metric])
     ]
-    ended, wild, gone = _ended(means), _diverged(means, objectives), _runs_missing(means)
+    ended, wild = means["runs"] + means["diverged"], _diverged(means, objectives)
     missed += [
         f"not ranked: {name} (diverged in {setting['diverged']}/{count} runs)"
         for (name, setting), count, is_wild in zip(settings, ended, wild, strict=True)
         if is_wild
     ]
     missed += [
-        f"not ranked: {name} ({count} of {ended.max()} runs are there)"
-        for name, count, is_gone in zip(names, ended, gone, strict=True)
-        if is_gone
+        f"not ranked: {name} ({count} of {count + setting['missing']} runs are there)"
+        for (name, setting), count in zip(settings, ended, strict=True)
+        if setting["missing"]
     ]
     return missed + [
         f"not ranked: {name} ({caveat.name} under {setting[caveat.column]})"

@@ -86,6 +86,21 @@ def test_of_those_that_keep_to_all_bounds_the_least_or_the_most_is_the_best() ->
     )
 
 
+def test_why_no_setting_is_the_best_though_all_keep_to_the_bounds() -> None:
+    """Each missed the target with some seed, or each lacks a seed that the other has."""
+    missed = runs().query("selection != 'random'")
+    least = Best(minimize=TARGET)
+    found = best_settings(missed, ["selection"], least)
+    gone = runs().query("selection != 'oort'").drop(index=[3, 8])
+    other_seeds = best_settings(gone, ["selection"], asked())
+
+    words = "no setting that keeps to the bounds can be ranked by "
+    for its, question in ((found, least), (other_seeds, asked())):
+        assert not its["ranked"].any()
+        sentence = in_one_sentence(its, ["selection"], question)
+        assert sentence.startswith(words + question.figure)
+
+
 def test_codecs_that_only_size_do_not_win() -> None:
     """What they learn is that of exact values, so a bound on it says nothing of them."""
     table = runs().assign(sized_only=["", "", "", "int8", "int8", "int8", "", "", ""])

@@ -75,6 +75,8 @@ def test_a_seed_that_others_lack_makes_no_mean_better() -> None:
     assert unranked(means, ["rule"], {"energy_j": "min"}) == [
         "not ranked: hasty (2 of 3 runs are there)"
     ]
+    other_seeds = point_means(table.drop(index=2), ["rule"], ["energy_j"])
+    assert len(unranked(other_seeds, ["rule"], {"energy_j": "min"})) == 2
     assert found["rule"].tolist() == ["whole", "hasty"]
     assert found["ranked"].tolist() == [True, False]
 
