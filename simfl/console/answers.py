@@ -84,7 +84,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         found = best_settings(runs, factors, asked.best)
         if draws:
             found = found.merge(hardware_best(drawn, asked.best), on="point", how="left")
-        console.print(_best(found, factors, asked.best, draws), crop=False)
+        console.print(_best(found, factors, asked.best), crop=False)
         console.print(in_one_sentence(found, factors, asked.best))
     # What a search asks goes by what it has seen: its trials are no sample of the settings.
     explained = factors if loaded.search is None else []
@@ -140,20 +140,21 @@ def _cells(setting: Row, metric: str, over: Mapping[str, pd.DataFrame]) -> list[
     return [in_cell(setting, metric), in_interval(its["low"], its["high"])]
 
 
-def _best(found: pd.DataFrame, factors: list[str], asked: Best, draws: int) -> FigureTable:
+def _best(found: pd.DataFrame, factors: list[str], asked: Best) -> FigureTable:
     """Settings, the best first, with how many seeds, and how many draws, keep to the bounds."""
+    chances = PROBABILITIES if "draws" in found else {}
     rows = [
         [
             *(in_digits(one[name]) for name in factors),
             kept_of(one),
             in_cell(one, asked.figure),
             one["against_best"] or "-",
-            *([in_probability(one[name], draws) for name in PROBABILITIES] if draws else []),
+            *(in_probability(one[name], one["draws"]) for name in chances),
         ]
         for one in found.head(MOST_ROWS).to_dict("records")
     ]
     columns = ["seeds that keep to it", asked.figure, "against the best"]
-    columns += PROBABILITIES.values() if draws else ()
+    columns += chances.values()
     return FigureTable(asked.in_words, short_names(factors), columns, rows)
 
 

@@ -57,7 +57,8 @@ def hardware_differences(
 ) -> pd.DataFrame:
     """`paired_differences` with four columns more: of the difference of means, by the machines.
 
-    `hardware_low` and `hardware_high` hold it on 90 % of the machines, of which there are `draws`.
+    `hardware_low` and `hardware_high` hold it on 90 % of the machines, of which both were run on
+    `draws`.
     `holds` is the probability that the order of the two means is as their difference says, over
     machines and seeds: the mean over the draws of Student's probability that the difference, with
     the error that seeds leave, is on that side of zero. With one seed, whose error nobody knows, it
@@ -70,29 +71,31 @@ def hardware_differences(
     rows = []
     for one in found.to_dict("records"):
         level, columns = one[factor], {"hardware_low": math.nan, "hardware_high": math.nan}
-        columns["holds"] = math.nan
+        columns |= {"holds": math.nan, "draws": 0}
         if not math.isnan(one["difference"]) and {baseline, level} <= set(wide):
             pairs = wide[[baseline, level]].dropna().groupby(level=DRAW).mean()
             base, own = pairs.to_numpy(dtype=float).T
             with np.errstate(invalid="ignore"):  # both of a pair may miss a target
                 differences = own - base
             low, high = _ends(differences[~np.isnan(differences)])
-            columns = {"hardware_low": low, "hardware_high": high}
+            columns = {"hardware_low": low, "hardware_high": high, "draws": base.size}
             scale = np.abs(base / one["baseline_mean"]) if by_ratio else np.ones(base.size)
             columns["holds"] = _holds(differences, one, scale)
-        rows.append({**columns, "draws": drawn[DRAW].nunique()})
+        rows.append(columns)
     return found.assign(**pd.DataFrame(rows, index=found.index))
 
 
 def hardware_best(drawn: pd.DataFrame, asked: Best) -> pd.DataFrame:
     """With which probability a setting keeps to the bounds, and is the best that does.
 
-    A row per setting: point, `draws`, `keeps` and `is_best`, shares of the draws, each of which is
-    a machine and a seed. Where a run ended without a target and before its bound nobody knows
-    whether it keeps to it, and it does not count as if it did. Settings that cannot be compared are
-    never the best; several that are share.
+    A row per setting: point, `draws`, `keeps` and `is_best`, shares of these draws, each of which
+    is a machine and a seed. Draws of which some setting's run is missing are left out. Where a run
+    ended without a target and before its bound nobody knows whether it keeps to it, and it does not
+    count as if it did. Settings that cannot be compared are never the best; several that are share.
     """
-    runs = drawn[drawn["status"].isin(ENDED)].reset_index(drop=True)
+    ended = drawn[drawn["status"].isin(ENDED)]
+    settings_of = ended.groupby(DRAW)["point"].transform("size")
+    runs = ended[settings_of == drawn["point"].nunique()].reset_index(drop=True)
     kept, _ = keeping(runs, asked.bounds(), [asked.figure])
     settings = runs.groupby("point").first().reset_index()
     comparable = settings.loc[can_be_compared(settings, [asked.figure, *asked.subject_to]), "point"]
@@ -101,7 +104,7 @@ def hardware_best(drawn: pd.DataFrame, asked: Best) -> pd.DataFrame:
     first = values.groupby(runs[DRAW]).transform("min")
     is_best = (values == first).astype(float)
     share = is_best / is_best.groupby(runs[DRAW]).transform("sum").clip(lower=1.0)
-    draws = int(drawn[DRAW].nunique())
+    draws = int(runs[DRAW].nunique())
     by_point = pd.DataFrame({"keeps": kept, "is_best": share}).groupby(runs["point"]).sum() / draws
     return by_point.reset_index().assign(draws=draws)
 

@@ -288,6 +288,20 @@ def test_the_best_on_drawn_machines() -> None:
     assert most["is_best"].tolist() == [0.25 + (1 + 1 / 2) / 4 - 1 / 8 + 1 / 8, 0.0, 0.375]
 
 
+def test_draws_that_a_setting_lacks_say_nothing_of_the_best() -> None:
+    """Two settings, of which one was run on half of the machines until now, the other on all."""
+    plain, drawn = tables(np.array([[2.0, 2.0], [1.0, 1.0]]), np.tile([[2.0], [1.0]], 4))
+    gone = drawn[(drawn["point"] == 0) | (drawn["draw"] < 2)]
+    asked = Best(minimize="time_s", subject_to={"time_s": "<= 5"})
+
+    found = hardware_best(gone, asked)
+    difference = hardware_differences(plain, gone, "time_s", "level", 0).iloc[0]
+
+    assert found["keeps"].tolist() == [1.0, 1.0] and found["is_best"].tolist() == [0.0, 1.0]
+    assert found["draws"].tolist() == [2, 2] and difference["draws"] == 2
+    assert hardware_best(gone[gone["point"] != gone["draw"] % 2], asked).empty
+
+
 def test_intervals_and_chances_in_words() -> None:
     """Nothing is called sure by so many draws."""
     assert in_interval(118.4, 1510.0) == "118 to 1510"

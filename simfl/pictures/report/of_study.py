@@ -401,7 +401,7 @@ def _best(page: Page, study: LoadedStudy) -> None:
                 kept_of(one),
                 in_cell(one, asked.figure),
                 one["against_best"] or "–",
-                *(in_probability(one[name], study.draws) for name in chances),
+                *(in_probability(one[name], one["draws"]) for name in chances),
             )
             for one in found.to_dict("records")
         ],
