@@ -19,7 +19,7 @@ from simfl.runs.oddities import foreseen
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.comparisons import paired_differences
-from simfl.study.effects import first_order_indices, main_effects, not_computed
+from simfl.study.effects import first_order_indices, main_effects, not_explained
 from simfl.study.loaded import load_study
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
@@ -268,7 +268,7 @@ def test_a_study_says_what_is_not_modelled(tmp_path: Path) -> None:
         assert "not modelled" not in verdicts(metric, steps, 1)
         assert main_effects(runs, metric, factors).empty
         assert first_order_indices(runs, metric, factors).empty
-        assert "sizes messages only" in not_computed(runs, [metric])[0]
+        assert "sizes messages only" in not_explained(runs, [metric])[0]
     assert verdicts("bytes", codec, "float32") == ["lower"]
     assert not main_effects(runs, "bytes", factors).empty
     means, objectives = (

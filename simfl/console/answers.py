@@ -15,7 +15,7 @@ from simfl.console.warned import print_kinds
 from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
-from simfl.study.effects import explainable, first_order_indices, main_effects, not_computed
+from simfl.study.effects import explainable, first_order_indices, main_effects, not_explained
 from simfl.study.hardware import (
     PROBABILITIES,
     hardware_best,
@@ -98,7 +98,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         _sobol_indices(console, runs, computed, factors)
     elif numeric and computed:
         console.print(_indices(runs, computed, factors, loaded.sampled), crop=False)
-    for sentence in not_computed(runs, metrics) if numeric or len(levelled) > 1 else ():
+    for sentence in not_explained(runs, metrics) if numeric or len(levelled) > 1 else ():
         console.print(sentence)
     best = [asked.best.figure, *asked.best.subject_to] if asked.best else []
     absent = [name for name in (*asked.metrics, *asked.pareto, *best, *sought) if name not in runs]

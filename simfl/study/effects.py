@@ -12,7 +12,7 @@ from scipy import special
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.comparable import caveat
 from simfl.study.comparisons import ROUNDING, all_the_same, half_width, replications
-from simfl.study.targets import judged, target_of
+from simfl.study.targets import ended_badly, judged, target_of
 
 MOST_BINS = 32
 """For sampled factors; fewer where there are fewer than their square of settings."""
@@ -57,13 +57,21 @@ def explainable(table: pd.DataFrame, metric: str) -> bool:
     return reached_by_all(table, metric) and caveat(table, metric) is None
 
 
-def not_computed(table: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """For each of `metrics` without effects and indices, a sentence that says why."""
-    return [
+def not_explained(table: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """Of `metrics` without effects and indices, why; and which runs the others leave out."""
+    found = [
         f"main effects and Sobol indices of {metric} are not computed: {_reason(table, metric)}"
         for metric in metrics
         if not explainable(table, metric)
     ]
+    chosen = [one for one in metrics if explainable(table, one) and target_of(one) is None]
+    if chosen and ended_badly(table):
+        count = f"{ended_badly(table)} of {len(table)} runs"
+        found.append(
+            f"main effects and Sobol indices of {', '.join(chosen)} leave out {count}, which"
+            " diverged: the others are no fair sample"
+        )
+    return found
 
 
 def _reason(table: pd.DataFrame, metric: str) -> str:

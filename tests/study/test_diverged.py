@@ -9,6 +9,7 @@ import pytest
 
 from simfl.study.best import best_settings
 from simfl.study.comparisons import paired_differences
+from simfl.study.effects import not_explained
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
 from simfl.study.studyfile import Best
@@ -59,6 +60,19 @@ def test_it_has_no_verdict() -> None:
     assert (row["pairs"], all_of_it["pairs"]) == (1, 0)
     (whole,) = paired_differences(runs(wild=0), "accuracy", "rule", "safe").to_dict("records")
     assert whole["verdict"] == "higher"
+
+
+def test_effects_say_which_runs_they_leave_out() -> None:
+    """They are of the runs that completed; those of a target count the others, too."""
+    (sentence,) = not_explained(runs(), ["accuracy", "time_s"])
+
+    assert sentence == (
+        "main effects and Sobol indices of accuracy, time_s leave out 2 of 6 runs, which diverged:"
+        " the others are no fair sample"
+    )
+    assert not_explained(runs(wild=0), ["accuracy"]) == []
+    table = runs().assign(**{"time_to_accuracy_0.5_s": 3.0})
+    assert not_explained(table, ["time_to_accuracy_0.5_s"]) == []
 
 
 def test_a_seed_that_others_lack_makes_no_mean_better() -> None:

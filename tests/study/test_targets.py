@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from simfl.study.comparisons import paired_differences
-from simfl.study.effects import first_order_indices, main_effects, not_computed
+from simfl.study.effects import first_order_indices, main_effects, not_explained
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
 from simfl.study.targets import median_and_bound, target_of
@@ -145,7 +145,7 @@ def test_effects_and_indices_of_what_some_runs_missed_are_not_computed() -> None
 
     assert main_effects(runs, TARGET, ["selection"]).empty
     assert first_order_indices(runs, TARGET, ["size"]).empty
-    (sentence,) = not_computed(runs, ["accuracy", TARGET])
+    (sentence,) = not_explained(runs, ["accuracy", TARGET])
     assert "not computed: 6 of 9 runs met the target" in sentence
     assert len(main_effects(runs, "accuracy", ["selection"])) == 3
 

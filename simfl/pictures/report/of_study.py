@@ -17,7 +17,7 @@ from simfl.runs.runfolder import RunFolderError
 from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
-from simfl.study.effects import first_order_indices, main_effects, not_computed
+from simfl.study.effects import first_order_indices, main_effects, not_explained
 from simfl.study.figures import with_unit
 from simfl.study.hardware import (
     PROBABILITIES,
@@ -410,7 +410,7 @@ def _best(page: Page, study: LoadedStudy) -> None:
 
 def _effects(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     levelled = [name for name in study.factors if name not in study.sampled]
-    reasons = not_computed(study.table, metrics) if study.factors else []
+    reasons = not_explained(study.table, metrics) if study.factors else []
     drawn = []
     for metric in metrics:
         effects = main_effects(study.table, metric, levelled, within=study.sampled)
