@@ -38,3 +38,14 @@ def test_lines_titles_headings_and_cells(
     Terminal().print(table)
 
     assert capsys.readouterr().out.count(NAMES[name]) == 4
+
+
+def test_a_terminal_without_a_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is swallowed."""
+    monkeypatch.setenv("COLUMNS", "0")
+
+    Terminal().print("the answer")
+
+    assert capsys.readouterr().out == "the answer\n"

@@ -9,6 +9,9 @@ from rich.text import Text
 
 from simfl.console.printable import printable
 
+WIDTH_CHARACTERS = 80
+"""Where none is known."""
+
 
 class Terminal(Console):
     """A console that takes text as it is: no markup in names, no signs that a terminal obeys.
@@ -18,6 +21,8 @@ class Terminal(Console):
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False)
+        if self.width < 1:  # COLUMNS=0, of a terminal that has no size
+            self.width = WIDTH_CHARACTERS
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Text for the screen, of everything that is printed: lines, cells, titles."""
