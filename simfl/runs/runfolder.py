@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from html import escape
@@ -314,10 +315,13 @@ class LoadedRun:
 
     @property
     def last_scores(self) -> tuple[float, float] | None:
-        """Accuracy and loss of the last version that was evaluated, if any was."""
-        accuracy, loss = self.column("rounds", "accuracy"), self.column("rounds", "loss")
-        scored = np.flatnonzero(~np.isnan(accuracy))
-        return (float(accuracy[scored[-1]]), float(loss[scored[-1]])) if scored.size else None
+        """The last accuracy and the last loss of a version, NaN where there is only the other."""
+        accuracy, loss = (self.column("rounds", name) for name in ("accuracy", "loss"))
+        known = [column[~np.isnan(column)] for column in (accuracy, loss)]
+        if not any(one.size for one in known):
+            return None
+        last_accuracy, last_loss = (float(one[-1]) if one.size else math.nan for one in known)
+        return last_accuracy, last_loss
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,12 +14,12 @@ def main_figures(
 ) -> list[tuple[str, str]]:
     """Label and figure; a label begins with two blanks per level that it belongs to another's.
 
-    `scores` are accuracy and loss in the end.
+    `scores` are accuracy and loss in the end, NaN where one is not known.
     """
     rows = []
     if scores is not None:
-        accuracy, loss = scores
-        rows += [("accuracy", f"{accuracy:.4f}"), ("loss", f"{loss:.4f}")]
+        named = zip(("accuracy", "loss"), scores, strict=True)
+        rows += [(name, f"{score:.4f}") for name, score in named if not math.isnan(score)]
     return [
         *rows,
         ("global versions", str(manifest["counts"]["versions"])),

@@ -24,7 +24,7 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
     more than `time_s`, `energy_j`, ... and `bytes`, which are those of the run's end.
     """
     manifest, rounds, counts = run.manifest, run.rounds, run.manifest["counts"]
-    scored = rounds.dropna(subset="accuracy")
+    accuracies, losses = rounds["accuracy"].dropna(), rounds["loss"].dropna()
     finished = run.clients["participations"].to_numpy(dtype=float)
     squares = float((finished**2).sum())
     between_s = rounds["time_s"].diff().dropna()
@@ -32,9 +32,9 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
     row: dict[str, Any] = {
         "status": manifest["status"],
         "reason": manifest["reason"],
-        "accuracy": float(scored["accuracy"].iloc[-1]) if len(scored) else math.nan,
-        "best_accuracy": float(scored["accuracy"].max()) if len(scored) else math.nan,
-        "loss": float(scored["loss"].iloc[-1]) if len(scored) else math.nan,
+        "accuracy": float(accuracies.iloc[-1]) if len(accuracies) else math.nan,
+        "best_accuracy": float(accuracies.max()) if len(accuracies) else math.nan,
+        "loss": float(losses.iloc[-1]) if len(losses) else math.nan,
         "versions": counts["versions"],
         "time_s": manifest["horizon_s"],
         "energy_j": manifest["energy_j"],

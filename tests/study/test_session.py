@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 import simfl
 from simfl.runs.files import FolderInUse
 from simfl.runs.runfolder import RunFolderError
+from simfl.runs.summary import main_figures
 from simfl.study.loaded import load_study
+from simfl.study.rows import row
 from simfl.study.session import BadShard
 from tests.study.studies import run_here, session
 
@@ -37,6 +40,26 @@ def test_one_row_per_run(tmp_path: Path) -> None:
     assert last["bytes_to_accuracy_0.1_b"] == run.bytes_to(accuracy=0.1)
     assert run.scenario["seed"] == last["seed"]
     assert run.scenario["algorithm"]["local"]["steps"] == last["algorithm.local.steps"]
+
+
+def test_a_loss_is_known_without_an_accuracy(tmp_path: Path) -> None:
+    """As of a Flower app that reports one of them alone: the last of each stands in the row."""
+    one = session(tmp_path, seeds=[1], points={})
+    run_here(one)
+    run = simfl.load_run(tmp_path / "out" / one.collect().table["folder"][0])
+    last_loss = run.rounds["loss"].iloc[-1]
+    accuracies = run.rounds["accuracy"].to_numpy()
+    run.rounds = run.rounds.assign(accuracy=[accuracies[0], *[math.nan] * (len(accuracies) - 1)])
+
+    found = row(run, {})
+
+    assert (found["accuracy"], found["loss"]) == (accuracies[0], last_loss)
+    run.rounds["accuracy"] = math.nan
+    assert math.isnan(row(run, {})["accuracy"]) and row(run, {})["loss"] == last_loss
+    assert [name for name, _ in main_figures(run.manifest, (math.nan, last_loss))[:2]] == [
+        "loss",
+        "global versions",
+    ]
 
 
 def test_points_share_training(tmp_path: Path) -> None:
