@@ -91,12 +91,14 @@ def first_order_indices(
     Global Sensitivity Analysis, 2008, Eq. 4.3), Y being the mean over a setting's seeds. It is
     estimated from the runs as they are: settings are grouped by the factor's levels, or by equally
     full bins where it was sampled (Plischke, Borgonovo, Smith, EJOR 226, 2013), and corrected for
-    what so many groups explain by chance (epsilon squared; Kelley, PNAS 21, 1935), so that a factor
-    without influence has an index of about 0, which may be negative. One row per numeric factor:
-    index, low and high (90 % jackknife interval, cut to [0, 1]), groups, settings. What is left out
-    for the interval is what chance decided: tenths of the settings where there are `sampled`
-    factors, else one seed after the other. With a single seed there is no interval. A target that
-    some runs missed has no rows, nor has any other figure that is not `explainable`.
+    what so many groups explain by chance, so that a factor without influence has an index of about
+    0, which may be negative. Of a factor that is crossed with all others, chance is what the seeds
+    of a setting differ by; else the other factors, too (epsilon squared; Kelley, PNAS 21, 1935).
+    One row per numeric factor: index, low and high (90 % jackknife interval, cut to [0, 1]),
+    groups, settings. What is left out for the interval is what chance decided: tenths of the
+    settings where there are `sampled` factors, else one seed after the other. With a single seed
+    there is no interval. A target that some runs missed has no rows, nor has any other figure that
+    is not `explainable`.
     """
     table = judged(table, metric)
     missed = not explainable(table, metric)
@@ -106,19 +108,26 @@ def first_order_indices(
         return pd.DataFrame(columns=columns)
     means = setting_means(table, metric, factors)
     values = means[metric].to_numpy(dtype=float)
+    by_seed = table.pivot(index="point", columns="seed", values=metric)
     if table["seed"].nunique() < 2:
-        parts = values[:0, None]
+        parts = []
     elif sampled:
-        parts = _without_a_tenth(values)
+        parts = [(one, _noise(by_seed)) for one in _without_a_tenth(values)]
     else:
-        parts = _without_a_seed(table, metric)
+        rests = [by_seed.drop(columns=seed) for seed in by_seed]
+        parts = [(one.mean(axis=1).to_numpy(), _noise(one)) for one in rests]
     rows = []
     for factor in factors:
         if not pd.api.types.is_numeric_dtype(means[factor]) or means[factor].nunique() < 2:
             continue
         groups = _groups(means[factor].to_numpy(dtype=float))
-        index = _explained(values, groups)
-        half = _jackknife(parts, groups)
+        others = [name for name in factors if name != factor]
+        if factor in sampled or not _is_crossed(means, factor, others):
+            index = _explained(values, groups)
+            half = _jackknife([_explained_there(part, groups) for part, _ in parts])
+        else:
+            index = _explained(values, groups, _noise(by_seed))
+            half = _jackknife([_explained_there(part, groups, noise) for part, noise in parts])
         # A share of the variance lies in [0, 1]; NaN stays NaN.
         low, high = np.clip([index - half, index + half], 0.0, 1.0)
         distinct = len(np.unique(groups))
@@ -142,8 +151,33 @@ def _groups(levels: FloatArray) -> IntArray:
     return rank * bins // levels.size
 
 
-def _explained(values: FloatArray, groups: IntArray) -> float:
-    """Epsilon squared of the groups; NaN where nothing varies or a group has one setting."""
+def _is_crossed(means: pd.DataFrame, factor: str, others: Sequence[str]) -> bool:
+    """Whether every level of a factor stands once beside all that the others are, which differ."""
+    beside = means[list(others)].drop_duplicates()
+    whole = len(means) == means[factor].nunique() * len(beside)
+    return len(beside) > 1 and whole and not means[[factor, *others]].duplicated().any()
+
+
+def _noise(by_seed: pd.DataFrame) -> float:
+    """The variance of a setting's mean that its seeds leave; 0 where a single one does not tell.
+
+    What a seed does to all settings alike is none.
+    """
+    whole = by_seed.dropna().to_numpy(dtype=float)
+    settings, seeds = whole.shape
+    if settings < 2 or seeds < 2:
+        return 0.0
+    left = whole - whole.mean(axis=1, keepdims=True)
+    left -= left.mean(axis=0)
+    return float((left**2).sum()) / ((settings - 1) * (seeds - 1) * seeds)
+
+
+def _explained(values: FloatArray, groups: IntArray, noise: float | None = None) -> float:
+    """The share of the variance that groups explain beyond chance.
+
+    Chance is the variance `noise` of each value, by default what is left within the groups. NaN
+    where nothing varies or a group has one setting.
+    """
     count, size = len(np.unique(groups)), values.size
     total = float(((values - values.mean()) ** 2).sum())
     if all_the_same(values) or size <= count:
@@ -152,7 +186,15 @@ def _explained(values: FloatArray, groups: IntArray) -> float:
         float(((values[groups == one] - values[groups == one].mean()) ** 2).sum())
         for one in np.unique(groups)
     )
-    return 1.0 - (within / (size - count)) / (total / (size - 1))
+    # Noise that seems larger than all that there is has been overestimated.
+    chance = within / (size - count) if noise is None else min(noise, total / (size - 1))
+    return 1.0 - (within + (count - 1) * chance) / total
+
+
+def _explained_there(values: FloatArray, groups: IntArray, noise: float | None = None) -> float:
+    """`_explained` by the settings that have a value."""
+    there = ~np.isnan(values)
+    return _explained(values[there], groups[there], noise)
 
 
 def _without_a_tenth(values: FloatArray) -> FloatArray:
@@ -163,24 +205,14 @@ def _without_a_tenth(values: FloatArray) -> FloatArray:
     return left
 
 
-def _without_a_seed(table: pd.DataFrame, metric: str) -> FloatArray:
-    """Means over all seeds but one, for one seed after the other: (seeds, settings)."""
-    wide = table.pivot(index="point", columns="seed", values=metric)
-    return np.array([wide.drop(columns=seed).mean(axis=1) for seed in wide])
-
-
-def _jackknife(parts: FloatArray, groups: IntArray) -> float:
+def _jackknife(left: Sequence[float]) -> float:
     """Half the width of a 90 % interval by the delete-a-group jackknife.
 
-    Efron, Stein, Ann. Statist. 9 (1981), with Student's quantile. `parts` are the settings' values,
-    a row for every group that is left out; NaN below two rows.
+    Efron, Stein, Ann. Statist. 9 (1981), with Student's quantile. `left` are the indices without
+    one group after the other; NaN below two.
     """
-    count = len(parts)
+    count = len(left)
     if count < 2:
         return math.nan
-    there = ~np.isnan(parts)
-    left = np.array(
-        [_explained(row[kept], groups[kept]) for row, kept in zip(parts, there, strict=True)]
-    )
-    error = math.sqrt((count - 1) / count * float(((left - left.mean()) ** 2).sum()))
+    error = math.sqrt((count - 1) * float(np.var(left)))
     return float(special.stdtrit(count - 1, 0.95)) * error

@@ -206,10 +206,25 @@ def test_indices_of_a_factorial() -> None:
     found = first_order_indices(runs, "y", ["a", "b"]).set_index("factor")
     indices = found["index"]
 
-    # Epsilon squared takes out what groups explain by chance: a little below 0.8 and 0.2.
-    assert indices["a"] == pytest.approx(0.8, abs=0.03)
-    assert indices["b"] == pytest.approx(0.2, abs=0.1)
+    assert indices.tolist() == pytest.approx([0.8, 0.2])
     assert found[["low", "high"]].isna().all(axis=None)  # of one seed
+
+
+def test_indices_of_a_small_factorial_with_noise() -> None:
+    """Two levels of each of two factors: the mean over many studies is the share, 0 without."""
+    rng = np.random.default_rng(0)
+    grid = np.array([(a, b) for a in (0, 1) for b in (0, 1) for _ in range(4)], dtype=float)
+    seeds = list(range(4)) * 4
+    found = []
+    for _ in range(100):
+        noise = rng.normal(0.0, 3.0, 4)[seeds] + rng.normal(0.0, 0.2, 16)
+        y = grid @ [1.0, 2.0] + noise
+        runs = table(point=np.repeat(range(4), 4), seed=seeds, a=grid[:, 0], b=grid[:, 1], y=y)
+        idle = runs.assign(y=2.0 * grid[:, 1] + noise)
+        found.append([*first_order_indices(runs, "y", ["a", "b"])["index"]])
+        found[-1] += first_order_indices(idle, "y", ["a", "b"])["index"].tolist()[:1]
+
+    assert np.mean(found, axis=0) == pytest.approx([0.2, 0.8, 0.0], abs=0.01)
 
 
 def test_indices_of_the_ishigami_function() -> None:
