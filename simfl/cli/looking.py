@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,6 +113,10 @@ def compare(
     from simfl.console.comparison import print_comparison
     from simfl.runs.runfolder import load_run
 
+    for one in accuracy or ():
+        if not -math.inf < one <= 1.0:
+            reason = f"found {one:g}, accepted: an accuracy of at most 1, as it is a share"
+            raise typer.BadParameter(reason, param_hint="--accuracy")
     with exit_codes(), _told_by(*folders):
         print_comparison([load_run(folder) for folder in folders], accuracy or ())
 

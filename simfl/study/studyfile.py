@@ -367,14 +367,27 @@ class Study(_Section):
         place = self.where("questions")
         asked += [(place.child("metrics", at), name) for at, name in enumerate(questions.metrics)]
         asked += [(place.child("pareto", name), name) for name in questions.pareto]
+        asked += [
+            (place.child("targets", figure, at), column_name("time", figure, target))
+            for figure, targets in questions.targets.items()
+            for at, target in enumerate(targets)
+        ]
         if questions.best is not None:
             asked += _of_goal(place.child("best"), questions.best, [questions.best.figure])
         if self.search is not None:
             asked += _of_goal(self.where("search"), self.search, list(self.search.objectives))
         for place, name in asked:
-            if name not in known and "." not in name:
+            target = asked_by(name)
+            if target is not None and target[1] == "accuracy" and not target[2] <= 1.0:
+                raise place.error(f"{target[2]:g}", "an accuracy of at most 1, as it is a share")
+            # A target that is misspelt may have a dot, too.
+            is_of_measure = "." in name and "_to_" not in name.partition(".")[0]
+            if name not in known and not is_of_measure:
                 guess = nearest(name, known) or ";"
-                accepted = f"{', '.join(known)}, or a measure's figure such as waiting.idle_share"
+                accepted = (
+                    f"{', '.join(known)}, a target such as time_to_accuracy_0.9_s, or a measure's"
+                    " figure such as waiting.idle_share"
+                )
                 message = f"unknown figure {name!r}{guess} accepted: {accepted}"
                 raise place.error(show(name), accepted, message)
         self._check_search()

@@ -43,6 +43,15 @@ def test_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.warnings[0].advice.split()[0] in below
 
 
+@pytest.mark.parametrize("accuracy", ["90", "nan", "inf"])
+def test_compare_with_what_no_model_can_reach(tmp_path: Path, accuracy: str) -> None:
+    """A percentage in place of a share is told as such; nobody misses it, and no run is blamed."""
+    result = command("compare", tmp_path, tmp_path, "--accuracy", accuracy)
+
+    assert result.exit_code == 2
+    assert f"found {accuracy}" in result.stderr and "at most 1" in result.stderr
+
+
 def test_compare_says_how_far_a_run_that_missed_its_target_was_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

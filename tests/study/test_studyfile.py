@@ -103,6 +103,23 @@ def error_of(folder: Path, text: str) -> str:
             " 'accuracy'?",
         ),
         (
+            "questions:\n  metrics: [accuracy, time_to_accuracy_0.90_s]",
+            "DIR/bad.yaml:3: questions.metrics.1: unknown figure 'time_to_accuracy_0.90_s'",
+        ),
+        (
+            "questions:\n  best: {minimize: bytes, subject_to: {time_to_acuracy_0.9_s: '< 3'}}",
+            "DIR/bad.yaml:3: questions.best.subject_to.time_to_acuracy_0.9_s: unknown figure",
+        ),
+        (
+            "questions:\n  targets:\n    accuracy: [0.5, 90.0]",
+            "DIR/bad.yaml:4: questions.targets.accuracy.1: found 90, accepted: an accuracy of at"
+            " most 1, as it is a share",
+        ),
+        (
+            "questions: {metrics: [time_to_accuracy_90_s]}",
+            "DIR/bad.yaml:2: questions.metrics.0: found 90, accepted: an accuracy of at most 1",
+        ),
+        (
             "questions: {pareto: {joules: min}}",
             "DIR/bad.yaml:2: questions.pareto.joules: unknown figure 'joules'",
         ),
