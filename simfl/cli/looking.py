@@ -81,7 +81,7 @@ def plot(
     with exit_codes(), _told_by(folder):
         source = load_study(folder) if (folder / "study.yaml").exists() else load_run(folder)
         say(f"figure: {save_plot(draw(source, x=x, y=y), out or folder / 'curve.pdf')}")
-        say(caption(source))
+        say(caption(source, x, y))
 
 
 def trace(

@@ -112,16 +112,24 @@ def draw_curves(axes: Axes, curves: Sequence[Named], x: str, y: str) -> None:
     axes.grid(alpha=0.3)
 
 
-def caption(source: LoadedRun | LoadedStudy) -> str:
-    """What lines and bands are, for whoever writes the text below a figure."""
+def caption(source: LoadedRun | LoadedStudy, x: str, y: str) -> str:
+    """What lines and bands are, for whoever writes the text below a figure, and what is not drawn.
+
+    Settings without a curve are those whose seeds were never evaluated at the same time, and those
+    behind the first 16.
+    """
     if isinstance(source, LoadedRun):
         return "the line is one run, between its evaluations"
     seeds = source.table.groupby("point")["seed"].nunique()
     count = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
-    return (
+    text = (
         f"lines are means over {count} seeds where all of them have a value, bands their"
         f" {CONFIDENCE:.0%} intervals (Student)"
+        if seeds.max() > 1
+        else "each line is one run, between its evaluations; of one seed there is no interval"
     )
+    drawn = len(named_curves(source, x, y))
+    return text if drawn == len(seeds) else f"{text}; {drawn} of {len(seeds)} settings are drawn"
 
 
 def save_plot(figure: Figure, path: Path) -> Path:

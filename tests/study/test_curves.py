@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 import simfl
 from simfl.cli.app import app
-from simfl.pictures.curves import draw_curves
+from simfl.pictures.curves import caption, draw_curves
 from simfl.pictures.report import page
 from simfl.pictures.report.of_study import report_study
 from simfl.study.curves import mean_curve
-from simfl.study.loaded import LoadedStudy
+from simfl.study.loaded import LoadedStudy, load_study
 from simfl.study.means import setting_names
 from tests.pictures.report.pages import Parsed
 from tests.study.censored import censored_study
@@ -126,6 +126,21 @@ def test_every_report_of_a_study_has_its_curves(
     heights = [one["layout"]["yaxis"]["title"]["text"] for one in drawn.charts()]
     assert heights.count("test accuracy (share)") == heights.count("test loss (1)") == 4
     assert "read from the folders of the runs" in without.text
+
+
+def test_a_caption_says_of_one_seed_that_there_is_no_band_and_what_is_not_drawn(
+    study: LoadedStudy,
+) -> None:
+    """Of seventeen settings sixteen have a line."""
+    other = load_study(study.path)
+    runs = other.table[other.table["seed"] == 1].iloc[:1]
+    other.table = pd.concat([runs.assign(point=point) for point in range(17)], ignore_index=True)
+    other.rounds = pd.concat([other.rounds.assign(point=point, seed=1) for point in range(17)])
+
+    text = caption(other, "time_s", "accuracy")
+
+    assert "of one seed there is no interval; 16 of 17 settings are drawn" in text
+    assert caption(study, "time_s", "accuracy").endswith("intervals (Student)")
 
 
 def test_bands_much_higher_than_the_lines_are_cut() -> None:
