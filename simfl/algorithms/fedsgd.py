@@ -10,6 +10,8 @@ The baseline of McMahan et al. 2017, arXiv 1602.05629, section 2.
 gradient is that of so many mini-batches instead of the whole shard.
 
 Departures from the paper: none by default; `server_optimizer: adam` takes Adam's step instead.
+
+Known limits: under edge servers each one has Adam's moments of its own.
 """
 
 from __future__ import annotations
@@ -63,3 +65,10 @@ class FedSGD(Algorithm):
             memory = {**state.memory, "moments": moments}
             return replace(state, weights={**state.weights, **weights}, memory=memory)
         return replace(state, weights=add(state.weights, gradient, scale=-rate))
+
+    def merge(
+        self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]
+    ) -> ServerState:
+        """Adam's moments are those after the step, whatever share of it the weights take."""
+        memory = {**state.memory, **lower[-1].memory}
+        return replace(super().merge(state, lower, shares), memory=memory)

@@ -10,6 +10,7 @@ from torch import nn
 from simfl.algorithms.fedbn import FedBN
 from simfl.learning.job import Memory
 from simfl.learning.models.mlp import Mlp
+from simfl.protocols.run import Run
 from tests.algorithms.made import aggregated, state_at, update_of
 from tests.small import final_weights, largest_difference, simulated, small
 
@@ -136,3 +137,21 @@ def test_fedsgd_with_adam_takes_torchs_steps():
 
     assert largest_difference(trained, final_weights(run)) < 1e-9
     assert largest_difference(trained, start) > 0.03
+
+
+def test_adams_moments_last_from_arrival_to_arrival():
+    """Mixed in whole, an update is a step: the same as where its gradient is taken in."""
+    local = {"batch_size": None, "learning_rate": 0.01}
+    algorithm = {"name": "fedsgd", "local": local, "server_optimizer": "adam"}
+    whole = {"staleness": {"name": "constant", "value": 1.0}}
+
+    def run_of(mixing: str) -> Run:
+        protocol = {"name": "asynchronous", "concurrency": 1, "mixing": mixing}
+        return simulated(small(algorithm=algorithm, protocol=protocol, decisions=whole))[1]
+
+    ends = [run_of(mixing) for mixing in ("model", "delta")]
+    mixed, added = (final_weights(run) for run in ends)
+
+    assert largest_difference(mixed, added) < 1e-9
+    state = ends[0].publications.latest.value()
+    assert state.memory["moments"][2] == state.version == 3
