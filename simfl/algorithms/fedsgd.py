@@ -4,7 +4,7 @@ The baseline of McMahan et al. 2017, arXiv 1602.05629, section 2.
 
     g_k      mean gradient of client k at w_t       `Update.payload`
     n_k, n   examples of client k, of all           `Update.num_examples`
-    eta      learning rate                          `local.learning_rate`
+    eta      learning rate of the server's version  `local.learning_rate`
 
 "w_{t+1} <- w_t - eta sum_k (n_k / n) g_k" is `aggregate`. With `local.steps` or `local.share` the
 gradient is that of so many mini-batches instead of the whole shard.
@@ -58,7 +58,7 @@ class FedSGD(Algorithm):
         """One step along the mean gradient, weighted by data size."""
         sizes = [update.num_examples for update in updates]
         gradient = weighted_mean([update.payload for update in updates], sizes)
-        rate = updates[0].brief.recipe.local.learning_rate
+        rate = self.local.at(state.version).learning_rate
         if self.server_optimizer == "adam":
             moments = state.memory.get("moments", NO_MOMENTS)
             weights, moments = adam_step(state.weights, gradient, moments, rate)
