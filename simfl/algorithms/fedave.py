@@ -15,9 +15,9 @@ code.
 Every client goes back to the model that it started the round with and adds, of each tensor of g,
 the ceil(q_i * size) largest values; in its first round all of g. The server adds all of g.
 
-Departures from the paper: 1. KL is at least 1e-8; 2. clients that do not take part in a round keep
-reputation and model; 3. running statistics of BatchNorm are averaged; 4. the bytes of a_i, which
-clients send, are not counted.
+Departures from the paper: 1. losses are at least 1e-12, and KL 1e-8; 2. clients that do not take
+part in a round keep reputation and model; 3. running statistics of BatchNorm are averaged; 4. the
+bytes of a_i, which clients send, are not counted.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ from simfl.learning.sums import weighted_mean
 
 FORWARD_SHARE = 1 / 3
 """A forward pass, as a share of a training pass."""
+
+SMALLEST_LOSS = 1e-12
+"""Of a batch: that of one that is known by heart is rounded to 0, which has no logarithm."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,7 @@ class FedAve(GradientRewards):
         a = evaluator.batch_losses(model, self.loss_batch, client_set(client))
         b = evaluator.batch_losses(model, self.loss_batch)
         length = min(len(a), len(b))
-        a, b = (one[:length] / one[:length].sum() for one in (a, b))
+        a, b = (one[:length].clamp(min=SMALLEST_LOSS) for one in (a, b))
+        a, b = (one / one.sum() for one in (a, b))
         divergence = float((a * (a / b).log()).sum())
         return 1.0 / max(divergence, 1e-8)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
 from simfl.algorithms.base import ClientFacts, ServerState
 from simfl.algorithms.cffl import Cffl
@@ -333,6 +333,31 @@ def test_fedave_scores_accuracy_by_the_fit_of_losses() -> None:
     raw = [max(accuracy * (fit / best) ** 2, 1e-3) for accuracy, fit in score]
     expected = [one / sum(raw) for one in raw]
     assert list(after.memory["reputation"].values()) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("own", "validation"),
+    [([0.0, 1.0], [1.0, 2.0]), ([1.0, 1.0], [0.0, 1.0]), ([0.0, 0.0], [1.0, 2.0])],
+)
+def test_fedave_fits_batches_that_are_known_by_heart(
+    own: list[float], validation: list[float]
+) -> None:
+    """A loss of 0 has no logarithm, and losses that are all 0 no shares."""
+
+    class Losses(Evaluator):
+        def batch_losses(self, member: Any, batch_size: int, on: str = "validation") -> Tensor:
+            return torch.tensor(validation if on == "validation" else own, dtype=torch.float64)
+
+    algorithm = FedAve(reward_by="reputation")
+    network, evaluator, state = started(algorithm)
+    known = Losses(network, {"validation": evaluator._set("validation")})
+    for _ in range(2):
+        updates = updates_of(algorithm, network, state, E1, E2, E3)
+        state = algorithm.aggregate(state, updates, known)
+
+    # All three have the same losses, and so one fit: what they are owed goes by accuracy alone.
+    assert all(one > 0 for one in state.memory["owed"].values())
+    assert sum(state.memory["reputation"].values()) == pytest.approx(1.0)
 
 
 def test_fedave_pays_for_its_lists_of_losses() -> None:
