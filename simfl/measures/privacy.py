@@ -39,9 +39,10 @@ class Privacy(Measure):
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """epsilon: a client's changes against zeros in their place, no luck of the draw counted.
 
-        It adds up the releases of the client that took part most often. epsilon_sampled counts that
-        nobody knows who was drawn, a client against another one: of rounds of `random` selection
-        from clients that are always there, and are all waited for; NaN elsewhere.
+        It adds up the releases of the client that took part most often; losses that a selection
+        goes by are no part of it. epsilon_sampled counts that nobody knows who was drawn, a client
+        against another one: of rounds of `random` selection from clients that are always there, are
+        all waited for, and never fail; NaN elsewhere.
         """
         multiplier = run.scenario["algorithm"].get("noise_multiplier")
         if multiplier is None:
@@ -50,8 +51,11 @@ class Privacy(Measure):
         participants = run.rounds.loc[run.rounds["version"] > 0, "participants"].tolist()
         most = int(run.clients["participations"].max())
         sampled = math.nan
-        if _drawn_evenly(run.scenario) and len(set(participants)) == 1:
-            sampled = self.sampled(z, clients, int(participants[0]), len(participants))
+        if _drawn_evenly(run.scenario):
+            drawn = _drawn(run.scenario["decisions"]["selection"], clients)
+            # Where anybody fails, those who do not take part more often than they are drawn.
+            if set(participants) == {drawn}:
+                sampled = self.sampled(z, clients, drawn, len(participants))
         return {
             "epsilon": self.released(z, most),
             "epsilon_sampled": sampled,
@@ -100,3 +104,9 @@ def _drawn_evenly(scenario: Mapping[str, Any]) -> bool:
     groups = population.get("groups") or []
     away = any(group.get("availability") for group in groups)
     return not (away or population.get("batteries") or population["faults"]["clients"])
+
+
+def _drawn(selection: Mapping[str, Any], clients: int) -> int:
+    """How many clients `random` draws for a round."""
+    count, share = selection["count"], selection["share"]
+    return min(clients, count or max(1, round((share or 0.0) * clients)))

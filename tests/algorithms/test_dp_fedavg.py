@@ -126,3 +126,26 @@ def test_clients_that_are_not_waited_for_are_no_even_draw(
     told = Privacy().compute(run)["epsilon_sampled"]
 
     assert told == 1.0 if even else math.isnan(told)
+
+
+def test_where_clients_fail_those_who_do_not_are_no_even_draw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All four are drawn, three have the memory: who is in every release is hidden by no draw."""
+    monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
+    monkeypatch.setattr(Privacy, "released", lambda *given: 2.0)
+    monkeypatch.setattr(Privacy, "sampled", lambda *given: 1.0)
+    devices = [("rpi_4b", 0.75), ("esp32_s3", 0.25)]
+    groups = [{"device": name, "link": "wifi5_ac", "share": share} for name, share in devices]
+    changes: dict[str, object] = {
+        "model": {"name": "mlp", "hidden": [400, 400]},
+        "population": {"clients": 4, "memory": "drop", "groups": groups},
+        "decisions": {"selection": {"name": "random", "share": 1.0}},
+        "stop": {"versions": 1},
+    }
+    run = simfl.run(scenario({"name": "dp_fedavg", "clip": 1e-4}, **changes), tmp_path / "run")
+
+    told = Privacy().compute(run)
+
+    assert run.rounds["participants"].tolist() == [3]
+    assert told["epsilon"] == 2.0 and math.isnan(told["epsilon_sampled"])
