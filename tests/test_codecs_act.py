@@ -84,6 +84,18 @@ def test_servers_keep_their_exact_models_behind_a_codec_on_the_way_down(protocol
         assert largest_difference(final_weights(run), start) < 1e-12
 
 
+def test_a_personal_model_begins_as_what_the_client_received() -> None:
+    """It was never sent more than a twentieth of the model: what does not move shows it."""
+    still = {"name": "ditto", "local": {"steps": 1, "batch_size": 16, "learning_rate": 1e-14}}
+    _, run = simulated(through(downlink=SPARSE, algorithm=still, stop={"versions": 1}))
+    job = run.values.last_job(0, run.clock.now_s)
+    assert job is not None
+
+    own = torch.cat([tensor.flatten() for tensor in job.memory().private.values()])
+
+    assert 0 < int((own.abs() > 1e-9).sum()) <= 0.05 * len(own) + 1
+
+
 @pytest.mark.parametrize(
     ("codecs", "changes"),
     [

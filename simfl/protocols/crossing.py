@@ -66,7 +66,10 @@ class Crossing:
         codec = self.coding.downlink
         assert codec is not None
         named = {name: weights[name] for name in self._names(ref.version)}
-        return {**weights, **decoded(codec, named, raw_bytes, self._seed("downlink", ref))}
+        arrived = decoded(codec, named, raw_bytes, self._seed("downlink", ref))
+        # What clients train beside the model may begin as one of its tensors: as they have it.
+        had = {id(tensor): arrived[name] for name, tensor in named.items()}
+        return {name: had.get(id(tensor), tensor) for name, tensor in weights.items()}
 
     def _seed(self, direction: str, ref: StateRef) -> int:
         """That of this server's version: the same in every variant of a run, on any machine."""
