@@ -96,6 +96,19 @@ def test_a_personal_model_begins_as_what_the_client_received() -> None:
     assert 0 < int((own.abs() > 1e-9).sum()) <= 0.05 * len(own) + 1
 
 
+def test_a_party_that_has_sent_nothing_has_no_contrast() -> None:
+    """MOON's first round is FedAvg's: what was sent is no model of the party's beside what came."""
+    local = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1}
+    algorithms: list[dict[str, Any]] = [{"name": "moon", "mu": 5.0}, {"name": "fedavg"}]
+
+    moon, fedavg = (
+        weights(through(downlink="int8", algorithm={**one, "local": local}, stop={"versions": 1}))
+        for one in algorithms
+    )
+
+    assert largest_difference(moon, fedavg) < 1e-12
+
+
 @pytest.mark.parametrize(
     ("codecs", "changes"),
     [

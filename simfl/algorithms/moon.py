@@ -32,6 +32,7 @@ or a codec acts, the last model is the one that the server has of the party.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
@@ -70,8 +71,8 @@ class Moon(Algorithm):
         return replace(super().start(network, clients, evaluator, seed), memory={"last": {}})
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
-        """w_i^{t-1} lies with the party, and reaches the loss as its own tensors."""
-        last = state.memory["last"].get(client, state.weights)
+        """w_i^{t-1} lies with the party, and reaches the loss as its own tensors: none at first."""
+        last = state.memory["last"].get(client, {})
         return replace(super().brief(network, state, client, held), own=last)
 
     def price(self, network: Network, client: int, version: int) -> Price:
@@ -81,6 +82,8 @@ class Moon(Algorithm):
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
         """l_sup + mu l_con, one value per job (Eqs. 3 and 4)."""
         outputs, z = batch.features(parameters, batch.inputs, self.layer)
+        if not batch.own:
+            return batch.mean_loss(outputs) + self.mu * math.log(2.0)
         z = z.flatten(2)
         with torch.no_grad():
             z_glob = batch.features(batch.start, batch.inputs, self.layer)[1]
