@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +18,7 @@ class Objective:
     """Cross entropy (nats) for classification, squared error for regression.
 
     A regression's "accuracy" is the coefficient of determination R^2, so that both tasks have one
-    figure that grows towards 1.
+    figure that grows towards 1. It is NaN where all targets are the same, as of a single example.
     """
 
     task: Task
@@ -41,6 +42,8 @@ class Objective:
         """Share of right answers, or R^2, of outputs (rows, classes or values)."""
         if self.task == "classification":
             return float((outputs.argmax(-1) == targets).to(torch.float64).mean())
+        if bool((targets == targets[:1]).all()):
+            return math.nan
         residual = ((outputs - targets) ** 2).sum(dtype=torch.float64)
         spread = ((targets - targets.mean(0)) ** 2).sum(dtype=torch.float64)
         return float(1 - residual / spread)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -51,6 +52,18 @@ def test_regression_metrics_by_hand() -> None:
 
     assert right == Metrics(loss=0.0, accuracy=1.0)
     assert mean == Metrics(loss=2.0, accuracy=0.0)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_regression_of_targets_that_are_all_the_same_has_no_r2(rows: int) -> None:
+    """It was -inf, or of the last bits of their mean, and so was any mean over clients."""
+    targets = torch.full((rows, 2), 0.1, dtype=torch.float64)
+    evaluator = Evaluator(identity("regression"), {"test": Examples(torch.ones(rows, 2), targets)})
+
+    metrics = evaluator.metrics([{"weight": torch.zeros(2, 2, dtype=torch.float64)}])
+
+    assert metrics.loss == pytest.approx(0.02)
+    assert math.isnan(metrics.accuracy)
 
 
 @pytest.mark.usefixtures("products")
