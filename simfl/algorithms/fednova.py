@@ -13,7 +13,8 @@ Federated Optimization, NeurIPS 2020, arXiv 2007.07481.
 
 "x <- x - tau_eff sum_i p_i eta d_i" is `aggregate`. a_i is (1, ..., 1) of plain SGD, and with
 momentum or a proximal term what the paper gives for those: it is not written down, but followed
-through the optimizer's recursion, which holds for both together too. tau_eff is
+through the optimizer's recursion, which holds for both together too. Together they may swing back,
+with entries below 0, which the paper's a_i have not: what counts is then their sum. tau_eff is
 sum_i p_i ||a_i||_1, and sum_i p_i tau_i with a proximal term, as in the paper's published code:
 with equal a_i and mu = 0, FedNova is FedAvg.
 
