@@ -95,6 +95,19 @@ GAMES: dict[str, Any] = {
     "algorithm.local.learning_rate": 0.1,
     "algorithm.local.keep_optimizer": True,
 }
+REWARDS: dict[str, Any] = {
+    "algorithm.upload_share": 0.5,
+    "algorithm.clip": 0.001,
+    "algorithm.punishment": 50.0,
+    "algorithm.rounds": 2,
+    "algorithm.threshold": 0.0,
+}
+VALIDATION = {"validation_share": 0.2}
+CFFL = {
+    "name": "cffl",
+    "contributions": {"accuracy": [0.1 * (1 + client) for client in range(8)]},
+    "local": {"epochs": 1, "batch_size": 16, "learning_rate": 0.1},
+}
 SEMI = {"name": "semi_asynchronous", "edge_rounds": 1, "concurrency": 1}
 HIERARCHICAL = {"name": "hierarchical", "edge_rounds": 2}
 OVER_SELECTION = {"over_selection": 2.0, "late": "carry_over"}
@@ -209,6 +222,11 @@ BASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "timing_of_steps": (
         TIMING | {"algorithm": {"name": "none", "local": {"steps": 2}}, "protocol": SEMI},
         FRAME,
+    ),
+    "cffl": ({"data": VALIDATION, "algorithm": CFFL}, REWARDS),
+    "cffl_by_reputation": (
+        {"data": VALIDATION, "algorithm": {**CFFL, "reward_by": "reputation"}},
+        {**REWARDS, "algorithm.threshold": 0.999},
     ),
     "game": ({"algorithm": GAME}, GAMES),
     "game_with_representation": (

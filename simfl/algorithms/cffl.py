@@ -76,6 +76,15 @@ class Cffl(GradientRewards):
     rounds: Annotated[int, ">= 1", "T, rounds after which alpha has doubled"] = 50
     threshold: Annotated[float, ">= 0", "< 1", "of an equal share: less leaves R"] = 1 / 3
 
+    @property
+    def idle_keys(self) -> dict[str, str]:
+        """What reputations go by, where there are none."""
+        idle = super().idle_keys
+        if self.reward_by == "contribution":
+            reason = "rewards go by contributions (reward_by), and there are no reputations"
+            idle |= dict.fromkeys(("punishment", "rounds", "threshold"), reason)
+        return idle
+
     def _round(
         self,
         state: ServerState,
