@@ -1,6 +1,7 @@
 """What goes wrong around a run loses nothing that was written."""
 
 import errno
+import math
 import os
 import stat
 
@@ -142,3 +143,15 @@ def test_a_reset_client_starts_afresh(tmp_path, exploding):
     assert kept.optimizer and all(torch.isfinite(t).all() for t in kept.optimizer.values())
     dropped = simulated(exploding("drop"))[1]
     assert largest_difference(final_weights(run), final_weights(dropped)) > 0.0
+
+
+@pytest.mark.parametrize("algorithm", [{"name": "ditto", "closeness": 1e6}, {"name": "standalone"}])
+def test_a_reset_client_forgets_a_model_of_its_own_that_diverged(algorithm):
+    """Nothing of it is in the update; the client is served the server's model again."""
+    rate = 0.1 if "closeness" in algorithm else 1e30
+    local = {"batch_size": 16, "learning_rate": rate}
+    part = {**algorithm, "non_finite": "reset", "local": local}
+    _, run = simulated(small(dtype="float32", algorithm=part))
+
+    assert all(math.isfinite(version["loss"]) for version in run.publications.rounds)
+    assert not run.values.last_job(0, run.clock.now_s).memory().private

@@ -305,9 +305,10 @@ class Trainer(ABC):
 
     def _sound(self, update: Update) -> Update:
         """The update, without the memory that a client would carry a NaN on in."""
-        if self._forget_non_finite and not all_finite(update.payload):
-            return replace(update, memory=NOTHING_KEPT)
-        return update
+        if not self._forget_non_finite:
+            return update
+        sound = all_finite(update.payload) and all_finite(update.memory.private)
+        return update if sound else replace(update, memory=NOTHING_KEPT)
 
     def _company(self) -> Iterator[Future]:
         """Takes out, in order of submission, what can be trained without anything else first."""
