@@ -8,7 +8,7 @@ client's previous job); the clock has no part in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -247,10 +247,14 @@ class Update:
         start = self.brief.start
         return {name: tensor - start[name] for name, tensor in self.payload.items()}
 
-    def rebased(self, weights: Parameters, share: float = 1.0) -> Update:
+    def rebased(
+        self, weights: Parameters, share: float = 1.0, statistics: Collection[str] = ()
+    ) -> Update:
         """This update as if it had been made from `weights`: payload = weights + share * delta.
 
         A gradient is scaled by `share`; what cannot be scaled (step counters) is taken as it is.
+        Running `statistics`, by name, are mixed in with that share: their changes, of weights long
+        gone, could add up to a negative variance.
         """
         payload = dict(self.payload)
         for name, tensor in self.payload.items():
@@ -259,5 +263,6 @@ class Update:
             if self.brief.recipe.kind == "gradient":
                 payload[name] = share * tensor
             else:
-                payload[name] = weights[name] + share * (tensor - self.brief.start[name])
+                since = weights if name in statistics else self.brief.start
+                payload[name] = weights[name] + share * (tensor - since[name])
         return replace(self, payload=payload, brief=replace(self.brief, start=weights))

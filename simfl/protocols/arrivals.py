@@ -22,12 +22,17 @@ class Arrived:
     staleness: int
     share: float | None
 
-    def update(self, state: ServerState) -> Update:
-        """What arrived; with a share, that much of its change, made from `state`'s weights."""
+    def update(self, state: ServerState, statistics: Sequence[str]) -> Update:
+        """What arrived; with a share, that much of its change, made from `state`'s weights.
+
+        `statistics` names the model's running ones (`Update.rebased`).
+        """
         update = self.future.result()
         if self.staleness != update.staleness:
             update = replace(update, staleness=self.staleness)
-        return update if self.share is None else update.rebased(state.weights, self.share)
+        if self.share is None:
+            return update
+        return update.rebased(state.weights, self.share, statistics)
 
 
 def arrivals(

@@ -7,7 +7,9 @@
 "theta <- theta + eta_g / K sum_i s(tau_i) (theta_i - theta_{tau_i})" is `Aggregation.absorb`.
 
 Departures: 1. the mean over the buffer is the algorithm's own, for FedAvg weighted by data size,
-where the paper's is uniform; 2. no differential privacy or secure aggregation.
+where the paper's is uniform; 2. no differential privacy or secure aggregation; 3. running
+statistics of BatchNorm have no gradient: clients' are mixed in, each with its share, and a rate
+above 1 takes them no further.
 """
 
 from __future__ import annotations

@@ -273,7 +273,8 @@ class Values(LearnedValues):
 
     def _sound(self, state: ServerState, arrived: Sequence[Arrived]) -> list[Update]:
         """The updates that the scenario lets the algorithm see."""
-        updates = [one.update(state) for one in arrived]
+        statistics = self.asked.network.buffer_names
+        updates = [one.update(state, statistics) for one in arrived]
         if self._non_finite == "stop":
             return updates
         return [update for update in updates if all_finite(update.payload)]
@@ -300,7 +301,12 @@ class Values(LearnedValues):
 
         def make() -> ServerState:
             brought = [self.facts.crossing.upwards(one) for one in lower]
-            return self.asked.merge(ref.value(), brought, shares)
+            merged = self.asked.merge(ref.value(), brought, shares)
+            if len(shares) > 1 or shares[0] <= 1.0:
+                return merged
+            # A step longer than the change: running statistics beyond it could be negative.
+            statistics = {n: brought[0].weights[n] for n in self.asked.network.buffer_names}
+            return replace(merged, weights={**merged.weights, **statistics})
 
         return self._ref(key, ref.version + 1, make, [ref, *lower, *bases], tier=ref.tier)
 

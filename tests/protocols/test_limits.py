@@ -260,3 +260,31 @@ def test_a_stale_change_is_added_to_the_current_weights():
     update = Update(0, brief, end, Memory(), num_examples=1, version=0)
 
     assert update.rebased(now, share=0.5).payload["w"].item() == 11.0
+    assert update.rebased(now, 0.5, statistics=("w",)).payload["w"].item() == 6.5
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"name": "asynchronous", "mixing": "delta"},
+        {"name": "synchronous", "patience": {"over_selection": 2.0, "late": "carry_over"}},
+        {"name": "buffered", "buffer": 2, "server_learning_rate": 3.0},
+    ],
+    ids=lambda one: one["name"],
+)
+def test_running_statistics_of_stale_updates_lie_between_those_of_models(protocol):
+    """All variances fall from 1 to some 0.3: added up, or stretched, those falls end below 0."""
+    local = {"epochs": 3, "batch_size": 16, "learning_rate": 0.05}
+    _, run = simulated(
+        small(
+            algorithm={"local": local},
+            model={"name": "mlp", "hidden": [12], "batch_norm": True},
+            data={"partition": "iid"},
+            protocol=protocol,
+            decisions={"staleness": {"name": "constant", "value": 1.0}},
+            stop={"versions": 6},
+        )
+    )
+
+    variances = [t for name, t in final_weights(run).items() if "running_var" in name]
+    assert variances and all(bool((one > 0.01).all()) for one in variances)
