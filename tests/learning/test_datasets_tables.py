@@ -56,6 +56,17 @@ def test_columns_become_features(folder: Path) -> None:
     assert data.natural is not None and data.natural.tolist() == [0, 1, 0, 2]
 
 
+def test_equal_numbers_have_no_deviation_to_be_divided_by(tmp_path: Path) -> None:
+    """0.1 three times is 1e-17 from its own mean: a test row of 0.2 is no 7e15."""
+    for name, x in (("rows.csv", 0.1), ("test.csv", 0.2)):
+        pd.DataFrame({"x": x, "y": ["a", "b", "a"]}).to_csv(tmp_path / name, index=False)
+
+    data = Csv("rows.csv", "y", test="test.csv").load(tmp_path, 1)
+
+    assert data.train.inputs.flatten().tolist() == pytest.approx([0.0] * 3, abs=1e-9)
+    assert data.test.inputs.flatten().tolist() == pytest.approx([0.1] * 3)
+
+
 def test_what_is_a_feature_can_be_said(folder: Path) -> None:
     """A number as a category, raw numbers, columns left out."""
     by_age = csv(categorical=("age",), test=None, test_share=0.5).load(folder, 1)

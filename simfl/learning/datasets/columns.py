@@ -37,8 +37,10 @@ class Encoding:
         values = [np.unique(column) for column in categories]
         if not standardised:
             return cls(values, np.zeros(numbers.shape[1]), np.ones(numbers.shape[1]))
-        deviation = numbers.std(axis=0)
-        return cls(values, numbers.mean(axis=0), np.where(deviation > 0, deviation, 1.0))
+        # Of equal numbers the deviation may be what their mean was rounded by, and not 0.
+        mean, deviation = numbers.mean(axis=0), numbers.std(axis=0)
+        equal = (np.ptp(numbers, axis=0) == 0) | (deviation == 0)
+        return cls(values, mean, np.where(equal, 1.0, deviation))
 
     def features(self, categories: Sequence[np.ndarray], numbers: np.ndarray) -> Tensor:
         """float32 (rows, features): the categories' one after the other, then the numbers."""
