@@ -4,7 +4,7 @@ Xu, Lyu, Ma, Miao, Foo, Low: Gradient-Driven Rewards to Guarantee Fairness in Co
 Learning, NeurIPS 2021; update rule as in its published code.
 
     u_i     what client i changed, normalised to length Gamma        `normalisation`
-    g       the aggregate, sum_i r_i u_i (n_i / n in round 0)        `Round.step`
+    g       the aggregate, sum_i r_i u_i (n_i / n in round 0)        `Round.step`, `_weights`
     phi_i   cos(u_i, g)
     r_i     reputation, 0.95 r_i + 0.05 phi_i, at least 1e-3, sum 1  `reputation`
     q_i     tanh(beta r_i) / max_k tanh(beta r_k)                    `beta`
@@ -12,14 +12,15 @@ Learning, NeurIPS 2021; update rule as in its published code.
 Every client goes back to the model that it started the round with and adds, of each tensor of g,
 the ceil(q_i * size) largest values (at most size - 1); the server adds all of g.
 
-Departures from the paper: 1. clients that do not take part in a round keep reputation and model;
-2. running statistics of BatchNorm are averaged.
+Departures from the paper: 1. clients that do not take part in a round keep reputation and model,
+and who takes part for the first time counts by its share n_i / n of the participants' data, beside
+reputations that share the rest; 2. running statistics of BatchNorm are averaged.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -62,10 +63,7 @@ class Cgsv(GradientRewards):
         }
         before = state.memory["reputation"]
         held = self._shares(state, before) if before else {}
-        weights = [held.get(client, 0.0) for client in u]
-        if not any(weights):
-            weights = [float(update.num_examples) for update in updates]
-        g = weighted_mean(list(u.values()), weights)
+        g = weighted_mean(list(u.values()), _weights(updates, held))
         phi = {client: _cosine(one, g) for client, one in u.items()}
         reputation = moved_reputation(before, phi, self.memory_share, begin=0.0)
         r = self._shares(state, reputation)
@@ -73,6 +71,23 @@ class Cgsv(GradientRewards):
         q = {client: math.tanh(self.beta * r[client]) / best for client in u}
         rewards = {client: layerwise_largest(g, q[client]) for client in u}
         return Round(g, rewards, reputation)
+
+
+def _weights(updates: Sequence[Update], held: Mapping[int, float]) -> list[float]:
+    """r_i of the participants; by data where there are none, or 0.
+
+    Those who have none yet count by data, too, and the others' share what all of theirs counts.
+    """
+    sizes = [float(update.num_examples) for update in updates]
+    known = [update.client in held for update in updates]
+    r = [held.get(update.client, 0.0) for update in updates]
+    if not any(r):
+        return sizes
+    if all(known):
+        return r
+    each = list(zip(sizes, r, known, strict=True))
+    scale = sum(size for size, _, has in each if has) / sum(r)
+    return [scale * mine if has else size for size, mine, has in each]
 
 
 def _cosine(left: Parameters, right: Parameters) -> float:

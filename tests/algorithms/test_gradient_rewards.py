@@ -223,6 +223,21 @@ def test_cgsv_weighs_by_reputation_from_the_second_round_on() -> None:
     assert step_of(first, second) == pytest.approx(expected, abs=1e-6)
 
 
+def test_a_cgsv_client_counts_by_its_data_in_its_first_round() -> None:
+    """Client 2 comes late: 4 of 7 parts are its own, the two reputations share the others."""
+    algorithm = Cgsv(reward_by="reputation")
+    network, evaluator, state = started(algorithm)
+    first = algorithm.aggregate(state, updates_of(algorithm, network, state, E1, E2), evaluator)
+    r = first.memory["reputation"]
+
+    second = algorithm.aggregate(
+        first, updates_of(algorithm, network, first, E1, E2, E3), evaluator
+    )
+
+    expected = [0.5 * r[0] * 3 / 7, 0.5 * r[1] * 3 / 7, 0.3 * 4 / 7, 0.4 * 4 / 7]
+    assert step_of(first, second) == pytest.approx(expected, abs=1e-6)
+
+
 def test_cgsv_with_a_huge_beta_rewards_everybody_alike() -> None:
     """tanh saturates: all q are 1."""
     algorithm = Cgsv(beta=1e7)
