@@ -39,8 +39,8 @@ class Privacy(Measure):
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """epsilon: a client's changes against zeros in their place, no luck of the draw counted.
 
-        It adds up the releases of the client that took part most often; losses that a selection
-        goes by are no part of it. epsilon_sampled counts that nobody knows who was drawn, a client
+        It adds up the releases of the client that is in most of them; losses that a selection goes
+        by are no part of it. epsilon_sampled counts that nobody knows who was drawn, a client
         against another one: of rounds of `random` selection from clients that are always there, are
         all waited for, and never fail; NaN elsewhere.
         """
@@ -49,7 +49,7 @@ class Privacy(Measure):
             return {}
         z, clients = float(multiplier), len(run.clients)
         participants = run.rounds.loc[run.rounds["version"] > 0, "participants"].tolist()
-        most = int(run.clients["participations"].max())
+        most = _most_releases(run)
         sampled = math.nan
         if _drawn_evenly(run.scenario):
             drawn = _drawn(run.scenario["decisions"]["selection"], clients)
@@ -90,6 +90,20 @@ class Privacy(Measure):
         accountant = dp_accounting.rdp.RdpAccountant(neighboring_relation=replaced)
         accountant.compose(event, releases)
         return float(accountant.get_epsilon(self.delta))
+
+
+def _most_releases(run: LoadedRun) -> int:
+    """Of one client: its uploads but those that came too late, and are left out.
+
+    Where the log has no events, the rounds that it finished, late or not.
+    """
+    events = run.events
+    if events.empty:
+        return int(run.clients["participations"].max())
+    sent, late = (
+        events.loc[events["kind"] == kind, "client"].value_counts() for kind in ("upload", "late")
+    )
+    return int(sent.sub(late, fill_value=0).max())
 
 
 def _drawn_evenly(scenario: Mapping[str, Any]) -> bool:

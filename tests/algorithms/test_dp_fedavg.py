@@ -149,3 +149,21 @@ def test_where_clients_fail_those_who_do_not_are_no_even_draw(
 
     assert run.rounds["participants"].tolist() == [3]
     assert told["epsilon"] == 2.0 and math.isnan(told["epsilon_sampled"])
+
+
+def test_updates_that_came_too_late_are_in_no_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every update that was merged is one client's; the one with the most of them counts."""
+    monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
+    monkeypatch.setattr(Privacy, "released", lambda self, z, releases: float(releases))
+    protocol = {"name": "synchronous", "patience": {"over_selection": 2.0}}
+    part = {"name": "dp_fedavg", "clip": 1e-3}
+    run = simfl.run(scenario(part, protocol=protocol, stop={"versions": 12}), tmp_path / "run")
+
+    finished = run.clients["participations"]
+    late = (run.events["kind"] == "late").sum()
+    told = Privacy().compute(run)["epsilon"]
+
+    assert late > 0 and finished.sum() - late == run.rounds["participants"].sum()
+    assert run.rounds["participants"].sum() / 4 <= told < finished.max()
