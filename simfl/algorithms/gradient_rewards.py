@@ -6,8 +6,9 @@ physically lie with the clients; the server's memory holds them because their ne
 of them, and only the rewards cross a link.
 
 Memory: `models` per client; `owed`, the values of the reward that a client's next download holds
-(-1: the whole model); `reputation`; `known`, each client's contribution, examples and classes. The
-first three go with the client's own tier, `known` is of all clients.
+(-1: the whole model); `reputation`; `known`, each client's contribution, examples and classes;
+`statistics`, the names of the model's running ones. The first three go with the client's own tier,
+`known` is of all clients.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ class GradientRewards(Algorithm, ABC):
             "owed": dict.fromkeys(clients, WHOLE),
             "reputation": {},
             "known": {client: _known(facts) for client, facts in clients.items()},
+            "statistics": dict.fromkeys(network.buffer_names, True),
         }
         return replace(state, memory=memory)
 
@@ -156,13 +158,20 @@ class GradientRewards(Algorithm, ABC):
         return replace(merged, memory=records)
 
     def adopt(self, state: ServerState, upper: ServerState) -> ServerState:
-        """Every client's model moves by what the tier's weights move, and is downloaded whole."""
+        """Every client's model moves by what the tier's weights move, and is downloaded whole.
+
+        Running statistics are the higher tier's: moved on and on, variances would end below 0.
+        """
+        statistics = {name: upper.weights[name] for name in state.memory["statistics"]}
         movement = {
             name: tensor - state.weights[name]
             for name, tensor in upper.weights.items()
-            if tensor.is_floating_point()
+            if name not in statistics
         }
-        models = {c: add(model, movement) for c, model in state.memory["models"].items()}
+        models = {
+            client: {**add(model, movement), **statistics}
+            for client, model in state.memory["models"].items()
+        }
         memory = {
             **state.memory,
             "models": models,

@@ -185,6 +185,29 @@ def test_tiers_keep_records_and_move_models(algorithm: GradientRewards) -> None:
         torch.testing.assert_close(now - before, moved)
 
 
+def test_running_statistics_of_absent_clients_are_those_of_the_tier_above() -> None:
+    """Their models moved with every difference of two tiers, until a variance was negative."""
+    _, run = simulated(
+        small(
+            algorithm={
+                "name": "cgsv",
+                "contributions": {"accuracy": [0.1 * (1 + client) for client in range(8)]},
+                "local": {"epochs": 3, "batch_size": 16, "learning_rate": 0.05},
+            },
+            model={"name": "mlp", "hidden": [12], "batch_norm": True},
+            data={"partition": {"name": "shards", "shards_per_client": 1}},
+            decisions={"selection": {"name": "random", "count": 2}},
+            protocol={"name": "hierarchical", "edge_rounds": 1},
+            stop={"versions": 25},
+            evaluate={"every": 25},
+        )
+    )
+
+    assert run.publications.latest is not None
+    models = run.publications.latest.value().memory["models"]
+    assert all(bool((one["2.running_var"] > 0).all()) for one in models.values())
+
+
 # --- CGSV ---
 
 
