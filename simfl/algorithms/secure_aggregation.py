@@ -26,7 +26,9 @@ again, 2018).
 Departures from the paper: 1. nobody drops out between its rounds, so that no pairwise mask has to
 be rebuilt; 2. values are not rounded to b bits.
 
-Known limits: the rounds' bytes are sent with the model's messages: their waiting is not modelled;
+Known limits: n is what `participants` says, by default everybody, though a selection or an edge
+server may have fewer clients in a round, whose messages are then priced too high;
+the rounds' bytes are sent with the model's messages: their waiting is not modelled;
 key agreements and secret sharing (n^2 small operations) are not counted; codecs size messages
 only, and what is masked is no smaller for being sparse.
 """
@@ -63,7 +65,11 @@ class SecureAggregation(FedAvg):
         "uplink": "what is sent is masked, and looks like noise",
     }
 
-    participants: Annotated[int | None, ">= 2", "n, of a round; null: the whole population"] = None
+    participants: Annotated[
+        int | None,
+        ">= 2",
+        "n, of a round (of an edge server's, where there are any); null: the whole population",
+    ] = None
     neighbours: Annotated[int | None, ">= 1", "k, whom one shares masks with; null: n - 1"] = None
     value_bits: Annotated[int, ">= 1", "<= 32", "b, bits of a value before it is masked"] = 32
     operations_per_value: Annotated[float, ">= 0", "to make and add one value of a mask"] = 100.0
