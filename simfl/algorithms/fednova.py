@@ -60,6 +60,12 @@ class FedNova(Algorithm):
             raise ValueError(
                 "local.keep_optimizer: fednova counts gradients of one round; accepted: false"
             )
+        most = 1 / self.local.learning_rate
+        if self.mu > most:
+            raise ValueError(
+                f"mu: found {self.mu:g}, by which a step goes back more than all of its way;"
+                f" accepted: at most 1 / local.learning_rate, {most:g}"
+            )
 
     def recipe(self, network: Network, version: int) -> Recipe:
         """Train, near the start where mu says so."""

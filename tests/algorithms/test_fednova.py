@@ -104,3 +104,12 @@ def test_optimizers_whose_gradients_cannot_be_counted_are_refused(
     """With the key and what is accepted."""
     with pytest.raises(ValueError, match=said):
         FedNova(local)
+
+
+def test_a_proximal_term_that_takes_back_more_than_all_is_refused() -> None:
+    """a_i would have entries below 0: with eta mu = 2 and 4 steps they summed up to nothing."""
+    local = LocalTraining(steps=4, learning_rate=0.1)
+    with pytest.raises(ValueError, match=r"mu: found 20, .* at most 1 / local.learning_rate, 10"):
+        FedNova(local, mu=20.0)
+
+    assert FedNova(local, mu=10.0).mu == 10.0
