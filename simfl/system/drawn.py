@@ -33,6 +33,8 @@ _RATES = frozenset(
         "dense",
         "recurrent",
         "embedding",
+        "update",
+        "kernels",
         "bandwidth_bytes_per_s",
         "memory_bandwidth_bytes_per_s",
         "uplink_bps",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 
 from simfl.system.catalogue import KINDS, Catalogue, CatalogueError, Kind
 from simfl.system.drawn import SECONDS_FACTOR, WATTS_FACTOR
+from simfl.system.rates import Rates
 from simfl.system.uncertainty import Interval
 
 BOARD: dict[str, Any] = {
@@ -123,6 +125,24 @@ def test_joint_draws_go_row_by_row_with_the_factor_on_seconds(tmp_path: Path) ->
         assert its["seconds_per_step"] == pytest.approx(0.01 * seconds)
         assert its["flops_per_s"] * seconds == pytest.approx(3e10) and its["efficiency"] == 0.2
         assert its["kappa"] != 2e-28
+
+
+def test_every_rate_of_a_kind_of_work_goes_by_the_seconds(tmp_path: Path) -> None:
+    """Those of steps too: by the factor on all seconds, and by the default one of estimates."""
+    rates = {one.name: 1e9 for one in fields(Rates)}
+    processor = {**BOARD["processor"], "rates": rates}
+    stretched = profile(
+        tmp_path,
+        processor=processor,
+        uncertainty={"draws": {"columns": ["seconds"], "rows": [[2.0]]}},
+    )
+    guessed = profile(
+        tmp_path, processor=processor, unverified=[f"processor.rates.{name}" for name in rates]
+    )
+
+    assert stretched.drawn(0)["processor"]["rates"] == dict.fromkeys(rates, 0.5e9)
+    assert len({*guessed.drawn(0)["processor"]["rates"].values()} - {1e9}) == 1
+    assert 1e9 not in guessed.drawn(0)["processor"]["rates"].values()
 
 
 def test_whether_a_profile_is_uncertain(tmp_path: Path) -> None:
