@@ -13,6 +13,7 @@ whatever other profiles there are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
@@ -74,8 +75,16 @@ WATTS = frozenset(
         "energy_j_per_byte",
     )
 )
-_SHARES = frozenset(["efficiency", "loss_probability", "duty_cycle", "bandwidth_efficiency"])
-"""Figures that are at most 1."""
+_BELOW_ONE = math.nextafter(1.0, 0.0)
+_SHARES = {
+    **dict.fromkeys(("efficiency", "loss_probability", "duty_cycle", "bandwidth_efficiency"), 1.0),
+    "stall_utilization": 1.0,
+    "memory_bound": _BELOW_ONE,
+    "packet_loss": _BELOW_ONE,
+}
+"""Figures that are shares, and how large they can be."""
+_SIGNED = ("_db", "_c")
+"""Units of figures that may be below 0: decibels, degrees Celsius."""
 _OF_TRAINING = (
     "cycles_per_example",
     "cycles_per_bit",
@@ -133,7 +142,10 @@ def drawn_values(
             if uncertainty.draws is None:
                 seconds = interval.at(1.0, normal(path))
         elif path not in joint:
-            _put(drawn, path, interval.at(_at(drawn, path), normal(path)))
+            figure = interval.at(_at(drawn, path), normal(path))
+            # A normal law goes below 0; most figures do not.
+            least = -math.inf if path.endswith(_SIGNED) else interval.low / 10.0
+            _put(drawn, path, max(figure, least))
     for path, figure in joint.items():
         _put(drawn, path, figure)
     for path in unverified:
@@ -168,7 +180,7 @@ def _put(values: dict[str, Any], path: str, figure: Any) -> None:
     for section in sections:
         values = values[section]
     is_share = last in _SHARES and isinstance(figure, float)
-    values[last] = min(figure, 1.0) if is_share else figure
+    values[last] = min(figure, _SHARES[last]) if is_share else figure
 
 
 def _times(figure: Any, factor: float) -> Any:
@@ -192,7 +204,8 @@ def _stretch(processor: dict[str, Any], factor: float) -> None:
 def _keep_sound(values: dict[str, Any]) -> None:
     """No machine draws less while it works than while it waits: idle power is at most the active.
 
-    Figures that were drawn apart may cross.
+    What cores draw beyond it is at least their static power. Figures that were drawn apart may
+    cross.
     """
     processor = values.get("processor")
     if not isinstance(processor, dict):
@@ -203,6 +216,9 @@ def _keep_sound(values: dict[str, Any]) -> None:
         whose = processor if "power_idle_w" in processor else values
         if isinstance(whose.get("power_idle_w"), int | float):
             whose["power_idle_w"] = min(whose["power_idle_w"], least)
+            if isinstance(processor.get("power_static_w"), int | float):
+                of_a_core_w = (least - whose["power_idle_w"]) / processor.get("cores", 1)
+                processor["power_static_w"] = min(processor["power_static_w"], of_a_core_w)
     table = processor.get("power_table")
     if table and isinstance(processor.get("power_static_w"), int | float):
         floor = min(row[-1] for row in table)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from simfl.system.catalogue import KINDS, Catalogue, CatalogueError, Kind
+from simfl.system.catalogue import KINDS, Catalogue, CatalogueError, Kind, shipped_folder
 from simfl.system.drawn import SECONDS_FACTOR, WATTS_FACTOR
 from simfl.system.rates import Rates
 from simfl.system.uncertainty import Interval
@@ -143,6 +143,36 @@ def test_every_rate_of_a_kind_of_work_goes_by_the_seconds(tmp_path: Path) -> Non
     assert stretched.drawn(0)["processor"]["rates"] == dict.fromkeys(rates, 0.5e9)
     assert len({*guessed.drawn(0)["processor"]["rates"].values()} - {1e9}) == 1
     assert 1e9 not in guessed.drawn(0)["processor"]["rates"].values()
+
+
+def test_what_ends_beyond_what_can_be_is_cut(tmp_path: Path) -> None:
+    """Every draw of such intervals is a machine; what may be negative stays so."""
+    figures = {
+        "memory_bound": {"value": 0.1, "interval": [0.0, 0.2], "distribution": "normal"},
+        "stall_utilization": {"value": 0.9, "interval": [0.8, 1.0]},
+        "efficiency": {"value": 0.2, "interval": [0.01, 0.4], "distribution": "normal"},
+        "power_static_w": {"value": 0.5, "interval": [0.3, 0.9]},
+        "power_active_w": {"value": 6.0, "interval": [4.0, 8.0]},
+    }
+    processor = {**BOARD["processor"], "kappa": None, **figures}
+    one = profile(
+        tmp_path, processor=processor, power_idle_w={"value": 2.0, "interval": [1.5, 3.0]}
+    )
+    bound, powered = (
+        drawn(one, f"processor.{name}") for name in ("memory_bound", "stall_utilization")
+    )
+
+    for number in range(300):
+        assert Catalogue([tmp_path], draw=number).device("board").processor.power_law()
+    assert (bound >= 0).all() and (bound == 0).mean() == pytest.approx(0.05, abs=0.02)
+    assert (powered <= 1).all() and (powered == 1).mean() == pytest.approx(0.05, abs=0.02)
+    assert (drawn(one, "processor.efficiency") >= 0.001).all()
+
+    radio = yaml.safe_load((shipped_folder() / "cell_macro.yaml").read_text())
+    radio["link"]["path_loss_db"] = {"value": 3.0, "interval": [1, 5], "distribution": "normal"}
+    (tmp_path / "cell.yaml").write_text(yaml.safe_dump(radio))
+    cell = Catalogue([tmp_path]).profile("link", "cell")
+    assert (drawn(cell, "link.path_loss_db") < 0).any()
 
 
 def test_whether_a_profile_is_uncertain(tmp_path: Path) -> None:
