@@ -38,7 +38,8 @@ def traced_rates(
     downlink once more (`World.rate_factor` and `downlink_factor`).
 
     `named_at` has the link's name by the key that names it. Raises CatalogueError, which says the
-    key at fault, for a table without rates and for a link whose rate is not a fixed one.
+    key at fault, for a table without rates and for a link whose rate is not a fixed one, as that of
+    a connection that lost packets slow down.
     """
     with named("rate_trace"):
         table = capacities_in(file, trace_format)
@@ -47,7 +48,7 @@ def traced_rates(
     mean_bps = rows_bps.mean(axis=0)
     at_mean: list[Link] = []
     for name, link in links.items():
-        if not isinstance(link, FixedRateLink):
+        if not isinstance(link, FixedRateLink) or type(link).rate_bps != FixedRateLink.rate_bps:
             key = next(key for key, one in named_at.items() if one == name)
             raise CatalogueError(f"{key}: {name} has no fixed rate that a trace could set")
         up_bps, down_bps = map(float, mean_bps)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from simfl.streams import Streams
 from simfl.system.catalogue import Catalogue, CatalogueError
@@ -170,13 +171,22 @@ def test_rates_of_a_trace(tmp_path: Path) -> None:
 
 
 def test_where_a_trace_can_set_no_rate(tmp_path: Path) -> None:
-    """A link that goes by distance, one spread on top of another, a format of nothing."""
+    """Links by distance or by lost packets, one spread on top of another, a format of nothing."""
     Capacities(np.full(1, np.nan), np.ones(1), np.ones(1)).write(tmp_path / "rates.parquet")
     groups = (Group("rpi_4b", "wifi5_ac", share=0.5), Group("rpi_4b", "cell_umi", share=0.5))
     far = CatalogueMix(clients=4, groups=groups, rate_trace=tmp_path / "rates.parquet")
 
     with pytest.raises(CatalogueError, match=r"^groups.1.link: cell_umi has no fixed rate"):
         far.build(Streams(1), Catalogue())
+    path = {"name": "tcp", "rtt_s": 0.1, "packet_loss": 1e-3, "uplink_bps": 1e8}
+    path |= {"downlink_bps": 1e8} | dict.fromkeys(
+        ("power_transmit_w", "power_receive_w", "power_idle_w"), 1.0
+    )
+    (tmp_path / "path.yaml").write_text(yaml.safe_dump({"kind": "link", "link": path}))
+    groups = (Group("rpi_4b", "path", share=1.0),)
+    slowed = replace(far, groups=groups, profiles=(tmp_path,))
+    with pytest.raises(CatalogueError, match=r"^groups.0.link: path has no fixed rate"):
+        slowed.build(Streams(1), Catalogue())
     with pytest.raises(ValueError, match="rate_spread: excludes rate_trace"):
         replace(MIX, rate_trace=tmp_path / "rates.parquet")
     with pytest.raises(ValueError, match="rate_trace_format: needs a rate_trace"):
