@@ -304,8 +304,15 @@ def _not_yaml(path: Path, error: Exception) -> str:
 class _Loader(yaml.SafeLoader):
     """YAML in which 7e-29 is a number (YAML 1.1 wants 7.0e-29) and a repeated key is an error.
 
-    Aliases are errors too: a few of them can stand for billions of values.
+    Aliases are errors too: a few of them can stand for billions of values. And 10:00 is text, where
+    YAML 1.1 counts by sixties: 600.
     """
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        """The tag of a node."""
+        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        by_sixties = kind is yaml.ScalarNode and ":" in value and tag.endswith((":int", ":float"))
+        return "tag:yaml.org,2002:str" if by_sixties else tag
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """The next node, which must not be an alias."""

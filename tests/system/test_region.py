@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,6 +55,16 @@ def test_devices_use_their_own_region() -> None:
 
     np.testing.assert_allclose(grams, [50, 800, 150])
     np.testing.assert_allclose(money, [np.nan, 0.6, np.nan])
+
+
+@pytest.mark.parametrize("hour", ["10:00", "10:30:15", "1:20.5"])
+def test_an_hour_of_a_profile_is_no_number(hour: str, tmp_path: Path) -> None:
+    """YAML 1.1 makes 600 of 10:00; seconds are wanted, and it is refused as "10:00" is."""
+    text = f"kind: region\ncarbon_gco2_per_kwh: [[0, 420], [{hour}, 180]]\n"
+    (tmp_path / "grid.yaml").write_text(text)
+
+    with pytest.raises(CatalogueError, match=f"carbon_gco2_per_kwh: found .*'{hour}'"):
+        Catalogue([tmp_path]).region("grid")
 
 
 def test_currencies_are_not_mixed() -> None:
