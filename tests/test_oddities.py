@@ -215,6 +215,33 @@ def test_wifi_for_each_client_of_one_access_point_is_warned_of(
         assert f"on air for {most_s:.3g} s of the run's {end_s:.3g} s" in one.message
 
 
+def test_what_was_sent_in_vain_crowds_a_channel_too(tmp_path: Path) -> None:
+    """Every attempt at a message is on air for its bytes."""
+    run = simfl.run(
+        small(
+            population={
+                "clients": 40,
+                "edges": 1,
+                "groups": ON_WIFI,
+                "message_loss": {"probability": 0.6, "timeout_s": 0.0},
+            },
+            model={"name": "mlp", "hidden": [64]},
+            algorithm=WAITING,
+            stop={"versions": 3},
+        ),
+        tmp_path / "run",
+    )
+
+    sent = run.events[run.events["kind"].isin(["download", "upload"])].merge(
+        run.clients[["client", "uplink_bps", "downlink_bps"]], on="client"
+    )
+    rate_bps = sent["uplink_bps"].where(sent["kind"] == "upload", sent["downlink_bps"])
+    airtime_s = (8 * (sent["bytes"] + sent["lost_bytes"].fillna(0.0)) / rate_bps).sum()
+    (one,) = of_kind(run, "crowded_channel")
+    assert sent["lost_bytes"].sum() > sent["bytes"].sum()
+    assert f"on air for {airtime_s:.3g} s of" in one.message
+
+
 def test_a_cap_that_devices_cannot_keep_is_warned_of(tmp_path: Path) -> None:
     """A Jetson Nano's lowest clock is 0.64 GHz; a cap between two levels takes the lower one."""
     groups = [

@@ -263,7 +263,8 @@ def _crowded_channels(simulation: Simulation, one: Run) -> Iterator[Notice]:
     shared = np.array([link.shared_channel and not link.needs_places for link in world.links])
     kinds, airtime_s = list(KINDS), np.zeros(world.num_clients)
     for kind in ("upload", "download"):
-        bits = 8.0 * accounts.bytes[: world.num_clients, kinds.index(kind)]
+        of_kind = slice(world.num_clients), kinds.index(kind)
+        bits = 8.0 * (accounts.bytes[of_kind] + accounts.lost_bytes[of_kind])
         uplink = kind == "upload"
         rate_bps = np.array([link.rate_bps(uplink) for link in world.links])
         airtime_s += bits / (rate_bps[world.link_index] * world.rate_factors(uplink=uplink))
