@@ -7,11 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import simfl
+from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
 from simfl.common.notices import ADVICE, Notice
 from simfl.console.run import print_summary
+from simfl.runs.oddities import foreseen
 from simfl.runs.runfolder import LoadedRun, RunFolderError
 from simfl.system.catalogue import Catalogue
 from simfl.system.provenance import without_measured_watts
@@ -240,6 +244,42 @@ def test_what_was_sent_in_vain_crowds_a_channel_too(tmp_path: Path) -> None:
     (one,) = of_kind(run, "crowded_channel")
     assert sent["lost_bytes"].sum() > sent["bytes"].sum()
     assert f"on air for {airtime_s:.3g} s of" in one.message
+
+
+@pytest.mark.parametrize(
+    ("protocol", "population", "decisions", "warned"),
+    [
+        ("synchronous", {"edges": 4}, {}, True),
+        ("synchronous", {"edges": 1}, {}, False),
+        ("synchronous", {"edges": 4, "groups": ON_WIFI}, {}, False),
+        ("hierarchical", {"edges": 4}, {}, True),
+        ("hierarchical", {"edges": 4}, {"association": "nearest"}, False),
+    ],
+)
+def test_access_points_that_are_not_the_nearest_are_warned_of(
+    protocol: str, population: dict[str, Any], decisions: dict[str, Any], warned: bool
+) -> None:
+    """Where rates go by distance, and nobody has chosen: counted and measured by places."""
+    groups = [{"device": "rpi_4b", "link": "cell_umi", "share": 1.0}]
+    scenario = small(
+        population={"clients": 40, "groups": groups, **population},
+        protocol=protocol,
+        decisions=decisions,
+        algorithm=WAITING,
+    )
+    simulation = assemble(scenario, Options(device="cpu"))
+    found = [one for one in foreseen(simulation) if one.kind == "far_access_points"]
+
+    assert bool(found) == warned
+    for one in found:
+        world = simulation.world
+        apart_m = np.linalg.norm(world.position_m[:, None] - world.edge_position_m, axis=-1)
+        own_m = apart_m[np.arange(40), np.arange(40) // 10]
+        far, least_m = int((own_m > apart_m.min(axis=1)).sum()), np.median(apart_m.min(axis=1))
+        assert one.message.startswith(f"{far} of 40 clients") and one.count == far
+        assert f"{np.median(own_m):.3g} m away in the median, the nearest {least_m:.3g}" in (
+            one.message
+        )
 
 
 def test_a_cap_that_devices_cannot_keep_is_warned_of(tmp_path: Path) -> None:

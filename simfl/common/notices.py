@@ -48,6 +48,11 @@ ADVICE = {
         " of each of population.edges access points; nothing is wrong where every client has one of"
         " its own, as at home"
     ),
+    "far_access_points": (
+        "clients belong to access points by their numbers, in equal blocks, so that more of"
+        " population.edges shorten no way: decisions.association: nearest in a hierarchical run,"
+        " one access point in a flat one, or a population of one's own that says home_edge"
+    ),
     "nobody_left": (
         "population.start_time is the time of day at simulated time 0, midnight by default; or let"
         " the run last until they leave"

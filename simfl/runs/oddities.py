@@ -24,6 +24,7 @@ from simfl.system.provenance import (
     unverified_figures,
     without_measured_watts,
 )
+from simfl.system.topology import nearest_edge
 
 LOSS_MARGIN = 1.05
 """A loss counts as above another from this factor on."""
@@ -40,13 +41,26 @@ MOST_NAMED = 4
 MOST_AIRTIME = 0.5
 """A channel that is on air for more of the time is crowded: queues grow as 1 / (1 - share)."""
 
+MOST_LOOKED_AT = 10_000
+"""Clients whose nearest access point is looked for."""
+
+MOST_FAR = 0.25
+"""So many clients may have a nearer access point than theirs: some do wherever places scatter."""
+
 LEAST_GROWTH = 0.1
 """A queue that grows by less than this share of what is owed counts as stable."""
 
 
 def foreseen(simulation: Simulation) -> list[Notice]:
     """What can be said of a run before it begins."""
-    rules = (_unverified, _beyond_calibration, _unread, _sized_only, _out_of_memory)
+    rules = (
+        _unverified,
+        _beyond_calibration,
+        _unread,
+        _sized_only,
+        _out_of_memory,
+        _far_access_points,
+    )
     return [oddity for rule in rules for oddity in rule(simulation)]
 
 
@@ -177,6 +191,32 @@ def _out_of_memory(simulation: Simulation) -> list[Notice]:
         f" {lacking_bytes.max():.3g} bytes: every round of theirs fails"
     )
     return [notice("out_of_memory", message, clients.size)]
+
+
+def _far_access_points(simulation: Simulation) -> list[Notice]:
+    """Clients whose rate goes by distance, at access points that were dealt out by number."""
+    world = simulation.world
+    by_distance = np.array([link.needs_places for link in world.links])[world.link_index]
+    by_number = not simulation.protocol.hierarchical or (simulation.edge == world.home_edge).all()
+    if not (by_distance.any() and by_number):
+        return []
+    clients = np.flatnonzero(by_distance)
+    looked_at = "" if clients.size <= MOST_LOOKED_AT else "the first "
+    clients = clients[:MOST_LOOKED_AT]
+    place_m, point_m = world.position_m[clients], world.edge_position_m
+    nearest, own = nearest_edge(place_m, point_m), world.home_edge[clients]
+    far = int((nearest != own).sum())
+    if far <= MOST_FAR * clients.size:
+        return []
+    own_m, nearest_m = (
+        float(np.median(np.hypot(*(place_m - point_m[one]).T))) for one in (own, nearest)
+    )
+    message = (
+        f"{far} of {looked_at}{clients.size} clients whose rate goes by distance have a nearer"
+        f" access point than theirs: it is {own_m:.3g} m away in the median, the nearest"
+        f" {nearest_m:.3g} m"
+    )
+    return [notice("far_access_points", message, far)]
 
 
 def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:

@@ -8,7 +8,7 @@ from simfl.common.arrays import FloatArray, IntArray
 from simfl.streams import Streams
 
 GOLDEN_RATIO = (5.0**0.5 - 1.0) / 2.0
-_ROWS_AT_ONCE = 65536
+_PAIRS_AT_ONCE = 2**20
 
 
 def square_positions(streams: Streams, component: str, count: int, side_m: float) -> FloatArray:
@@ -35,10 +35,9 @@ def home_edge(client_count: int, edge_count: int) -> IntArray:
 
 def nearest_edge(client_positions_m: FloatArray, edge_positions_m: FloatArray) -> IntArray:
     """Each client's nearest edge (the first one in a tie): positions (n, 2), (m, 2) -> (n,)."""
+    at_once = max(_PAIRS_AT_ONCE // len(edge_positions_m), 1)
     blocks = [
         ((rows[:, None, :] - edge_positions_m[None]) ** 2).sum(-1).argmin(1)
-        for rows in np.split(
-            client_positions_m, range(_ROWS_AT_ONCE, len(client_positions_m), _ROWS_AT_ONCE)
-        )
+        for rows in np.split(client_positions_m, range(at_once, len(client_positions_m), at_once))
     ]
     return np.concatenate(blocks).astype(np.int64)
