@@ -43,7 +43,9 @@ class Link(ABC):
     tail_s: Annotated[float, ">= 0", "the radio stays awake so long after a message"] = 0.0
     power_tail_w: Annotated[float | None, ">= 0", "interface in its tail"] = None
     duty_cycle: Annotated[float, "> 0", "<= 1", "share of the time in which it may send"] = 1.0
-    loss_probability: Annotated[float, ">= 0", "<= 1", "of one attempt to send a message"] = 0.0
+    loss_probability: Annotated[
+        float, ">= 0", "<= 1", "of one attempt to send a message, in runs with message_loss alone"
+    ] = 0.0
     shared_channel: Annotated[
         bool, "its rate is that of a channel which all clients of an access point share, as Wi-Fi's"
     ] = False

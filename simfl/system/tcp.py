@@ -17,7 +17,9 @@ class TcpLink(FixedRateLink):
     """A fixed rate, at most MSS / RTT sqrt(1.5 / p) of one connection (Mathis et al., CCR 1997).
 
     p is the share of *packets* lost, which TCP repairs; `loss_probability` loses whole messages.
-    Each message opens a connection first, for `setup_round_trips`.
+    Each message opens a connection first, for `setup_round_trips`, and has its whole rate from then
+    on. Slow start is not modelled: a real connection doubles what is under way from ten packets on,
+    and is slower for the first log2(rate RTT / (80 MSS)) round trips, rates being in bit/s.
     """
 
     name: ClassVar[str] = "tcp"
