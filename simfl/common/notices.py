@@ -44,7 +44,8 @@ ADVICE = {
         " clients or a lower wait_for shorten the wait"
     ),
     "crowded_channel": (
-        "population.access_sharing (throughput_fair, airtime_fair, ...) shares it among the clients"
+        "population.access_sharing (throughput_fair, airtime_fair; of a link with a duty cycle"
+        " processor_sharing) shares it among the clients"
         " of each of population.edges access points; nothing is wrong where every client has one of"
         " its own, as at home"
     ),

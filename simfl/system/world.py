@@ -38,6 +38,7 @@ from simfl.system.server_id import ServerId
 from simfl.system.sharing.bands import check_bands
 from simfl.system.sharing.base import Sharing
 from simfl.system.sharing.dedicated import Dedicated
+from simfl.system.sharing.turns import check_turns
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,8 @@ class World:
             raise ValueError("backhaul: its rate depends on distance, but the cloud has no place")
         if self.medium_index is not None and self.access_sharing.cuts_band:
             check_bands(self.links, self.link_names, self.link_index, self.medium_index)
+        if self.access_sharing.takes_turns:
+            check_turns(self.links, self.link_names, self.link_index)
         if self.behind_backhaul:
             check_rules(self.access_sharing, self.backhaul_sharing)
 

@@ -105,3 +105,29 @@ def test_bands_of_their_own_may_differ(change: dict[str, Any]) -> None:
     scenario: Scenario = small(population={"groups": CELLS, **change})
 
     assert outlined(scenario).world.num_clients == 8
+
+
+LORA = [{"device": "rpi_4b", "link": "lora_sf7", "share": 1.0}]
+
+
+@pytest.mark.parametrize("way", ["fifo", "throughput_fair", "airtime_fair"])
+def test_nobody_takes_turns_with_links_that_are_mostly_silent(way: str) -> None:
+    """A turn would last as long as the silence, in which others send: eight times too long here."""
+    scenario = small(population={"edges": 1, "groups": LORA, "access_sharing": way})
+
+    with pytest.raises(ScenarioError, match=r"lora_sf7 may send for 0.01 of the time only"):
+        outlined(scenario)
+
+
+def test_a_channel_of_links_that_are_mostly_silent(tmp_path: Path) -> None:
+    """Eight at 1 % each leave room on a channel of their rate: nobody waits for anybody."""
+    ways = {"own": "dedicated", "one": {"name": "processor_sharing", "capacity_bps": 5470}}
+    seconds = []
+    for name, way in ways.items():
+        population = {"edges": 1, "groups": LORA, "access_sharing": way}
+        run = simfl.run(small(population=population, stop={"versions": 1}), tmp_path / name)
+        rows = run.events[run.events["kind"] == "upload"].sort_values("client")
+        seconds.append(rows["duration_s"].to_numpy())
+
+    assert len(seconds[0]) == 8
+    np.testing.assert_allclose(*seconds)

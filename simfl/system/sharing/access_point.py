@@ -19,6 +19,7 @@ class ThroughputFair(Sharing):
     """
 
     half_duplex: ClassVar[bool] = True
+    takes_turns: ClassVar[bool] = True
     weighs: ClassVar[bool] = False
 
     def rates_bps(self, flows: Flows) -> FloatArray:
@@ -31,6 +32,7 @@ class AirtimeFair(Sharing):
     """Everybody sends equally long: r / K."""
 
     half_duplex: ClassVar[bool] = True
+    takes_turns: ClassVar[bool] = True
     weighs: ClassVar[bool] = False
 
     def rates_bps(self, flows: Flows) -> FloatArray:

@@ -113,14 +113,16 @@ class Sharing(ABC):
 
     It has no memory: rates follow from who is there. `contended` says that transfers slow one
     another down, `half_duplex` that both directions share one medium, `spans_points` that all
-    access points do, `cuts_band` that everybody gets a part of one band. `weighs` says that it
-    goes by how much of a band each client was given.
+    access points do, `cuts_band` that everybody gets a part of one band, `takes_turns` that one
+    after another has it, by a rate that is all it can do. `weighs` says that it goes by how much of
+    a band each client was given.
     """
 
     contended: ClassVar[bool] = True
     half_duplex: ClassVar[bool] = False
     spans_points: ClassVar[bool] = False
     cuts_band: ClassVar[bool] = False
+    takes_turns: ClassVar[bool] = False
     weighs: ClassVar[bool] = True
 
     @abstractmethod

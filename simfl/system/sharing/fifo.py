@@ -15,6 +15,7 @@ from simfl.system.sharing.base import Flows, Sharing
 class Fifo(Sharing):
     """The first `channels` in the queue send, each at its own rate; the others wait."""
 
+    takes_turns: ClassVar[bool] = True
     weighs: ClassVar[bool] = False
 
     channels: Annotated[int, ">= 1", "how many send at the same time"] = 1

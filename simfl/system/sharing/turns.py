@@ -1,0 +1,26 @@
+"""Links that take turns on one medium."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simfl.common.arrays import IntArray
+from simfl.system.link import Link
+
+
+def check_turns(links: Sequence[Link], names: Sequence[str], link_index: IntArray) -> None:
+    """Raises ValueError for links of clients that may send for a share of the time only.
+
+    A turn would last as long as a message takes with the silence that is imposed on its sender,
+    which is time for others.
+    """
+    for index in np.unique(link_index).tolist():
+        if links[index].duty_cycle < 1:
+            raise ValueError(
+                f"access_sharing: found a rule of turns, but {names[index]} may send for"
+                f" {links[index].duty_cycle:g} of the time only, and others send in its silence;"
+                " accepted: dedicated, ofdma_equal, ofdma_weighted, max_min, or processor_sharing"
+                " with the channel's rate as capacity_bps"
+            )
