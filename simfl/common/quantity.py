@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 _PREFIXES = ("", "k", "M", "G", "T")
 
 
 def quantity(value: float, unit: str) -> str:
-    """A number with a decimal prefix: 12345 J -> 12.3 kJ."""
+    """A number with a decimal prefix: 12345 J is 12.3 kJ, 999.9 J is 1 kJ; NaN has none."""
     for prefix in _PREFIXES:
-        if abs(value) < 1000 or prefix == _PREFIXES[-1]:
-            return f"{value:.3g} {prefix}{unit}"
+        shown = f"{value:.3g}"
+        if abs(float(shown)) < 1000 or prefix == _PREFIXES[-1] or not math.isfinite(value):
+            return f"{shown} {prefix}{unit}"
         value /= 1000
     raise AssertionError
