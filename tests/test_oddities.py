@@ -282,6 +282,50 @@ def test_access_points_that_are_not_the_nearest_are_warned_of(
         )
 
 
+HOT = """
+kind: device
+device_class: phone
+power_idle_w: 1
+memory_bytes: null
+processor: {{name: thermal_cpu, cores: 1, frequency_min_hz: 1e9, frequency_max_hz: 2e9,
+  frequency_levels_hz: [1e9, 2e9], kappa: {kappa}, cycles_per_example: {cycles}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kappa", "cycles", "versions", "warned"),
+    [
+        ("1e-27", "2e9", 10, True),
+        ("1e-28", "2e9", 10, False),  # 0.8 W
+        ("1e-27", "1e7", 10, False),  # over before it is warm
+        ("1e-27", "2e10", 1, False),  # once, from rest: as long as it takes
+    ],
+)
+def test_devices_that_would_be_hot_are_warned_of(
+    kappa: str, cycles: str, versions: int, warned: bool, tmp_path: Path
+) -> None:
+    """8 W while they compute, most of the time, where 20 kelvin over 8 K/W bear 2.5 W."""
+    (tmp_path / "hot.yaml").write_text(HOT.format(kappa=kappa, cycles=cycles))
+    groups = [{"device": "hot", "link": "ethernet_1g", "count": 8}]
+    run = simfl.run(
+        small(
+            population={"profiles": [str(tmp_path)], "groups": groups},
+            algorithm=WAITING,
+            stop={"versions": versions},
+        ),
+        tmp_path / "run",
+    )
+
+    found = of_kind(run, "heat_left_out")
+    rows, end_s = run.events[run.events["kind"] == "compute"], run.manifest["horizon_s"]
+    drawn_j = (rows["dynamic_j"] + rows["static_j"]).groupby(rows["client"]).sum()
+    reached_c = 25.0 + 8.0 * drawn_j / end_s * (1.0 - np.exp(-end_s / 320.0))
+    assert bool(found) == warned
+    for one in found:
+        assert one.count == (reached_c > 45.0).sum() > 0
+        assert f"a hot would have {reached_c.max():.0f} degrees C after" in one.message
+
+
 def test_a_cap_that_devices_cannot_keep_is_warned_of(tmp_path: Path) -> None:
     """A Jetson Nano's lowest clock is 0.64 GHz; a cap between two levels takes the lower one."""
     groups = [

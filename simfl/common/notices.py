@@ -58,6 +58,10 @@ ADVICE = {
         "population.start_time is the time of day at simulated time 0, midnight by default; or let"
         " the run last until they leave"
     ),
+    "heat_left_out": (
+        "take their seconds for too short: give such devices the clocks that they keep up for hours"
+        " (frequency_max_hz), or put more epochs into a round, so that heat counts within it"
+    ),
     "clocks_out_of_range": (
         "some devices' lowest frequency (frequency_min_hz in clients.parquet) is above what"
         " decisions.allocation decides: what it was to save there is not saved"

@@ -24,6 +24,7 @@ from simfl.system.provenance import (
     unverified_figures,
     without_measured_watts,
 )
+from simfl.system.thermal import ThermalCpu
 from simfl.system.topology import nearest_edge
 
 LOSS_MARGIN = 1.05
@@ -71,6 +72,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         _constant_accuracy,
         _never_took_part,
         _nobody_left,
+        _heat_left_out,
         _saturated_queues,
         _crowded_channels,
     )
@@ -275,6 +277,36 @@ def _nobody_left(simulation: Simulation, one: Run) -> Iterator[Notice]:
                 f" after {end_s:.3g} s"
             )
             yield notice("nobody_left", message, leave)
+
+
+def _heat_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """Devices that throttle, but would be hot at the end by what they drew on average.
+
+    Each of several computations began at rest. What a radio's tail may have drawn meanwhile does
+    not count.
+    """
+    world, accounts, now_s = simulation.world, one.accounts, one.clock.now_s
+    computing = slice(world.num_clients), list(KINDS).index("compute")
+    several = one.observations.participations > 1
+    hot_c: dict[int, float] = {}
+    for index, device in enumerate(world.devices):
+        processor = device.processor
+        clients = np.flatnonzero(several & (world.device_index == index))
+        if not isinstance(processor, ThermalCpu) or not clients.size:
+            continue
+        resting_w = world.power_idle_w + world.messenger.client_radios.tail_w
+        computed_j = accounts.joules[computing] - resting_w * accounts.seconds[computing]
+        reached_c = processor.reaches_c(computed_j[clients] / now_s, now_s)
+        hot = reached_c > processor.temperature_hot_c
+        hot_c |= dict(zip(clients[hot].tolist(), reached_c[hot].tolist(), strict=True))
+    if hot_c:
+        worst = max(hot_c, key=lambda client: hot_c[client])
+        message = (
+            f"{len(hot_c)} clients throttle less than they would: each computation begins at rest,"
+            f" but by what they drew on average a {world.devices[world.device_index[worst]].name}"
+            f" would have {hot_c[worst]:.0f} degrees C after {now_s:.3g} s"
+        )
+        yield notice("heat_left_out", message, len(hot_c))
 
 
 def _saturated_queues(simulation: Simulation, one: Run) -> Iterator[Notice]:

@@ -53,6 +53,13 @@ class ThermalCpu(Cpu):
                 "temperature_cool_c: must lie between the temperatures at rest and hot"
             )
 
+    def reaches_c(self, power_w: ArrayLike, time_s: float) -> FloatArray:
+        """How warm the case is after so long at `power_w` beyond idle, from rest."""
+        heated = 1.0 - np.exp(-time_s / self._time_constant_s)
+        above_k = self.thermal_resistance_k_per_w * np.asarray(power_w, dtype=float) * heated
+        reached: FloatArray = self.temperature_rest_c + above_k
+        return reached
+
     def compute(self, cycles: ArrayLike, frequency_hz: ArrayLike) -> ComputeCost:
         """The cost of `cycles` begun at rest at clock `frequency_hz`, throttled as need be."""
         total, asked_hz = np.broadcast_arrays(
