@@ -6,7 +6,7 @@ Waking the radio up, latency, the flow of bits, and every attempt lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -203,7 +203,17 @@ class Outgoing:
             *self._bands(),
         )
         figures = zip(*(column.tolist() for column in columns), routes, strict=True)
-        return [Sender(*one) for one in figures]
+        senders = [Sender(*one) for one in figures]
+        slopes_w = self.slopes_w(rate_bps, power_w).tolist()
+        return [replace(one, slope_w=watts) for one, watts in zip(senders, slopes_w, strict=True)]
+
+    def slopes_w(self, rate_bps: FloatArray, power_w: FloatArray) -> FloatArray:
+        """What of `power_w` goes with the rates."""
+        uplink = self.paths.uplink
+        slopes = [
+            one.slope_up_w_per_bps if uplink else one.slope_down_w_per_bps for one in self.links
+        ]
+        return np.minimum(np.array(slopes)[self.link_index] * rate_bps, power_w)
 
     @cached_property
     def _factor(self) -> FloatArray:

@@ -65,23 +65,26 @@ class Relayed:
         bits = 8.0 * self.access.wire_bytes
         alone = self.access.senders(sent, weight, routes)
         near_s, far_s = _flow_s(self._near), _flow_s(self._far)
-        rates = (
-            np.divide(bits, flow_s, out=np.zeros_like(bits), where=flow_s > 0).tolist()
+        near_bps, far_bps = (
+            np.divide(bits, flow_s, out=np.zeros_like(bits), where=flow_s > 0)
             for flow_s in (near_s, far_s)
         )
         near_j = self._near[1].active_j - self._near[0].active_j
         power_w = np.divide(near_j, near_s, out=np.zeros_like(near_s), where=near_s > 0)
+        slope_w = self.access.slopes_w(near_bps, power_w)
+        columns = (power_w, slope_w, near_bps, far_bps, channels)
         # By itself it sends at the rate of the slower link, to the last bit.
         return [
             replace(
                 one,
                 power_w=watts,
-                rate_bps=max(near_bps, one.rate_bps),
-                behind_bps=max(far_bps, one.rate_bps),
+                slope_w=sloping_w,
+                rate_bps=max(own_bps, one.rate_bps),
+                behind_bps=max(beyond_bps, one.rate_bps),
                 channel=channel,
             )
-            for one, watts, near_bps, far_bps, channel in zip(
-                alone, power_w.tolist(), *rates, channels.tolist(), strict=True
+            for one, watts, sloping_w, own_bps, beyond_bps, channel in zip(
+                alone, *(column.tolist() for column in columns), strict=True
             )
         ]
 

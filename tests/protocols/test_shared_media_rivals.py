@@ -73,6 +73,47 @@ def test_each_at_a_rate_of_its_own(
     np.testing.assert_allclose(found_j, IDLE_W * np.array(took_s) + RADIO_W * np.array(sent_s))
 
 
+@pytest.mark.parametrize(
+    ("population", "on_air"),
+    [
+        ({"access_sharing": "ofdma_equal"}, 1.0),
+        ({"access_sharing": "airtime_fair"}, 0.25),
+        (
+            {
+                "access_sharing": "ofdma_equal",
+                "server_behind": "backhaul",
+                "backhaul": "thin",
+                "backhaul_sharing": {"name": "processor_sharing", "capacity_bps": 64},
+            },
+            0.25,
+        ),
+    ],
+)
+def test_a_radio_draws_by_the_rate_that_it_has(
+    population: dict[str, Any], on_air: float, tmp_path: Path
+) -> None:
+    """4 W and 1/64 J per bit: four at once over 256 bit/s, and behind it a backhaul of 64."""
+    sloping = RADIO.format(rate=256).replace(
+        "rtt_s: 0,", "rtt_s: 0, slope_down_w_per_bps: 0.015625,"
+    )
+    (tmp_path / "profiles").mkdir()
+    links = {"sloping": sloping, "thin": RADIO.format(rate=64)}
+    for name, text in {**PROFILES, **links}.items():
+        (tmp_path / "profiles" / f"{name}.yaml").write_text(text)
+    scenario = yaml.safe_load(SCENARIO)
+    groups = [{"device": "slow", "link": "sloping", "share": 1.0}]
+    scenario["population"] |= {"groups": groups, "clients": 4, "edges": 1, **population}
+    scenario |= {"protocol": "synchronous", "stop": {"versions": 1}}
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(scenario))
+    run = simfl.run(tmp_path / "scenario.yaml", tmp_path / "run")
+
+    assert all(run.manifest["invariants"].values()), run.manifest["violations"]
+    rows = run.events.query("kind == 'download' and client >= 0")
+    assert len(rows) == 4
+    active_j = on_air * RADIO_W * rows["duration_s"] + 8 * rows["bytes"] / 64
+    np.testing.assert_allclose(rows["active_j"], active_j)
+
+
 def test_links_without_a_common_medium_are_no_rivals(tmp_path: Path) -> None:
     """Half a second and two seconds, as alone."""
     found_s, _ = downloads(tmp_path, "airtime_fair", None)

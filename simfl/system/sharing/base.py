@@ -19,12 +19,12 @@ class Sender:
     """Who sends (or receives), and how fast with the medium to itself.
 
     `client` orders what begins at the same moment. `power_w` is what the radio draws beyond idle
-    while it sends. `weight` counts where shares are given. `snr` (not in decibels) is that over the
-    whole band and bends the rate of a smaller one: power is fixed, so a tenth of the band carries
-    more than a tenth of the rate; inf is a rate in proportion to the share. `route` numbers the
-    shared links that the transfer crosses. `behind_bps` is the rate of the link behind the medium
-    (inf: there is none), `channel` numbers medium and direction where several share what lies
-    behind, odd for uplinks.
+    while it sends at that rate, `slope_w` the part of it that goes with the rate. `weight` counts
+    where shares are given. `snr` (not in decibels) is that over the whole band and bends the rate
+    of a smaller one: power is fixed, so a tenth of the band carries more than a tenth of the rate;
+    inf is a rate in proportion to the share. `route` numbers the shared links that the transfer
+    crosses. `behind_bps` is the rate of the link behind the medium (inf: there is none), `channel`
+    numbers medium and direction where several share what lies behind, odd for uplinks.
     """
 
     client: int
@@ -36,6 +36,7 @@ class Sender:
     route: tuple[int, ...] = (0,)
     behind_bps: float = math.inf
     channel: int = 0
+    slope_w: float = 0.0
 
     def __post_init__(self) -> None:
         for key in ("rate_bps", "weight", "snr", "spectral_efficiency_max", "behind_bps"):
@@ -47,7 +48,7 @@ class Sender:
 
 @dataclass(frozen=True)
 class Carried:
-    """A transfer as it went: `airtime_s` is for how long its radio sent, at `power_w`."""
+    """A transfer as it went: for `airtime_s` its radio sent, and drew `active_j` beyond idle."""
 
     start_s: float
     end_s: float

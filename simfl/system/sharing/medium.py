@@ -22,9 +22,12 @@ from simfl.system.moments import Moment
 from simfl.system.sharing.base import Carried, Flows, Sender, Sharing
 
 # Rows of a medium's state: a sender's figures as in `Flows`, then those of its transfer.
-_FIGURES, _CHANNEL = slice(0, 5), 5
-_POWER, _BITS, _LEFT, _START, _AIRTIME, _CLIENT = range(6, 12)
-_ROWS = 12
+_FIGURES, _CHANNEL, _RATE = slice(0, 5), 5, 0
+_POWER, _SLOPE, _BITS, _LEFT, _START, _AIRTIME, _SLOWED, _CLIENT = range(6, 14)
+_ROWS = 14
+
+_ROUNDING = 1e-9
+"""A radio that is on air for no more of the time than this beyond its bits sends at full rate."""
 
 Draw = Callable[[IntArray, FloatArray], None]
 
@@ -33,13 +36,14 @@ class _Transfers:
     """Transfers under way, one column each, and the `events` of their ends.
 
     `state` has the rows named above, `route` the hops of each; `rates_bps` and `duty` are those
-    since the last change, `ending` says which of them end next.
+    since the last change, `slowed` how much of the duty a sender at its full rate would not need,
+    `ending` says which of them end next.
     """
 
     def __init__(self) -> None:
         self.state = np.empty((_ROWS, 0))
         self.route: IntArray = np.empty((0, 0), dtype=np.int64)
-        self.rates_bps = self.duty = np.empty(0)
+        self.rates_bps = self.duty = self.slowed = np.empty(0)
         self.ending = np.empty(0, dtype=bool)
         self.events: list[simpy.Event] = []
 
@@ -64,6 +68,7 @@ class _Transfers:
         )
         fresh[_CHANNEL] = flows.channel
         fresh[_POWER] = [sender.power_w for sender in senders]
+        fresh[_SLOPE] = [sender.slope_w for sender in senders]
         fresh[_BITS] = fresh[_LEFT] = [bits for _, bits, _ in arrivals]
         fresh[_START] = now_s
         fresh[_CLIENT] = [sender.client for sender in senders]
@@ -78,17 +83,40 @@ class _Transfers:
         rest = np.flatnonzero(kept)
         self.state, self.route = self.state.take(rest, axis=1), self.route.take(rest, axis=0)
         self.rates_bps, self.duty = self.rates_bps[rest], self.duty[rest]
+        self.slowed = self.slowed[rest]
         self.ending = self.ending[rest]
         for place in reversed(places):
             del self.events[place]
 
+    def share(self, rates_bps: FloatArray, duty: FloatArray) -> None:
+        """These rates and duties hold from now on."""
+        beyond = duty - np.minimum(rates_bps / self.state[_RATE], 1.0)
+        self.rates_bps, self.duty = rates_bps, duty
+        self.slowed = np.where(beyond > _ROUNDING, beyond, 0.0)
+
+    @property
+    def power_w(self) -> FloatArray:
+        """Mean watts of each radio."""
+        watts: FloatArray = self.state[_POWER] * self.duty - self.state[_SLOPE] * self.slowed
+        return watts
+
+    def pass_by(self, elapsed_s: float) -> None:
+        """So much time has passed."""
+        self.state[_LEFT] -= self.rates_bps * elapsed_s
+        self.state[_AIRTIME] += self.duty * elapsed_s
+        self.state[_SLOWED] += self.slowed * elapsed_s
+
     def carried(self, place: int, now_s: float, elapsed_s: float = 0.0) -> Carried:
         """What one has carried by now, so long after the last change that `state` knows of."""
-        power_w, bits, left, start_s, airtime_s = self.state[_POWER : _AIRTIME + 1, place].tolist()
+        power_w, slope_w, bits, left, start_s, airtime_s, slowed_s = self.state[
+            _POWER : _SLOWED + 1, place
+        ].tolist()
         if elapsed_s:
             left -= float(self.rates_bps[place]) * elapsed_s
             airtime_s += float(self.duty[place]) * elapsed_s
-        return Carried(start_s, now_s, bits - max(left, 0.0), airtime_s, power_w * airtime_s)
+            slowed_s += float(self.slowed[place]) * elapsed_s
+        active_j = power_w * airtime_s - slope_w * slowed_s
+        return Carried(start_s, now_s, bits - max(left, 0.0), airtime_s, active_j)
 
 
 class Medium:
@@ -186,8 +214,7 @@ class Medium:
         """What has been carried since the last change; those predicted to end now have ended."""
         elapsed_s, self._since_s = now_s - self._since_s, now_s
         transfers = self._under_way
-        transfers.state[_LEFT] -= transfers.rates_bps * elapsed_s
-        transfers.state[_AIRTIME] += transfers.duty * elapsed_s
+        transfers.pass_by(elapsed_s)
         if now_s == self._next_s:
             transfers.state[_LEFT, transfers.ending] = 0.0
 
@@ -206,11 +233,10 @@ class Medium:
         transfers = self._under_way
         if not transfers.events:
             return
-        flows = transfers.flows
-        transfers.rates_bps, transfers.duty = rates_and_duty(self._sharing, flows)
+        transfers.share(*rates_and_duty(self._sharing, transfers.flows))
         state = transfers.state
         if self._draw is not None:
-            self._draw(state[_CLIENT].astype(np.int64), state[_POWER] * transfers.duty)
+            self._draw(state[_CLIENT].astype(np.int64), transfers.power_w)
         with np.errstate(divide="ignore"):
             wait_s: FloatArray = state[_LEFT] / transfers.rates_bps
         soonest_s = float(wait_s.min())

@@ -123,6 +123,19 @@ def test_alone_it_is_a_dedicated_link(sharing: Sharing) -> None:
     np.testing.assert_allclose([one.active_j for one in results], cost.active_j, rtol=1e-9)
 
 
+@pytest.mark.parametrize("sharing", EVERY_WAY, ids=lambda one: type(one).__name__)
+def test_what_goes_with_the_rate_is_paid_per_bit(sharing: Sharing) -> None:
+    """3 W at 1 Mbit/s, 2 of them by the rate: 1 W on air and 2 J per Mbit, whatever the rate is."""
+    senders = [Sender(n, 1e6, power_w=3.0, slope_w=2.0) for n in range(5)]
+    plan = [(0.3 * n, sender, 1e5 * (n + 1)) for n, sender in enumerate(senders)]
+
+    for (_, _, size_bytes), one in zip(plan, carried(sharing, plan), strict=True):
+        assert one.bits == pytest.approx(8 * size_bytes)
+        assert one.active_j == pytest.approx(one.airtime_s + 2.0 * 8e-6 * size_bytes)
+    if isinstance(sharing, OfdmaEqual):
+        assert one.airtime_s > 2 * one.bits / 1e6
+
+
 def test_energy_is_paid_for_the_time_on_the_air() -> None:
     """8 Mbit at 4 and 1 Mbit/s: in equal turns 2 and 8 s on the air, in half bands all the time."""
     plan = [(0.0, Sender(0, 4e6, power_w=2.0), 1e6), (0.0, Sender(1, 1e6, power_w=1.0), 1e6)]
