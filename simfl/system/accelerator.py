@@ -29,6 +29,7 @@ class Accelerator(MeasuredProcessor):
 
     A clock below the highest is a utilisation u = f / f_max: it takes longer and costs the same
     joules beyond idle power. What DVFS there is stands in `modes`, of which a population picks one.
+    Watts that were measured at `measured_hz` are those at that clock.
     """
 
     flops_per_s: Annotated[float | None, "> 0", "sustained float32 operations per second"] = None
@@ -37,7 +38,7 @@ class Accelerator(MeasuredProcessor):
     ] = None
     frequency_min_hz: Annotated[float, "> 0"]
     frequency_max_hz: Annotated[float, "> 0", "the clock it runs at unless told otherwise"]
-    power_active_w: Annotated[float, ">= 0", "at full utilisation"]
+    power_active_w: Annotated[float, ">= 0", "at full utilisation, or in training at measured_hz"]
     power_idle_w: Annotated[float, ">= 0", "at no utilisation, part of the device's idle power"]
     frequency_levels_hz: Annotated[
         tuple[float, ...] | None, "the clock frequencies that exist, ascending; null is any"
@@ -56,7 +57,10 @@ class Accelerator(MeasuredProcessor):
             cycles = measured_s * clock_hz
         slower = self.frequency_max_hz / clock_hz
         kinds = {} if self.measured_hz is None else self.times_as_fast(slower)
-        self.taken(cycles_per_example=cycles, **kinds)
+        # What it draws beyond idle goes with the clock: so much at the highest one.
+        active_w = self.power_idle_w + (self.power_active_w - self.power_idle_w) * slower
+        powers = {} if slower == 1 else {"power_active_w": active_w}
+        self.taken(cycles_per_example=cycles, **powers, **kinds)
         if cycles is not None:
             self.refuse_kinds("cycles_per_example")
         elif self.rates is None and (self.flops_per_s is None or self.efficiency is None):

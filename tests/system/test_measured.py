@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +55,18 @@ def test_a_cpu_takes_and_draws_what_was_measured(processor: Cpu) -> None:
     assert of_a_step(processor, 1e9) == pytest.approx((0.8, 3.2))
 
 
-def test_an_accelerator_takes_what_was_measured_and_goes_with_its_clock() -> None:
-    """Half the time at twice the clock; a mode's clock changes the time, not the work."""
+def test_an_accelerator_takes_and_draws_what_was_measured_and_goes_with_its_clock() -> None:
+    """0.8 s and 4 W beyond idle; half the time at twice the clock, for the same joules.
+
+    A mode's clock changes the time, not the work, and its watts are its own.
+    """
     modes = {"slow": Mode(frequency_max_hz=1e9, power_active_w=4.0)}
     board = Accelerator(**CLOCKS, **STEP, **WATTS, modes=modes)
 
-    assert of_a_step(board, 2e9) == pytest.approx((0.4, 1.6))
-    assert of_a_step(board, 1e9) == pytest.approx((0.8, 1.6))
+    assert of_a_step(board, 1e9) == pytest.approx((0.8, 3.2))
+    assert of_a_step(board, 2e9) == pytest.approx((0.4, 3.2))
     assert of_a_step(board.in_mode("slow"), 1e9) == pytest.approx((0.8, 1.6))
+    assert of_a_step(replace(board, modes={}), 1e9) == pytest.approx((0.8, 3.2))
 
 
 @pytest.mark.parametrize(
