@@ -17,7 +17,7 @@ from simfl.common.notices import ADVICE, Notice
 from simfl.console.run import print_summary
 from simfl.runs.oddities import foreseen
 from simfl.runs.runfolder import LoadedRun, RunFolderError
-from simfl.system.catalogue import Catalogue
+from simfl.system.catalogue import Catalogue, shipped_folder
 from simfl.system.provenance import without_measured_watts
 from tests.measures.runs import known_latencies
 from tests.small import SEMI_ASYNCHRONOUS, small
@@ -42,6 +42,22 @@ def thrown(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
     """A run whose learning rate throws the model away, and yet completes."""
     scenario = small(algorithm={"local": {"learning_rate": 1000.0}}, stop={"versions": 6})
     return simfl.run(scenario, tmp_path_factory.mktemp("thrown") / "run")
+
+
+@pytest.mark.parametrize("name", ["rpi_4b.v2", "board-1.5"])
+def test_a_profile_with_a_dot_in_its_name_counts(name: str, tmp_path: Path) -> None:
+    """It is neither a mode of another device nor unknown."""
+    text = (shipped_folder() / "rpi_5.yaml").read_text(encoding="utf-8")
+    (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    counts = []
+    for device in (name, "rpi_5"):
+        groups = [{"device": device, "link": "ethernet_1g", "share": 1.0}]
+        scenario = small(population={"profiles": [str(tmp_path)], "groups": groups})
+        simulation = assemble(scenario, Options(device="cpu"))
+        assert device in [one.name for one in simulation.world.profiles]
+        counts += [one.message for one in foreseen(simulation) if one.kind == "unverified_figures"]
+
+    assert counts[0] == counts[1].replace("rpi_5", name)
 
 
 def test_the_quick_start_warns_of_unverified_figures_alone(tmp_path: Path) -> None:

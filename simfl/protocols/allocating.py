@@ -17,6 +17,7 @@ from simfl.protocols.deciders import AllocationByGroup, Deciders
 from simfl.protocols.observations import Observations
 from simfl.protocols.setting import Setting
 from simfl.system.grouping import by_value
+from simfl.system.provenance import profile_of
 from simfl.system.server_id import ServerId
 from simfl.system.world import World
 
@@ -174,7 +175,7 @@ def _measured_clocks(world: World) -> FloatArray | None:
         return None
     clocks = []
     for device in world.devices:
-        measured = calibrated.get(device.name.partition(".")[0])
+        measured = calibrated.get(profile_of(device.name, calibrated))
         top_hz = device.processor.frequency_max_hz
         clocks.append((0.0, np.inf) if measured is None else measured.clock_hz or (top_hz, top_hz))
     return np.array(clocks).T[:, world.device_index]

@@ -20,6 +20,7 @@ from simfl.protocols.run import Run
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
 from simfl.system.provenance import (
+    profile_of,
     unmeasured_kinds,
     unverified_figures,
     without_measured_watts,
@@ -115,7 +116,7 @@ def _short_steps(simulation: Simulation) -> str:
         measured = processor.counts_bits or any(
             getattr(processor, key, None) for key in ("cycles_per_example", "seconds_per_step")
         )
-        if work.forward_flops and rows and not measured and name.partition(".")[0] in profiles:
+        if work.forward_flops and rows and not measured and profile_of(name, profiles) in profiles:
             cost = processor.compute(
                 processor.training_cycles(rows, work, 1), processor.frequency_max_hz
             )
@@ -145,7 +146,7 @@ def _beyond_calibration(simulation: Simulation) -> list[Notice]:
     told = []
     for index in np.unique(world.device_index):
         device = world.devices[index]
-        profile = profiles.get(device.name.partition(".")[0])
+        profile = profiles.get(profile_of(device.name, profiles))
         measured = None if profile is None else profile.calibrated
         if measured is None or not rows:
             continue

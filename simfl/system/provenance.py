@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,10 +25,11 @@ def profiles_behind(
     machine without a profile of its name, as those of `paper`, is left out.
     """
     devices = [world.devices[index].name for index in np.unique(world.device_index)]
+    known = {name for name in devices if catalogue.holds("device", name)}
     links = [world.link_names[index] for index in np.unique(world.link_index)]
     regions = world.electricity.regions if world.electricity else []
     names: list[tuple[Kind, str]] = [
-        *(("device", name.partition(".")[0]) for name in devices),  # "jetson_tx2.MaxQ": a mode
+        *(("device", profile_of(name, known)) for name in devices),
         *(("link", name) for name in links),
         *(("region", region.name) for region in regions),
         ("server", world.cloud_server.name),
@@ -42,6 +43,11 @@ def profiles_behind(
         for kind, name in dict.fromkeys(names)
         if catalogue.holds(kind, name)
     )
+
+
+def profile_of(device: str, profiles: Container[str]) -> str:
+    """The profile of a device: that of its name, or of "jetson_tx2.MaxQ" what precedes the mode."""
+    return device if device in profiles else device.rpartition(".")[0]
 
 
 LEAST_SHARE = 0.05
