@@ -50,9 +50,10 @@ ADVICE = {
         " its own, as at home"
     ),
     "far_access_points": (
-        "clients belong to access points by their numbers, in equal blocks, so that more of"
-        " population.edges shorten no way: decisions.association: nearest in a hierarchical run,"
-        " one access point in a flat one, or a population of one's own that says home_edge"
+        "clients belong to access points by their numbers, in equal blocks, so that more access"
+        " points (population.edges) bring none of them nearer: use decisions.association: nearest"
+        " in a hierarchical run, one access point in a flat one, or a population of your own that"
+        " says home_edge"
     ),
     "nobody_left": (
         "population.start_time is the time of day at simulated time 0, midnight by default; or let"
