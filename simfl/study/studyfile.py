@@ -367,11 +367,18 @@ class Study(_Section):
         place = self.where("questions")
         asked += [(place.child("metrics", at), name) for at, name in enumerate(questions.metrics)]
         asked += [(place.child("pareto", name), name) for name in questions.pareto]
-        asked += [
+        targets = [
             (place.child("targets", figure, at), column_name("time", figure, target))
-            for figure, targets in questions.targets.items()
-            for at, target in enumerate(targets)
+            for figure, asked_for in questions.targets.items()
+            for at, target in enumerate(asked_for)
         ]
+        columns: set[str] = set()
+        for one, name in targets:
+            if name in columns:
+                accepted = "targets that differ in six digits, of which their columns have names"
+                raise one.error(f"{name} once more", accepted)
+            columns.add(name)
+        asked += targets
         if questions.best is not None:
             asked += _of_goal(place.child("best"), questions.best, [questions.best.figure])
         if self.search is not None:

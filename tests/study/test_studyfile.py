@@ -116,6 +116,10 @@ def error_of(folder: Path, text: str) -> str:
             " most 1, as it is a share",
         ),
         (
+            "questions: {targets: {loss: [0.12345671, 0.12345672]}}",
+            "DIR/bad.yaml:2: questions.targets.loss.1: found time_to_loss_0.123457_s once more",
+        ),
+        (
             "questions: {metrics: [time_to_accuracy_90_s]}",
             "DIR/bad.yaml:2: questions.metrics.0: found 90, accepted: an accuracy of at most 1",
         ),
