@@ -227,6 +227,19 @@ def test_indices_of_a_small_factorial_with_noise() -> None:
     assert np.mean(found, axis=0) == pytest.approx([0.2, 0.8, 0.0], abs=0.01)
 
 
+def test_the_index_of_a_key_without_influence_is_0_however_large_the_noise() -> None:
+    """Two levels of each of two factors, of which one matters as much as the seeds do."""
+    rng = np.random.default_rng(0)
+    grid = np.array([(a, b) for a in (0, 1) for b in (0, 1) for _ in range(4)], dtype=float)
+    runs = table(point=np.repeat(range(4), 4), seed=[*range(4)] * 4, a=grid[:, 0], b=grid[:, 1])
+    found = [
+        first_order_indices(runs.assign(y=grid[:, 1] + rng.normal(size=16)), "y", ["a", "b"])
+        for _ in range(100)
+    ]
+
+    assert np.mean([one["index"].iloc[0] for one in found]) == pytest.approx(0.0, abs=0.1)
+
+
 def test_indices_of_the_ishigami_function() -> None:
     """Closed form (Ishigami and Homma 1990, a = 7, b = 0.1): 0.314, 0.442, 0, each within its
     interval."""

@@ -315,3 +315,20 @@ def test_who_begins_at_one_time_queues_by_client_whatever_began_first(moment, or
     clock.env.run()
 
     assert ends_s == {0: 2.0, 1: 3.0, 2: 4.0}
+
+
+@pytest.mark.parametrize("sharing", EVERY_WAY, ids=lambda one: type(one).__name__)
+def test_the_watts_that_are_told_add_up_to_the_joules(sharing: Sharing) -> None:
+    """What batteries are told is what rows are charged, with the part that goes by the rate."""
+    env, told = simpy.Environment(), [(0.0, 0.0)]
+
+    def draw(clients: np.ndarray, watts: np.ndarray) -> None:
+        told.append((env.now, float(watts.sum())))
+
+    medium = Medium(env, sharing, draw)
+    sent = [medium.transfer(Sender(n, 1e6, power_w=3.0, slope_w=2.0), 1e5) for n in range(4)]
+    env.run()
+
+    times_s, watts = np.array([*told, (env.now, 0.0)]).T
+    told_j = float((np.diff(times_s) * watts[:-1]).sum())
+    assert told_j == pytest.approx(sum(one.value.active_j for one in sent))
