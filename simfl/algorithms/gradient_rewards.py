@@ -6,9 +6,9 @@ physically lie with the clients; the server's memory holds them because their ne
 of them, and only the rewards cross a link.
 
 Memory: `models` per client; `owed`, the values of the reward that a client's next download holds
-(-1: the whole model); `reputation`; `known`, each client's contribution, examples and classes;
-`statistics`, the names of the model's running ones. The first three go with the client's own tier,
-`known` is of all clients.
+(-1: the whole model), and `since`, the first version with it; `reputation`; `known`, each client's
+contribution, examples and classes; `statistics`, the names of the model's running ones. The first
+four go with the client's own tier, `known` is of all clients.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ class GradientRewards(Algorithm, ABC):
         memory = {
             "models": dict.fromkeys(clients, state.weights),
             "owed": dict.fromkeys(clients, WHOLE),
+            "since": dict.fromkeys(clients, state.version),
             "reputation": {},
             "known": {client: _known(facts) for client, facts in clients.items()},
             "statistics": dict.fromkeys(network.buffer_names, True),
@@ -109,8 +110,12 @@ class GradientRewards(Algorithm, ABC):
         return replace(state, memory=memory)
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
-        """The model that the client keeps; what it downloads is the reward it is owed."""
+        """The model that the client keeps; what it downloads is the reward it is owed.
+
+        Nothing, where it has received that and its update was lost, or came too late.
+        """
         owed = state.memory["owed"][client]
+        received = held >= state.memory["since"][client]
         values = sum(state.weights[name].numel() for name in network.parameter_names)
         rest = network.size_bytes - BYTES_PER_VALUE * values
         sparse = message_bytes(values, owed, self.positions) + rest
@@ -119,7 +124,7 @@ class GradientRewards(Algorithm, ABC):
         return Brief(
             start=state.memory["models"][client],
             recipe=self.recipe(network, state.version),
-            price=replace(price, down_bytes=down_bytes if price.work else 0),
+            price=replace(price, down_bytes=down_bytes if price.work and not received else 0),
         )
 
     def aggregate(
@@ -137,12 +142,15 @@ class GradientRewards(Algorithm, ABC):
             [1.0] * len(updates),
         )
         models, owed = dict(state.memory["models"]), dict(state.memory["owed"])
+        since = dict(state.memory["since"])
         for update in updates:
             if (reward := result.rewards.get(update.client)) is not None:
                 models[update.client] = {**add(update.brief.start, reward.change), **statistics}
                 owed[update.client] = reward.values
+                since[update.client] = state.version + 1
         reputation = {**state.memory["reputation"], **result.reputation}
-        memory = {**state.memory, "models": models, "owed": owed, "reputation": reputation}
+        memory = {**state.memory, "models": models, "owed": owed, "since": since}
+        memory["reputation"] = reputation
         weights = {**add(state.weights, result.step), **statistics}
         return replace(state, weights=weights, memory=memory)
 
@@ -176,6 +184,8 @@ class GradientRewards(Algorithm, ABC):
             **state.memory,
             "models": models,
             "owed": dict.fromkeys(models, WHOLE),
+            # The tier's own version stays, so that who has it may have it from before.
+            "since": dict.fromkeys(models, state.version + 1),
             "known": upper.memory["known"],
         }
         return replace(state, weights=upper.weights, memory=memory)

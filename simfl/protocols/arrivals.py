@@ -38,11 +38,14 @@ class Arrived:
 def arrivals(
     version: int, delivered: Delivered, shares: Sequence[float] | None = None
 ) -> list[Arrived]:
-    """By client, then job: the order in which a server of `version` takes updates in."""
+    """The order in which a server of `version` takes updates in: by client, the oldest first."""
     staleness = (version - delivered.versions).tolist()
     scales = [None] * len(staleness) if shares is None else list(shares)
     columns = zip(delivered.clients.tolist(), delivered.futures, staleness, scales, strict=True)
-    return sorted([Arrived(*row) for row in columns], key=lambda one: (one.client, one.future.key))
+    return sorted(
+        [Arrived(*row) for row in columns],
+        key=lambda one: (one.client, -one.staleness, one.future.key),
+    )
 
 
 def lineage(arrived: Sequence[Arrived]) -> Lineage:

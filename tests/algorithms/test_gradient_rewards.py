@@ -162,6 +162,27 @@ def test_the_first_download_is_the_model_and_later_ones_the_reward(
 
 
 @pytest.mark.parametrize("algorithm", [Cgsv(), FedAve(), Cffl()])
+def test_a_reward_that_was_received_is_not_downloaded_again(algorithm: GradientRewards) -> None:
+    """Whose update is lost has its model and its last reward; a new one is downloaded again."""
+    network, evaluator, state = started(algorithm)
+    first = algorithm.brief(network, state, 0, 0)
+    assert first.price.down_bytes == 0
+    assert first.price.up_bytes == algorithm.brief(network, state, 0, -1).price.up_bytes
+
+    updates = updates_of(algorithm, network, state, E1, E2, E3)[:2]
+    after = replace(algorithm.aggregate(state, updates, evaluator), version=1)
+    assert [algorithm.brief(network, after, i, 0).price.down_bytes > 0 for i in range(3)] == [
+        after.memory["owed"][0] > 0,
+        after.memory["owed"][1] > 0,
+        False,
+    ]
+    assert [algorithm.brief(network, after, i, 1).price.down_bytes for i in range(3)] == [0, 0, 0]
+
+    moved = algorithm.adopt(after, after)
+    assert algorithm.brief(network, moved, 0, 1).price.down_bytes == 16
+
+
+@pytest.mark.parametrize("algorithm", [Cgsv(), FedAve(), Cffl()])
 def test_tiers_keep_records_and_move_models(algorithm: GradientRewards) -> None:
     """The cloud holds every tier's clients; an edge server's models move with its weights."""
     network, evaluator, state = started(algorithm)

@@ -12,6 +12,7 @@ from simfl.algorithms.base import ServerState
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
 from simfl.learning.trainer import Future
+from simfl.protocols.arrivals import arrivals
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.state_ref import StateRef
 from simfl.provenance.journal import Journal
@@ -78,6 +79,20 @@ def delivered(futures, versions=None):
 def all_differ(keys):
     """Whether no two keys are equal."""
     return len(set(keys)) == len(keys)
+
+
+def test_a_client_s_newest_update_is_taken_in_last():
+    """Whatever their keys say: an algorithm that remembers what a client sent remembers that."""
+    values = new_values()
+    first = values.begin([0, 1], "cloud")
+    jobs = [one_job(values, first, client, number) for number in range(4) for client in (1, 0)]
+    versions = [number for number in range(4) for _ in (1, 0)]
+
+    arrived = arrivals(4, delivered(jobs, versions))
+
+    assert [(one.client, one.staleness) for one in arrived] == [
+        (client, staleness) for client in (0, 1) for staleness in (4, 3, 2, 1)
+    ]
 
 
 @pytest.mark.parametrize("protocol", ["synchronous", {"name": "asynchronous", "concurrency": 4}])
