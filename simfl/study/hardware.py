@@ -115,8 +115,16 @@ def hardware_sentences(study: LoadedStudy) -> list[str]:
         return []
     if study.drawn["digest"].isin(study.table["digest"]).all():
         return ["no figure of these machines is uncertain: every drawn machine is as profiles say"]
-    lost = int((study.drawn["status"] == "diverged").sum())
-    return [f"{lost} runs on drawn machines diverged"] if lost else []
+    sentences = []
+    if lost := int((study.drawn["status"] == "diverged").sum()):
+        sentences.append(f"{lost} runs on drawn machines diverged")
+    ended = study.drawn.loc[study.drawn["status"].isin(ENDED), "point"]
+    if without := study.table["point"].nunique() - ended.nunique():
+        sentences.append(
+            f"settings without a finished run on drawn machines: {without}; the probabilities of the"
+            " others are without them"
+        )
+    return sentences
 
 
 def _moved(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, bool]:

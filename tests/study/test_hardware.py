@@ -125,6 +125,22 @@ def test_the_plain_runs_do_not_depend_on_the_spread(found: dict[float, LoadedStu
     assert not hardware_sentences(found[3.0])
 
 
+def test_settings_without_a_drawn_run_are_counted(
+    found: dict[float, LoadedStudy], tmp_path: Path
+) -> None:
+    """With one left of two it would be the best for sure: that the other is missing is said."""
+    study = copy.copy(found[3.0])
+    study.drawn = study.drawn.assign(
+        status=study.drawn["status"].where(study.drawn["point"] != 0, "failed")
+    )
+
+    assert hardware_best(study.drawn, Best(minimize="time_s"))["is_best"].isna().all()
+    assert "finished run on drawn machines: 1;" in hardware_sentences(study)[0]
+    study.drawn = study.drawn[study.drawn["point"] != 0]
+    assert hardware_best(study.drawn, Best(minimize="time_s"))["is_best"].tolist() == [1.0]
+    assert "finished run on drawn machines: 1;" in hardware_sentences(study)[0]
+
+
 def test_a_wider_figure_gives_wider_answers(found: dict[float, LoadedStudy]) -> None:
     """Seconds and joules by 3 as by 1.5 lie further out; the mean lies within both."""
     for metric in ("time_s", "client_energy_j"):
