@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
@@ -28,8 +29,8 @@ from simfl.plugins import (
 class Moon(Algorithm):
     """FedAvg whose clients keep their features near the global model's, and off their last one's.
 
-    The state's memory holds the model that each client sent last; it lies with the client. Before
-    the first one, the global model stands in its place.
+    The state's memory holds the model that each client sent last; it lies with the client. One that
+    has sent none is contrasted with the global model twice: a constant, with no gradient.
     """
 
     mu: Annotated[float, ">= 0", "weight of the contrast"] = 1.0
@@ -50,7 +51,7 @@ class Moon(Algorithm):
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
         """The client's last model is its own tensors: `batch.own` in the loss."""
-        last = state.memory["last"].get(client, state.weights)
+        last = state.memory["last"].get(client, {})
         return replace(super().brief(network, state, client, held), own=last)
 
     def price(self, network: Network, client: int, version: int) -> Price:
@@ -60,6 +61,8 @@ class Moon(Algorithm):
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
         """l_sup - mu log(e^s(z_glob) / (e^s(z_glob) + e^s(z_prev))), s(y) = cos(z, y) / tau."""
         outputs, z = batch.features(parameters, batch.inputs, self.layer)
+        if not batch.own:
+            return batch.mean_loss(outputs) + self.mu * math.log(2.0)
         z = z.flatten(2)
         with torch.no_grad():
             z_glob = batch.features(batch.start, batch.inputs, self.layer)[1]

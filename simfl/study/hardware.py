@@ -121,8 +121,8 @@ def hardware_sentences(study: LoadedStudy) -> list[str]:
     ended = study.drawn.loc[study.drawn["status"].isin(ENDED), "point"]
     if without := study.table["point"].nunique() - ended.nunique():
         sentences.append(
-            f"settings without a finished run on drawn machines: {without}; the probabilities of the"
-            " others are without them"
+            f"settings without a finished run on drawn machines: {without}; the probabilities of"
+            " the others are without them"
         )
     return sentences
 
