@@ -116,6 +116,11 @@ class Algorithm:
         return False
 
     @property
+    def priced_for(self) -> int | None:
+        """How many clients of a round its prices are of; None: they do not go by that."""
+        return None
+
+    @property
     def idle_keys(self) -> dict[str, str]:
         """Own keys (dotted) that nothing reads beside the others, each with the reason."""
         return {f"local.{key}": reason for key, reason in self.local.idle_keys.items()}

@@ -27,7 +27,8 @@ Departures from the paper: 1. nobody drops out between its rounds, so that no pa
 be rebuilt; 2. values are not rounded to b bits.
 
 Known limits: n is what `participants` says, by default everybody, though a selection or an edge
-server may have fewer clients in a round, whose messages are then priced too high;
+server may have fewer clients in a round, whose messages are then priced too high (the warning
+`priced_for_more` says so);
 the rounds' bytes are sent with the model's messages: their waiting is not modelled;
 key agreements and secret sharing (n^2 small operations) are not counted; codecs size messages
 only, and what is masked is no smaller for being sparse.
@@ -90,6 +91,11 @@ class SecureAggregation(FedAvg):
         """n and k where they are left open."""
         n = self.participants or count
         return replace(self, participants=n, neighbours=self.neighbours or n - 1)
+
+    @property
+    def priced_for(self) -> int | None:
+        """n."""
+        return self.participants
 
     @property
     def _graph(self) -> tuple[int, int]:

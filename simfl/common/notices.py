@@ -55,6 +55,10 @@ ADVICE = {
         " in a hierarchical run, one access point in a flat one, or a population of your own that"
         " says home_edge"
     ),
+    "priced_for_more": (
+        "set algorithm.participants to how many clients a round has: bytes, seconds and joules of"
+        " masks and shares grow with it"
+    ),
     "nobody_left": (
         "population.start_time is the time of day at simulated time 0, midnight by default; or let"
         " the run last until they leave"

@@ -62,6 +62,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _sized_only,
         _out_of_memory,
         _far_access_points,
+        _priced_for_more,
     )
     return [oddity for rule in rules for oddity in rule(simulation)]
 
@@ -220,6 +221,22 @@ def _far_access_points(simulation: Simulation) -> list[Notice]:
         f" {nearest_m:.3g} m"
     )
     return [notice("far_access_points", message, far)]
+
+
+def _priced_for_more(simulation: Simulation) -> list[Notice]:
+    """Prices that go by a round's clients, of more than a round can have."""
+    stated = simulation.algorithm.priced_for
+    if stated is None:
+        return []
+    of_edges = simulation.protocol.hierarchical
+    sizes = np.bincount(simulation.edge) if of_edges else np.array([simulation.world.num_clients])
+    selection = simulation.parts[("decisions", "selection")]
+    most = max(selection.wanted(size) for size in sizes.tolist())
+    if most >= stated:
+        return []
+    whose = "an edge server's round" if of_edges else "a round"
+    message = f"messages and work are priced for {stated} clients; {whose} has at most {most}"
+    return [notice("priced_for_more", message, stated - most)]
 
 
 def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from simfl.algorithms.secure_aggregation import SecureAggregation
 from simfl.assembly.assemble import assemble
+from simfl.assembly.simulation import Options
+from simfl.runs.oddities import foreseen
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.algorithms.loops import paid, scenario
-from tests.small import final_weights, largest_difference, simulated
+from tests.small import final_weights, largest_difference, simulated, small
 
 
 @pytest.mark.parametrize(("clients", "values", "expansion"), [(10, 20, 1.73), (14, 24, 1.98)])
@@ -48,6 +51,28 @@ def test_it_learns_what_fedavg_does_and_pays_for_the_masks(tmp_path: Path) -> No
         expected += float(of_one[0]) * int(run.observations.participations[client])
     assert after["cycles"] == pytest.approx(expected, rel=1e-9)
     assert after["cycles"] > before["cycles"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [
+        ({"decisions": {"selection": {"name": "random", "count": 3}}}, 3),
+        ({"protocol": "hierarchical", "population": {"clients": 4, "edges": 2}}, 2),
+        ({}, 4),
+    ],
+)
+def test_prices_for_more_clients_than_a_round_has_are_warned_of(
+    changes: dict[str, Any], most: int
+) -> None:
+    """By default they are the whole population's, whoever is selected, or below an edge server."""
+    plain = {"population": {"clients": 4}, "decisions": {}, **changes}
+    for stated in (None, most):
+        part = {"name": "secure_aggregation", "participants": stated}
+        simulation = assemble(small(algorithm=part, **plain), Options(device="cpu"))
+        found = [one for one in foreseen(simulation) if one.kind == "priced_for_more"]
+        assert [one.count for one in found] == ([4 - most] if stated is None and most < 4 else [])
+        assert all("for 4 clients; " in one.message for one in found)
+        assert all(one.message.endswith(f"at most {most}") for one in found)
 
 
 def test_fewer_neighbours_cost_less() -> None:
