@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.arrays import FloatArray
 from simfl.system.cost import TransferCost
 from simfl.system.link import FixedRateLink
 
@@ -17,9 +18,10 @@ class TcpLink(FixedRateLink):
     """A fixed rate, at most MSS / RTT sqrt(1.5 / p) of one connection (Mathis et al., CCR 1997).
 
     p is the share of *packets* lost, which TCP repairs; `loss_probability` loses whole messages.
-    Each message opens a connection first, for `setup_round_trips`, and has its whole rate from then
-    on. Slow start is not modelled: a real connection doubles what is under way from ten packets on,
-    and is slower for the first log2(rate RTT / (80 MSS)) round trips, rates being in bit/s.
+    Each message opens a connection first, for `setup_round_trips`, and starts slowly: a round trip
+    lets `initial_window` packets pass, the next one twice as many, until what is under way fills
+    the path (Kurose and Ross, Computer Networking, latency with a dynamic window, without the
+    first packet's own time). For one that is kept open and warm take no set-up and a large window.
     """
 
     name: ClassVar[str] = "tcp"
@@ -27,6 +29,7 @@ class TcpLink(FixedRateLink):
     packet_loss: Annotated[float, "> 0", "< 1", "p, share of packets lost"]
     segment_bytes: Annotated[float, "> 0", "MSS, payload of one packet"] = 1460.0
     setup_round_trips: Annotated[float, ">= 0", "before the first bit; 1 for TCP, 2 with TLS"] = 1.0
+    initial_window: Annotated[float, "> 0", "packets of the first round trip (RFC 6928)"] = 10.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,8 +48,31 @@ class TcpLink(FixedRateLink):
         rate_factor: ArrayLike = 1.0,
         jitter: ArrayLike | None = None,
     ) -> TransferCost:
-        """The connection's set-up, at the power of the transfer, and then the transfer."""
+        """The connection's set-up, at the power of the transfer, the slow start and the transfer.
+
+        While it waits for an acknowledgement the radio draws the transfer's power without what its
+        rate adds.
+        """
+        factor = np.asarray(1.0 if jitter is None else jitter, dtype=float)
         stretch = 2.0 * self.setup_round_trips + 1.0  # in halves of a round trip
-        return super().transmit(
-            bits, uplink, rate_factor, stretch * np.asarray(1.0 if jitter is None else jitter)
-        )
+        whole = super().transmit(bits, uplink, rate_factor, stretch * factor)
+        rate_bps = self.rate_bps(uplink) * np.asarray(rate_factor, dtype=float)
+        waits_s = self._slow_start_s(np.asarray(bits, dtype=float), rate_bps, self.rtt_s * factor)
+        power_w = self.power_transmit_w if uplink else self.power_receive_w
+        waits_j = max(power_w - self.power_idle_w, 0.0) * waits_s
+        return TransferCost(whole.duration_s + waits_s, whole.active_j + waits_j, whole.network_j)
+
+    def _slow_start_s(
+        self, bits: FloatArray, rate_bps: FloatArray, rtt_s: FloatArray
+    ) -> FloatArray:
+        """How long the sender waits for acknowledgements beside sending.
+
+        Windows of W, 2 W, 4 W, ... bits pass in a round trip each, all but the message's last one,
+        until they hold rate RTT: n of them take n RTT, and would have taken W (2^n - 1) / rate.
+        """
+        window = 8.0 * self.segment_bytes * self.initial_window
+        of_message = np.ceil(np.log2(bits / window + 1.0)) - 1.0
+        until_full = np.ceil(np.log2(rate_bps * rtt_s / window))
+        n = np.maximum(np.minimum(of_message, until_full), 0.0)
+        waits_s: FloatArray = n * rtt_s - window * (2.0**n - 1.0) / rate_bps
+        return waits_s
