@@ -103,9 +103,8 @@ def _judged(study: Study, known: Readings, named: Sequence[str], name: str) -> p
     print_table(values, "accuracy", scale=100, digits=2)
     for one, points in known.far(values).items():
         print(f"{one}: {points:+.2f} points from the paper's {known.target}")
-    print(
-        f"Carried (within {known.within} points, else shipped): {', '.join(known.near(values))}\n"
-    )
+    near = ", ".join(known.near(values))
+    print(f"Carried (within {known.within} points, else the nearest below and above): {near}\n")
     draw_by_data(study, trials, name, **ACCURACIES)
     return values
 

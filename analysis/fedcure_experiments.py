@@ -89,7 +89,8 @@ TIMED: Mapping[str, tuple[int, tuple[str, ...]]] = {
 class Readings:
     """What the paper leaves open: overrides by reading, and which of them take long.
 
-    A reading is carried if FedCure alone comes within `within` points of `target` with it.
+    A reading is carried if FedCure alone comes within `within` points of `target` with it; where it
+    does so with none, the two are between which `target` lies.
     """
 
     target: float
@@ -104,8 +105,16 @@ class Readings:
         return {str(name): 100.0 * mean - self.target for name, mean in means.items()}
 
     def near(self, values: pd.DataFrame) -> tuple[str, ...]:
-        """The readings that come as near as asked; the shipped one where none does."""
-        found = [name for name, points in self.far(values).items() if abs(points) <= self.within]
+        """The readings that come as near as asked; where none does, the nearest on either side.
+
+        The shipped one where nothing was run.
+        """
+        far = self.far(values)
+        found = [name for name, points in far.items() if abs(points) <= self.within]
+        if not found:
+            below = [name for name, points in far.items() if points < 0]
+            above = [name for name, points in far.items() if points > 0]
+            found = [min(side, key=lambda name: abs(far[name])) for side in (below, above) if side]
         return tuple(found) or ("shipped",)
 
 
