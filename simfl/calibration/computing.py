@@ -14,7 +14,9 @@ from simfl.calibration.plausible import refuse_implausible, refuse_stray
 from simfl.calibration.posterior import Posterior, posterior
 from simfl.calibration.terms import Rows
 from simfl.calibration.twins import Figure
+from simfl.calibration.works import model_part
 from simfl.common.model_work import ModelWork
+from simfl.scenario.sections import Part
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.streams import Streams
 from simfl.system.device import Device
@@ -87,8 +89,9 @@ def fit_computing(
         return None
     names = list(dict.fromkeys(one.device for one in measured.computations))
     bases = [base_of(devices[name], measured) for name in names]
-    subjects = list(dict.fromkeys(map(subject_of, measured.computations)))
-    rows = _rows(measured, works, devices, names, subjects)
+    each = subjects_of(measured.computations)
+    subjects = list(dict.fromkeys(each))
+    rows = _rows(measured, works, devices, names, [subjects.index(one) for one in each])
     prior, path = prior_of(bases), str(measured.path)
     refuse_implausible(path, "seconds", rows, prior, [devices[name].name for name in names])
     streams = Streams(0)
@@ -98,9 +101,19 @@ def fit_computing(
     return ComputingFit(names, bases, subjects, rows, fit, held_out)
 
 
-def subject_of(one: Computation) -> str:
-    """What a row trained, whatever its shape and batch: what the sum misses of it is alike."""
-    return one.model or f"work of line {one.line}"
+def subjects_of(computations: Sequence[Computation]) -> list[str]:
+    """What each row trained, whatever its shape and batch: what the sum misses of it is alike.
+
+    A model is called as its first row writes it, and work without a model by its first line.
+    """
+    first: dict[Part | ModelWork | None, str] = {}
+    return [
+        first.setdefault(
+            model_part(one.model) if one.model else one.work,
+            one.model or f"work of line {one.line}",
+        )
+        for one in computations
+    ]
 
 
 def base_of(device: Device, measured: Measurements) -> Base:
@@ -138,7 +151,7 @@ def _rows(
     works: Sequence[ModelWork],
     devices: dict[str, Device],
     names: Sequence[str],
-    subjects: Sequence[str],
+    subjects: Sequence[int],
 ) -> Rows:
     each = []
     for one, work in zip(measured.computations, works, strict=True):
@@ -151,7 +164,7 @@ def _rows(
     return Rows(
         np.array([one.line for one in computed]),
         np.array([names.index(one.device) for one in computed]),
-        np.array([subjects.index(subject_of(one)) for one in computed]),
+        np.array(subjects),
         np.array(each),
         np.array([one.seconds for one in computed]),
     )
