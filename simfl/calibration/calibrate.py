@@ -128,12 +128,18 @@ def _device_twins(
     devices: Mapping[str, Device],
     computing: ComputingFit | None,
 ) -> list[Twin]:
-    powers = _fit_power(measured, devices)
+    fits = {
+        name: computing if computing is not None and name in computing.devices else None
+        for name in measured.devices
+    }
+    clocks = {
+        name: _clock(measured, devices[name], profiles[name], name, fit is not None)
+        for name, fit in fits.items()
+    }
+    powers = _fit_power(measured, devices, clocks)
     found = []
-    for name in measured.devices:
-        profile, device = profiles[name], devices[name]
-        fitted = computing if computing is not None and name in computing.devices else None
-        clock_hz = _clock(measured, device, profile, name, fitted is not None)
+    for name, fitted in fits.items():
+        profile, device, clock_hz = profiles[name], devices[name], clocks[name]
         figures: list[Figure] = []
         drops, sets = ["processor.measured_hz"], {}
         if clock_hz is not None:
@@ -182,9 +188,13 @@ def _clock(
 
 
 def _fit_power(
-    measured: Measurements, devices: Mapping[str, Device]
+    measured: Measurements, devices: Mapping[str, Device], clocks: Mapping[str, float | None]
 ) -> dict[str, tuple[Posterior, int]]:
-    """For each device with watts: the fit, and its place there."""
+    """For each device with watts: the fit, and its place there.
+
+    `clocks` are those that twins' watts hold for, None the highest: what training adds to the
+    base's idle power is believed of them.
+    """
     draws = measured.draws
     if not draws:
         return {}
@@ -192,7 +202,7 @@ def _fit_power(
     bases = []
     for name in names:
         device = devices[name]
-        cost = device.processor.compute(1e6, device.processor.frequency_max_hz)
+        cost = device.processor.compute(1e6, clocks[name] or device.processor.frequency_max_hz)
         added_w = float((cost.dynamic_j + cost.static_j) / cost.duration_s)
         bases.append((max(device.power_idle_w, LEAST_W), max(added_w, LEAST_W)))
     prior = power_prior(bases)
