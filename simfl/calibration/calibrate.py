@@ -8,7 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from simfl.calibration.computing import WORK_KEYS, ComputingFit, fit_computing, slower_at
+from simfl.calibration.computing import (
+    WORK_KEYS,
+    ComputingFit,
+    fit_computing,
+    slower_at,
+    subjects_of,
+)
 from simfl.calibration.held_out import told_terms
 from simfl.calibration.links import LINK_TERMS, link_prior, transfer_amounts
 from simfl.calibration.machines import TERMS
@@ -154,7 +160,7 @@ def _device_twins(
         if name in powers:
             fit, place = powers[name]
             figures += _power_figures(measured, name, fit, place)
-            active_w, idle_w = figures[-1].interval[0], figures[-2].interval[1]
+            active_w, idle_w = figures[-1].value, figures[-2].interval[1]
             drops += _replaced_powers(device, active_w - idle_w)
             if isinstance(device.processor, Accelerator):
                 sets["processor.power_idle_w"] = float(f"{figures[-2].value:.4g}")
@@ -209,7 +215,7 @@ def _fit_power(
     rows = Rows(
         np.array([one.line for one in draws]),
         np.array([names.index(one.device) for one in draws]),
-        np.arange(len(draws)),
+        np.array(_drawn_by(measured)),
         np.array([[1.0, 1.0 if one.state == "train" else 0.0] for one in draws]),
         np.array([one.watts for one in draws]),
     )
@@ -220,16 +226,36 @@ def _fit_power(
     return {name: (fit, place) for place, name in enumerate(names)}
 
 
+def _drawn_by(measured: Measurements) -> list[int]:
+    """What drew each row's watts, by number: a model that was trained, else the row itself."""
+    trained = dict(
+        zip(
+            (one.line for one in measured.computations),
+            subjects_of(measured.computations),
+            strict=True,
+        )
+    )
+    whose: list[str | int] = [trained.get(one.line, one.line) for one in measured.draws]
+    numbers = {one: number for number, one in enumerate(dict.fromkeys(whose))}
+    return [numbers[one] for one in whose]
+
+
 def _power_figures(measured: Measurements, name: str, fit: Posterior, place: int) -> list[Figure]:
-    """Idle power, and that of the whole device while it trains."""
+    """Idle power, and that of the whole device while it trains a model that was not measured."""
     idle_w, added_w = fit.figures(place)
     drawn = fit.drawn_figures(place)
+    active_w = drawn.sum(1) * np.exp(fit.errors[:, place])
     states = {one.state for one in measured.draws if one.device == name}
     return [
         Figure(term.key, term.unit, float(best), its, "" if state in states else "the base's")
         for term, state, best, its in (
             (POWER_TERMS[0], "idle", idle_w, drawn[:, 0]),
-            (POWER_TERMS[1], "train", idle_w + added_w, drawn.sum(1)),
+            (
+                POWER_TERMS[1],
+                "train",
+                idle_w + added_w,
+                np.maximum(active_w, drawn[:, 0] + LEAST_W),
+            ),
         )
     ]
 

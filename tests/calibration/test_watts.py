@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -46,3 +47,37 @@ def test_idle_watts_leave_what_training_adds_at_the_clock_of_the_base(tmp_path: 
 
     for clock_hz in (1.0e9, 1.8e9):
         assert watts(twin, clock_hz) == pytest.approx(watts(its, clock_hz), rel=0.02)
+
+
+WORKS = ("218,3.6e9,1e6,6e7", "652,8.2e9,4e6,2.6e8", "700,2.3e8,4.2e10,2.6e8", "56,9e8,1e6,6e7")
+"""Seconds and work of four models."""
+COMPUTED = "device,batch_size,batches,seconds,convolution_flops,dense_flops,traffic_bytes,watts"
+
+
+def active_w(folder: Path, watts_of: tuple[float, ...], repeats: int) -> tuple[float, float]:
+    """The interval of the active power, of so many rows for each of some models."""
+    rows = [
+        f"pi,16,20,{row},{its}"
+        for row, its in zip(WORKS, watts_of, strict=False)
+        for _ in range(repeats)
+    ]
+    twin = calibrate(file_of(folder, rows, COMPUTED), ["rpi_4b"]).twins[0]
+    return next(one.interval for one in twin.figures if one.key == "processor.power_active_w")
+
+
+def test_the_active_power_holds_for_a_model_that_was_not_measured(tmp_path: Path) -> None:
+    """What models draw lies in its interval, however often each was read, and not far within."""
+    models_w = (5.0, 6.0, 7.0, 8.0)
+
+    low, high = active_w(tmp_path, models_w, 6)
+
+    assert low < min(models_w) and max(models_w) < high < 2.5 * low
+    left_out = active_w(tmp_path, models_w[:3], 6)
+    assert left_out[0] < models_w[3] < left_out[1]
+
+
+def test_watts_of_one_model_that_are_read_again_are_not_those_of_many(tmp_path: Path) -> None:
+    """Twelve readings of one model leave nearly as much open as three."""
+    often, thrice = (active_w(tmp_path, (6.0,), repeats) for repeats in (12, 3))
+
+    assert np.log(often[1] / often[0]) > 0.7 * np.log(thrice[1] / thrice[0])
