@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -38,6 +39,8 @@ ALIKE_HZ = 1.01
 """Clocks within this factor are one clock."""
 LEAST_W = 0.01
 """Of what training adds to a base's idle power."""
+IDLE_ABOVE = 1.2
+"""Readings scatter: idle watts that are so many times those of training are none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,7 @@ def calibrate(
     profiles = _bases(measured, bases, catalogue)
     devices = {name: catalogue.device(one.name) for name, one in profiles.items()}
     _refuse_clocks(measured, devices)
+    _refuse_idle(measured)
     computing = fit_computing(measured, works(measured), devices)
     twins = [
         *_device_twins(measured, profiles, devices, computing),
@@ -126,6 +130,26 @@ def _refuse_clocks(measured: Measurements, devices: Mapping[str, Device]) -> Non
         if one.clock_hz is not None and not low / ALIKE_HZ <= one.clock_hz <= high * ALIKE_HZ:
             accepted = f"{low:g} to {high:g}, the clocks of {devices[one.device].name}"
             raise measured.wrong(one.line, "clock_hz", one.clock_hz, accepted)
+
+
+def _refuse_idle(measured: Measurements) -> None:
+    """Raises ScenarioError for a device that draws more while it is idle than while it trains."""
+    for name in measured.devices:
+        idle, training = (
+            [one for one in measured.draws if one.device == name and one.state == state]
+            for state in ("idle", "train")
+        )
+        if not idle or not training:
+            continue
+        idle_w, active_w = (median(one.watts for one in its) for its in (idle, training))
+        if idle_w > IDLE_ABOVE * active_w:
+            first = training[0]
+            accepted = (
+                f"less while idle than the {active_w:.4g} of training (line {first.line}),"
+                " by one meter"
+            )
+            message = f"found {idle_w:.4g} while idle, accepted: {accepted}"
+            raise measured.wrong(idle[0].line, "watts", idle_w, accepted, message)
 
 
 def _device_twins(

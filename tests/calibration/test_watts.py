@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from simfl.calibration.calibrate import calibrate
+from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.system.catalogue import Catalogue
 from simfl.system.device import Device
 from tests.calibration.planted import file_of
@@ -81,3 +82,16 @@ def test_watts_of_one_model_that_are_read_again_are_not_those_of_many(tmp_path: 
     often, thrice = (active_w(tmp_path, (6.0,), repeats) for repeats in (12, 3))
 
     assert np.log(often[1] / often[0]) > 0.7 * np.log(thrice[1] / thrice[0])
+
+
+def test_a_device_that_draws_more_while_idle_is_refused(tmp_path: Path) -> None:
+    """By the median of its readings, with both lines; what scatters by a few percent is read."""
+    rows = ["pi,idle,5.0", "pi,idle,5.1", "pi,train,3.0", "pi,train,3.1"]
+
+    with pytest.raises(ScenarioError) as caught:
+        twin_of(tmp_path, rows)
+
+    assert ":2: watts: found 5.05 while idle, accepted: less" in str(caught.value)
+    assert "than the 3.05 of training (line 4), by one meter" in str(caught.value)
+    twin = twin_of(tmp_path, ["pi,idle,5.0", "pi,train,4.9", "pi,train,5.2"])
+    assert watts(twin, 1.8e9) == pytest.approx(5.1, rel=0.1)
