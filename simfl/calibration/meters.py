@@ -7,6 +7,7 @@ whole device; a battery that discharges sees all of it.
 from __future__ import annotations
 
 import ctypes
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -113,19 +114,31 @@ def find_meter(of_gpu: bool, system: Path = Path("/sys")) -> Meter | None:
         with suppress(OSError, ValueError):
             if _text(folder / "type") == "Battery" and _text(folder / "status") == "Discharging":
                 return Battery(folder)
-    packages = sorted(system.glob("class/powercap/*-rapl:?"))
-    if packages:
-        # Only root may read the counters of most machines.
-        with suppress(OSError, ValueError):
+    # Only root may read the counters of most machines.
+    with suppress(OSError, ValueError):
+        # Another domain beside them, psys, counts what the packages count already.
+        packages = [
+            one
+            for one in sorted(system.glob("class/powercap/*-rapl:*[0-9]"))
+            if re.fullmatch(r"[a-z]+-rapl:\d+", one.name)
+            and _text(one / "name").startswith("package")
+        ]
+        if packages:
             return Rapl(packages)
     return None
 
 
 def clock_hz(system: Path = Path("/sys")) -> float | None:
-    """The clock of the first core now; None where the machine does not say."""
-    with suppress(OSError, ValueError):
-        return KHZ * _number(system / "devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
-    return None
+    """The clock of the fastest core now; None where the machine does not say.
+
+    A core that computes runs faster than those that wait, and may be any of them.
+    """
+    cores = system.glob("devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq")
+    found: list[float] = []
+    for core in cores:
+        with suppress(OSError, ValueError):
+            found.append(KHZ * _number(core))
+    return max(found, default=None)
 
 
 def _number(file: Path) -> float:

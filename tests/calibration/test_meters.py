@@ -19,16 +19,22 @@ def write(folder: Path, **values: object) -> Path:
 
 
 def test_rapl_counts_joules_of_all_packages_and_over_a_wrap(tmp_path: Path) -> None:
-    """Packages only: what lies within them is in their counters already."""
+    """Packages only: what lies within them is in their counters already.
+
+    psys counts the whole platform, the packages among it.
+    """
     powercap = tmp_path / "class" / "powercap"
-    first = write(powercap / "intel-rapl:0", energy_uj=9_000_000, max_energy_range_uj=10_000_000)
-    second = write(powercap / "intel-rapl:1", energy_uj=0, max_energy_range_uj=10_000_000)
-    write(powercap / "intel-rapl:0:0", energy_uj=5, max_energy_range_uj=10)
+    whole = {"max_energy_range_uj": 10_000_000}
+    first = write(powercap / "intel-rapl:0", name="package-0", energy_uj=9_000_000, **whole)
+    second = write(powercap / "intel-rapl:1", name="package-1", energy_uj=0, **whole)
+    write(powercap / "intel-rapl:0:0", name="core", energy_uj=5, max_energy_range_uj=10)
+    platform = write(powercap / "intel-rapl:2", name="psys", energy_uj=7, **whole)
 
     meter = find_meter(of_gpu=False, system=tmp_path)
     assert isinstance(meter, Rapl) and meter.joules() == 0.0
     write(first, energy_uj=500_000)
     write(second, energy_uj=2_000_000)
+    write(platform, energy_uj=6_000_000)
 
     assert meter.joules() == pytest.approx(1.5 + 2.0)
     assert meter.joules() == pytest.approx(3.5)
@@ -39,7 +45,12 @@ def test_rapl_counts_joules_of_all_packages_and_over_a_wrap(tmp_path: Path) -> N
 )
 def test_a_discharging_battery_is_asked_first(tmp_path: Path, power: dict[str, int]) -> None:
     """It sees the whole device: watts times seconds, in the mean of two looks."""
-    write(tmp_path / "class/powercap/intel-rapl:0", energy_uj=0, max_energy_range_uj=10)
+    write(
+        tmp_path / "class/powercap/intel-rapl:0",
+        name="package-0",
+        energy_uj=0,
+        max_energy_range_uj=10,
+    )
     write(tmp_path / "class/power_supply/AC", type="Mains", online=0)
     folder = write(tmp_path / "class/power_supply/BAT0", type="Battery", status="Discharging")
     write(folder, **power)
@@ -57,14 +68,17 @@ def test_where_there_is_no_meter_there_is_none(tmp_path: Path) -> None:
     """A battery that charges, counters that nobody may read, nothing at all."""
     assert find_meter(of_gpu=False, system=tmp_path) is None
     write(tmp_path / "class/power_supply/BAT0", type="Battery", status="Charging", power_now=5)
-    write(tmp_path / "class/powercap/intel-rapl:0", max_energy_range_uj=10)
+    write(tmp_path / "class/powercap/intel-rapl:0", name="package-0", max_energy_range_uj=10)
     assert find_meter(of_gpu=False, system=tmp_path) is None
 
 
 def test_the_clock_is_read_in_hertz(tmp_path: Path) -> None:
-    """None where the machine does not say."""
+    """Of the core that computes, whichever it is; None where the machine does not say."""
     assert clock_hz(tmp_path) is None
-    write(tmp_path / "devices/system/cpu/cpu0/cpufreq", scaling_cur_freq=1_800_000)
+    write(tmp_path / "devices/system/cpu/cpu0/cpufreq", scaling_cur_freq=600_000)
+    write(tmp_path / "devices/system/cpu/cpu11/cpufreq", scaling_cur_freq=1_800_000)
+    write(tmp_path / "devices/system/cpu/cpu2/cpufreq")
+    write(tmp_path / "devices/system/cpu/cpufreq", scaling_cur_freq=9_000_000)
     assert clock_hz(tmp_path) == 1.8e9
 
 
