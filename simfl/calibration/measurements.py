@@ -212,13 +212,15 @@ class _Row:
         if re.fullmatch(r"[A-Za-z][\w-]*", device) is None:
             raise self._wrong("device", device, "a name as my_pi: its profile is called so")
         clock_hz = self._number("clock_hz") if "clock_hz" in self.cells else None
+        trained = {"model", "batch_size", "batches", "examples", *WORK} & set(self.cells)
         if {"direction", "bytes", "link"} & set(self.cells):
+            for column in sorted(trained | {"state", "watts", "joules"} & set(self.cells))[:1]:
+                raise self._wrong(column, self.cells[column], "an empty cell, for a transfer")
             found.transfers.append(self._transfer(device))
             return
         state = self.cells.get("state", "train")
         if state not in ("train", "idle"):
             raise self._wrong("state", state, "train or idle")
-        trained = {"model", "batch_size", "batches", "examples", *WORK} & set(self.cells)
         if state == "idle" and trained:
             column = min(trained)
             raise self._wrong(column, self.cells[column], "an empty cell, for an idle device")

@@ -73,6 +73,8 @@ def test_rows_of_all_three_kinds_are_read(tmp_path: Path) -> None:
         (TRANSFER, "rpi_4b,sideways,1e6,1", ":3: direction: found 'sideways', accepted: up (from"),
         (TRANSFER, "rpi_4b,up,1e6,900", ":3: seconds: found 900, "),
         (TRANSFER, "rpi_4b,up,1e6,", ":3: seconds: missing"),
+        (f"{TRANSFER},watts", "rpi_4b,up,1e6,1,5.2", ":3: watts: found '5.2', accepted: an empty"),
+        (f"{TRANSFER},state", "rpi_4b,up,1e6,1,idle", ":3: state: found 'idle', accepted: an"),
         (ANY, "pi,mlp,784,10,1,1,,1,,,", ":3: device: no profile is called 'pi'; accepted: --base"),
         (ANY, "rpi_4b,mlp,784,,1,1,,1,,,", ":3: outputs: missing, accepted: how many classes"),
         (ANY, "rpi_4b,mpl,784,10,1,1,,1,,,", ":3: model: unknown name 'mpl', did you mean 'mlp'"),
@@ -94,6 +96,8 @@ def test_a_wrong_row_is_refused_by_its_line(
         TRAINED: GOOD,
         f"{TRAINED},threads": f"{GOOD},1",
         TRANSFER: "rpi_4b,up,1e6,0.1",
+        f"{TRANSFER},watts": "rpi_4b,up,1e6,0.1,",
+        f"{TRANSFER},state": "rpi_4b,up,1e6,0.1,",
         ANY: "rpi_4b,,,,,,,,idle,1.6,",
     }
     above = fine.get(head, f"{GOOD},")
