@@ -39,6 +39,8 @@ ALIKE_HZ = 1.01
 """Clocks within this factor are one clock."""
 LEAST_W = 0.01
 """Of what training adds to a base's idle power."""
+PARTIAL = ("RAPL", "NVML")
+"""Meters that see a part of a device begin so."""
 IDLE_ABOVE = 1.2
 """Readings scatter: idle watts that are so many times those of training are none."""
 
@@ -48,21 +50,37 @@ class Calibration:
     """What came of a file of measurements.
 
     `rated`: devices that computed, with the name of their base profile where that has rates.
+    `meters`: what read the watts of devices idle, and training; empty where no row says.
     """
 
     path: Path
     twins: Sequence[Twin]
     computing: ComputingFit | None
     rated: Mapping[str, str]
+    meters: Mapping[str, tuple[set[str], set[str]]]
 
     @property
     def warnings(self) -> list[str]:
-        """Bases that may know the rows already, and figures that no row told, one line each."""
+        """Bases that may know the rows already, meters that do not see a whole device, or not the
+        same of it, and figures that no row told, one line each."""
         known = [
             f"{device}: its base {base} has rates by kind of work; where these come from the same"
             " rows, what is left out is predicted from itself"
             for device, base in self.rated.items()
         ]
+        for device, (idle, training) in self.meters.items():
+            if idle and training and idle != training:
+                known.append(
+                    f"{device}: {', '.join(sorted(idle))} read its watts while idle,"
+                    f" {', '.join(sorted(training))} while training; the difference of two meters"
+                    " is what training costs"
+                )
+            known += [
+                f"{device}: its watts are those of {meter}; simulated joules are taken for the"
+                " whole device's"
+                for meter in sorted(idle | training)
+                if meter.startswith(PARTIAL)
+            ]
         return known + [
             f"{twin.name}: no row tells {one.key}; {one.value:.3g} {one.unit}"
             f" ({one.interval[0]:.2g} to {one.interval[1]:.2g}) is {one.origin}"
@@ -99,7 +117,17 @@ def calibrate(
         for name in (computing.devices if computing is not None else ())
         if keys & set(profiles[name].figures())
     }
-    return Calibration(path, twins, computing, rated)
+    return Calibration(path, twins, computing, rated, _meters(measured))
+
+
+def _meters(measured: Measurements) -> dict[str, tuple[set[str], set[str]]]:
+    """What read each device's watts, idle and training."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for one in measured.draws:
+        idle, training = found.setdefault(one.device, (set(), set()))
+        if one.meter:
+            (idle if one.state == "idle" else training).add(one.meter)
+    return found
 
 
 def _bases(

@@ -95,3 +95,19 @@ def test_a_device_that_draws_more_while_idle_is_refused(tmp_path: Path) -> None:
     assert "than the 3.05 of training (line 4), by one meter" in str(caught.value)
     twin = twin_of(tmp_path, ["pi,idle,5.0", "pi,train,4.9", "pi,train,5.2"])
     assert watts(twin, 1.8e9) == pytest.approx(5.1, rel=0.1)
+
+
+def test_meters_that_see_a_part_or_not_the_same_are_warned_of(tmp_path: Path) -> None:
+    """RAPL's packages are no whole device; a wattmeter for both states is."""
+    part = "RAPL, the processor's packages"
+
+    def warnings(idle: str, training: str) -> list[str]:
+        rows = [f'pi,idle,2.0,"{idle}"', f'pi,train,5.0,"{training}"']
+        path = file_of(tmp_path, rows, f"{STATES},meter")
+        return calibrate(path, ["rpi_4b"]).warnings
+
+    assert warnings("wall plug", "wall plug") == warnings("", "wall plug") == []
+    (partial,) = warnings(part, part)
+    assert partial.startswith(f"pi: its watts are those of {part}; ")
+    two, partial = warnings("wall plug", part)
+    assert two.startswith(f"pi: wall plug read its watts while idle, {part} while training; ")
