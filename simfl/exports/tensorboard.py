@@ -12,8 +12,9 @@ from simfl.protocols.publication import Progress
 class TensorBoardLog:
     """Writes accuracy, loss, joules and bytes of every version into a folder of event files.
 
-    Steps are global versions; TensorBoard's relative time is simulated time. Raises `MissingTool`
-    where TensorBoard is not installed.
+    Steps are global versions; TensorBoard's relative time is simulated time. From the first version
+    on readers see this run alone, not what lay in the folder: another run, or this one before it
+    was resumed, whose versions come again. Raises `MissingTool` where TensorBoard is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -23,16 +24,21 @@ class TensorBoardLog:
             raise MissingTool(
                 "--tensorboard needs TensorBoard: pip install 'simfl[tensorboard]'"
             ) from None
-        self._writer: Any = SummaryWriter(str(folder))
+        folder.mkdir(parents=True, exist_ok=True)
+        self._make, self._folder = SummaryWriter, folder
+        self._writer: Any = None
 
     def __enter__(self) -> TensorBoardLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
     def update(self, progress: Progress) -> None:
         """A new version is out."""
+        if self._writer is None:
+            self._writer = self._make(str(self._folder), purge_step=0)
         figures = {
             "test/accuracy": progress.accuracy,
             "test/loss": progress.loss,

@@ -16,10 +16,13 @@ import yaml
 from typer.testing import CliRunner
 
 import simfl
+from simfl import Options
 from simfl.cli.app import app
 from simfl.exports import MissingTool
 from simfl.exports.mlflow import export_to_mlflow, parameters
 from simfl.exports.tensorboard import TensorBoardLog
+from simfl.protocols.publication import Progress
+from simfl.runs import execution
 from simfl.runs.runfolder import LoadedRun
 from tests.small import SMALL, small
 
@@ -51,6 +54,36 @@ def test_tensorboard_shows_every_version(tmp_path: Path) -> None:
     assert [one.step for one in scalars] == rounds["version"].tolist()
     assert [one.value for one in scalars] == pytest.approx(rounds["accuracy"].tolist())
     assert [one.wall_time for one in scalars] == pytest.approx(rounds["time_s"].tolist())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tensorboard_shows_one_run_of_a_folder(tmp_path: Path) -> None:
+    """A run that is resumed or made anew replaces what was there; one that is refused does not."""
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    logs, out = tmp_path / "logs", tmp_path / "out"
+
+    def steps() -> list[int]:
+        read = EventAccumulator(str(logs)).Reload()
+        return [one.step for one in read.Scalars("test/accuracy")]
+
+    def stop(progress: Progress) -> None:
+        log.update(progress)
+        if progress.version == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), TensorBoardLog(logs) as log:
+        execution.run(small(stop={"versions": 6}), out, Options(watch=stop))
+    assert steps() == [1, 2, 3, 4]
+
+    file = tmp_path / "small.yaml"
+    file.write_text(yaml.safe_dump({**SMALL, "stop": {"versions": 6}}))
+    command = ["run", str(file), "--quiet", "--out", str(out), "--tensorboard", str(logs)]
+    for flags, code in ((["--resume"], 0), ([], 2), (["--overwrite"], 0)):
+        result = CliRunner().invoke(app, [*command, *flags])
+        assert result.exit_code == code, result.output
+        assert steps() == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.filterwarnings("ignore")
