@@ -110,13 +110,13 @@ def _metrics(run: LoadedRun) -> Iterator[tuple[str, float, int, int]]:
         points = run.rounds[["version", "time_s", column]].itertuples(index=False)
         for version, time_s, value in points:
             if not math.isnan(value):
-                yield column, float(value), int(time_s * 1000), int(version)
+                yield column, float(value), round(time_s * 1000), int(version)
     finals = {"simulated_time_s": manifest.get("horizon_s"), "wall_s": manifest.get("wall_s")}
     for measure, figures in manifest.get("measures", {}).items():
         finals |= {f"{measure}.{name}": value for name, value in figures.items()}
     for name, value in finals.items():
         if value is not None and not math.isnan(value):
-            yield name, float(value), int(manifest["horizon_s"] * 1000), 0
+            yield name, float(value), round(manifest["horizon_s"] * 1000), 0
 
 
 def parameters(section: Any, path: str = "") -> dict[str, str]:

@@ -106,6 +106,8 @@ def test_mlflow_holds_parameters_curves_and_scenario(
     curve = client.get_metric_history(identifier, "accuracy")
     assert [one.value for one in curve] == run.rounds["accuracy"].tolist()
     assert [one.step for one in curve] == run.rounds["version"].tolist()
+    milliseconds = [round(time_s * 1000) for time_s in run.rounds["time_s"]]
+    assert [one.timestamp for one in curve] == milliseconds
     assert [one.path for one in client.list_artifacts(identifier)] == ["scenario.yaml"]
 
 
