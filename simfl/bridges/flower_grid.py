@@ -8,9 +8,10 @@ simulated device would have sent it.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -45,8 +46,12 @@ Found = TypeVar("Found")
 NODES_FOR_FREE, PULLS_FOR_FREE = 3, 1
 """So often in a row a question may be asked, with the same answer, before time moves on.
 
-Flower's strategies ask for the nodes twice before they sample some of them.
+Nodes by one place of the server's code: who waits for them asks in a loop, while an app, its
+strategy and whatever else looks at them before a round may ask several times in all.
 """
+
+ALL_NODES_FOR_FREE = 20
+"""So often where all nodes are present already: there is nothing that time could bring."""
 
 
 class FlowerLetter(Letter):
@@ -135,8 +140,9 @@ class SimulatedGrid(Grid):
 
     def get_node_ids(self) -> Iterable[int]:
         """The nodes that are present now."""
+        question = ("nodes", *_places(sys._getframe(1)))
         found: list[int] = self._program.wait(
-            lambda: self._polled(("nodes",), NODES_FOR_FREE, self._nodes, np.inf, away=True)
+            lambda: self._polled(question, self._nodes_for_free(), self._nodes, np.inf, away=True)
         )
         return list(found)
 
@@ -231,6 +237,10 @@ class SimulatedGrid(Grid):
     def _nodes(self) -> list[int]:
         there = np.flatnonzero(self._simulated.exchanges.there(self._simulated.all_clients))
         return [node_of(client) for client in there.tolist()]
+
+    def _nodes_for_free(self) -> int:
+        """How often a place of the code may ask for the nodes before it waits for others."""
+        return NODES_FOR_FREE if len(self._nodes()) < self.clients else ALL_NODES_FOR_FREE
 
     def _polled(
         self,
@@ -372,3 +382,12 @@ class SimulatedGrid(Grid):
         yield from ()
         if over:
             raise Ended
+
+
+def _places(frame: FrameType | None) -> list[tuple[str, int]]:
+    """Where code stands: file and line of each call that led there."""
+    found = []
+    while frame is not None:
+        found.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return found

@@ -20,7 +20,7 @@ from simfl.protocols.clock import Stalled
 from simfl.provenance.results import MemoryStore
 from simfl.runs.execution import run
 from simfl.scenario.scenario import Scenario
-from tests.bridges.apps import CLIENT, OLD_CLIENT, OLD_SERVER, server_of, write_app
+from tests.bridges.apps import CLIENT, OLD_CLIENT, OLD_SERVER, SERVER, server_of, write_app
 
 pytest.importorskip("flwr", reason="Flower is not installed: `make test-flower` has it")
 pytestmark = pytest.mark.filterwarnings("default")  # Flower's own
@@ -74,6 +74,22 @@ def test_a_run_that_stalls_leaves_nothing_behind(tmp_path: Path) -> None:
     assert (Strategy.start, server.fit_clients, random.getstate()) == before
     assert not _runs and cleared.exists()  # it came to its end before the run did
     assert not [name for name in sys.modules if name.startswith("small_app")]
+
+
+def test_who_only_looks_at_the_nodes_does_not_wait(tmp_path: Path) -> None:
+    """An app that does so before its strategy does, or for each of several groups."""
+    look = """
+    before = [list(grid.get_node_ids()) for _ in range({often})]
+    seen = len(list(grid.get_node_ids())), len(list(grid.get_nodes()))
+    assert flower.now() == 0.0
+    strategy.start"""
+    heard = SERVER.replace("from flwr.app", "from simfl import flower\nfrom flwr.app")
+    looking = [heard.replace("\n    strategy.start", look.format(often=often)) for often in (2, 10)]
+    away = {"availability": {"name": "periodic", "period_s": 1000.0, "share": 0.8}}
+    for number, (server, changes) in enumerate(zip(looking, (away, {}), strict=True)):
+        app = write_app(tmp_path / f"app{number}", server=server)
+        done = run(scenario(app, run_config={"rounds": 1}, **changes), tmp_path / f"run{number}")
+        assert done.rounds["time_s"].iloc[0] < 10
 
 
 def test_what_a_server_does_wrong_is_placed_in_the_server(tmp_path: Path) -> None:
