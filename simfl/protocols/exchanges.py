@@ -3,7 +3,7 @@
 Who is asked what is decided outside of simfl, by the server of another framework (`bridges/`). A
 letter goes down to its client, the client works on it and sends an answer up: a round like any
 other, through the same dispatcher. A client that is busy or away gets its letters afterwards, one
-after another, in the order in which they were posted.
+after another, in the order in which they were posted; what has expired by then is not delivered.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ class LetterLoad:
 class Letter(ABC):
     """A message to one client, and what becomes of it; `trains`: its answer is an update.
 
-    `version` and `round_number` are what the rows say.
+    `version` and `round_number` are what the rows say. Who can take it at `expires_s` or later never
+    gets it.
     """
 
     client: int
+    expires_s: float
     version: int
     round_number: int
     trains: bool
@@ -143,7 +145,8 @@ class Exchanges:
                 yield self._clock.until(max(back_s, np.nextafter(self._clock.now_s, np.inf)))
                 continue
             yield self._clock.now(Moment.DECISION)
-            self._dispatch([letters.popleft()])
+            if (first := letters.popleft()).expires_s > self._clock.now_s:
+                self._dispatch([first])
         del self._waiting[client]
 
     def _dispatch(self, letters: Sequence[Letter]) -> None:

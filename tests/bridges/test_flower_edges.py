@@ -92,6 +92,27 @@ def test_who_only_looks_at_the_nodes_does_not_wait(tmp_path: Path) -> None:
         assert done.rounds["time_s"].iloc[0] < 10
 
 
+def test_what_has_expired_is_not_delivered(tmp_path: Path) -> None:
+    """A node that is busy until then computes nothing for it, and sends nothing."""
+    body = """
+    node = list(grid.get_node_ids())[0]
+    first = list(grid.push_messages([message(node)]))
+    replies = list(grid.send_and_receive([message(node, ttl=0.01)]))
+    assert flower.now() == 0.01 and replies[0].error.code == 3
+    while not list(grid.pull_messages(first)):
+        pass
+    ended = flower.now()
+    assert not list(grid.send_and_receive([message(node)]))[0].has_error() and ended > 0.01
+    """
+    app = write_app(tmp_path / "app", server=server_of(body))
+    events = run(scenario(app), tmp_path / "run").events
+
+    assert {kind: int((events["kind"] == kind).sum()) for kind in ("download", "upload")} == {
+        "download": 2,
+        "upload": 2,
+    }
+
+
 def test_what_a_server_does_wrong_is_placed_in_the_server(tmp_path: Path) -> None:
     """A node that is not there, a message without content, its own exit."""
     wrong = {
