@@ -31,7 +31,7 @@ from simfl.bridges.flower_app import (
     refused,
     size_bytes,
 )
-from simfl.bridges.message_work import NO_WORK, MessageWork, UnknownWork
+from simfl.bridges.message_work import MessageWork, UnknownWork
 from simfl.bridges.message_work import Work as MessagesWork
 from simfl.common.model_work import ModelWork
 from simfl.common.notices import Notice, notice
@@ -140,44 +140,52 @@ class AppValues(TimingOnly):
         kept = None if self._store is None else self._store.get(key)
         if kept is None:
             kept = self._made(message, client, number, state)
-            if self._store is not None and "error" not in kept:
+            if isinstance(kept, Answer):
+                return kept
+            if self._store is not None:
                 self._store.put(key, kept)
         else:
             self._counts["reused"] += 1
             self._seen_kinds.add(kind)
             known = kind, tuple(kept["forms"]), ModelWork(*kept["model"])
             self._work.learn(*known, looked=kept["looked"])
-        if "error" in kept:
-            reply = refused(message, CLIENT_APP_RAISED, kept["error"])
-            return Answer(reply, size_bytes(reply, 0), state, MessagesWork(0.0, 0.0, NO_WORK))
         content = _bytes(kept["reply"])
         reply = answered(message, content)
         return Answer(
             reply, size_bytes(reply, len(content)), _bytes(kept["state"]), self._priced(kind, kept)
         )
 
-    def _made(self, message: Message, client: int, number: int, state: bytes) -> dict[str, Any]:
-        """Have the ClientApp answer: reply and state, serialised, and what was counted."""
+    def _made(
+        self, message: Message, client: int, number: int, state: bytes
+    ) -> dict[str, Any] | Answer:
+        """Have the ClientApp answer: reply and state, serialised, and what was counted.
+
+        An answer that is an error is one already, and is not kept: it is made again.
+        """
         assert self._app is not None
         kind, began = message.metadata.message_type, time.perf_counter()
         seed = self._streams.seed("flower.client", client, number)
         try:
             with generators(seed), self._work.watching(kind) as call:
                 reply, after = self._app.call_client(message, client, self._clients, state)
-        except Exception as error:  # an app may raise anything
+        except (Exception, SystemExit) as error:  # an app may raise anything, or leave
             place = place_in(self._app.folder, error)
             if kind not in self._seen_kinds:  # it has never worked: that is no fault to live with
                 raise AppFailed(
                     f"the ClientApp failed at its first {kind!r} message: {place}"
                 ) from error
             self._errors.append(f"client {client}: {place}")
-            return {"error": place}
+            reply, after = refused(message, CLIENT_APP_RAISED, place), state
+            return Answer(reply, size_bytes(reply, 0), after, self._work.broken_off(kind, call))
         finally:
             self._client_s += time.perf_counter() - began
         self._seen_kinds.add(kind)
         self._counts["trained"] += 1
         if reply.has_error():
-            return {"error": reply.error.reason}
+            code, reason = reply.error.code, reply.error.reason
+            self._errors.append(f"client {client}: its own error {code}: {reason}")
+            reply = refused(message, code, reason)
+            return Answer(reply, size_bytes(reply, 0), after, self._work.broken_off(kind, call))
         examples = numbers(reply.content).get("num-examples")
         try:
             work = self._work.of(kind, call, examples)

@@ -95,6 +95,10 @@ def declared(work: DeclaredWork, examples: float | None) -> Work:
     return Work(work.passes * examples / share, work.passes * batches / share, work.model)
 
 
+NOTHING = Work(0.0, 0.0, NO_WORK)
+"""A message's that nothing was computed for."""
+
+
 class MessageWork:
     """Counts messages by their type; `declares` are the types that are declared instead."""
 
@@ -137,6 +141,23 @@ class MessageWork:
             return Work(rows, steps, self._known[known], _held_bytes(call))
         return self._without_model(kind, call, examples)
 
+    def broken_off(self, kind: str, call: Call) -> Work:
+        """What such a message took that was not answered, as far as it is known.
+
+        Nothing is learned of it for other messages: it may have ended anywhere.
+        """
+        if kind in self.declared:
+            return NOTHING
+        if call.operations is not None and call.passes:
+            self._wanted.add(kind)
+        rows, steps = _amounts(call)
+        known = kind, tuple(sorted(call.passes))
+        try:
+            model = self._known[known] if known in self._known else self._model(call)
+        except UnknownWork:
+            return NOTHING
+        return Work(rows, steps, model, _held_bytes(call)) if rows else NOTHING
+
     def declares(self, kind: str, examples: float | None) -> Work | None:
         """The declared work of such a message; None: it is counted."""
         return declared(self.declared[kind], examples) if kind in self.declared else None
@@ -178,7 +199,7 @@ class MessageWork:
         if kind in self._by_example:
             return Work(examples or 0.0, 1.0, self._by_example[kind])
         if kind.partition(".")[0] in _ASKING:
-            return Work(0.0, 0.0, NO_WORK)
+            return NOTHING
         raise UnknownWork("it computes nothing with torch that could be counted")
 
     def _model(self, call: Call) -> ModelWork:

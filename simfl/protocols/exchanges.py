@@ -47,8 +47,8 @@ class LetterLoad:
 class Letter(ABC):
     """A message to one client, and what becomes of it; `trains`: its answer is an update.
 
-    `version` and `round_number` are what the rows say. Who can take it at `expires_s` or later never
-    gets it.
+    `version` and `round_number` are what the rows say. Who can take it at `expires_s` or later
+    never gets it.
     """
 
     client: int

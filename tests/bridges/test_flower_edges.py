@@ -113,6 +113,37 @@ def test_what_has_expired_is_not_delivered(tmp_path: Path) -> None:
     }
 
 
+def test_an_error_is_the_apps_own_and_costs_what_was_computed(tmp_path: Path) -> None:
+    """Its code, the node's memory where the app has answered, and the work until then."""
+    body = """
+    node = list(grid.get_node_ids())[0]
+    for number in range(3):
+        reply, = grid.send_and_receive([message(node)])
+        if number == 1:
+            assert reply.has_error() and reply.error.code == {code}
+            assert reply.error.reason.endswith({reason!r}), reply.error.reason
+    assert reply.content["metrics"]["turns"] == {turns}
+    """
+    own = "from flwr.app import Error\n        return Message(Error(77, 'mine'), reply_to=message)"
+    ends = {
+        own: (77, "mine", 3),
+        "raise RuntimeError('late')": (2, "RuntimeError: late", 2),
+        "raise SystemExit(3)": (2, "SystemExit: 3", 2),
+    }
+    for number, (end, (code, reason, turns)) in enumerate(ends.items()):
+        once = tmp_path / f"once{number}"
+        text = f"    import pathlib\n    once, more = pathlib.Path({str(once)!r}), turn == 1\n"
+        text += f"    if more and not once.exists():\n        once.touch()\n        {end}\n"
+        client = CLIENT.replace("    drawn =", f"{text}    drawn =")
+        server = server_of(body.format(code=code, reason=reason, turns=turns))
+        app = write_app(tmp_path / f"app{number}", server=server, client=client)
+        done = run(scenario(app, compute_noise=0.0), tmp_path / f"run{number}")
+        cycles = done.events[done.events["kind"] == "compute"].sort_values("time_s")["cycles"]
+        assert cycles.iloc[1] == pytest.approx(cycles.iloc[0]) and cycles.iloc[1] > 0
+        (warning,) = [one for one in done.warnings if one.kind == "client_errors"]
+        assert "1 messages were answered with an error; client 0: " in warning.message
+
+
 def test_what_a_server_does_wrong_is_placed_in_the_server(tmp_path: Path) -> None:
     """A node that is not there, a message without content, its own exit."""
     wrong = {
