@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import wraps
 from typing import Any
 
+from flwr.app import ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 from simfl.bridges.flower_app import single
@@ -17,51 +19,104 @@ Tell = Callable[[str, Mapping[str, float]], None]
 TellModel = Callable[[Mapping[str, Any]], None]
 """Takes the arrays of the server's model, by name."""
 
+Method = Callable[..., Any]
+
 
 @contextmanager
 def recorded_strategies(tell: Tell, tell_model: TellModel) -> Iterator[None]:
-    """Listens to Flower's strategies: what they aggregate and evaluate is told, by its origin.
+    """Listens to Flower's strategies, and to those that an app has made of them.
 
-    A strategy runs as it is; its own `start` is not heard where it does not call Flower's.
+    A strategy runs as it is, also where its `start` is its own. Of strategies within others the
+    outermost is heard: what it makes of the others' is what counts.
     """
-    start = Strategy.start
-    signature = inspect.signature(start)
 
-    def heard(self: Strategy, *args: Any, **named: Any) -> Any:
-        given = signature.bind(self, *args, **named)
-        aggregate_train, aggregate_evaluate = self.aggregate_train, self.aggregate_evaluate
-        evaluate_fn = given.arguments.get("evaluate_fn")
+    def trained(made: Any) -> None:
+        arrays, metrics = made if isinstance(made, tuple) and len(made) == 2 else (None, None)
+        if isinstance(arrays, ArrayRecord):
+            tell_model(_values(arrays))
+        tell("train", _metrics(metrics))
 
-        def train(*args: Any, **named: Any) -> Any:
-            arrays, metrics = made = aggregate_train(*args, **named)
-            if arrays is not None:
-                tell_model({name: array.numpy() for name, array in arrays.items()})
-            tell("train", single(metrics))
+    def at_server(evaluate_fn: Method) -> Method:
+        @wraps(evaluate_fn)
+        def heard(*args: Any, **named: Any) -> Any:
+            made = evaluate_fn(*args, **named)
+            if args[0] if args else named.get("server_round", True):
+                tell("server", _metrics(made))
             return made
 
-        def evaluate(*args: Any, **named: Any) -> Any:
-            metrics = aggregate_evaluate(*args, **named)
-            tell("evaluate", single(metrics))
-            return metrics
+        return heard
 
-        def at_server(server_round: int, *args: Any, **named: Any) -> Any:
-            assert evaluate_fn is not None
-            metrics = evaluate_fn(server_round, *args, **named)
-            if server_round:
-                tell("server", single(metrics))
-            return metrics
+    def start(method: Method) -> Method:
+        signature = inspect.signature(method)
 
-        if evaluate_fn is not None:
-            given.arguments["evaluate_fn"] = at_server
-        vars(self).update(aggregate_train=train, aggregate_evaluate=evaluate)
-        try:
-            return start(*given.args, **given.kwargs)
-        finally:
-            for name in ("aggregate_train", "aggregate_evaluate"):
-                vars(self).pop(name, None)
+        @wraps(method)
+        def heard(*args: Any, **named: Any) -> Any:
+            given = signature.bind(*args, **named)
+            if (evaluate_fn := given.arguments.get("evaluate_fn")) is not None:
+                given.arguments["evaluate_fn"] = at_server(evaluate_fn)
+            return method(*given.args, **given.kwargs)
 
-    Strategy.start = heard
+        return heard
+
+    listeners: dict[str, Callable[[Method], Method]] = {
+        "start": start,
+        "aggregate_train": _outermost(trained),
+        "aggregate_evaluate": _outermost(lambda made: tell("evaluate", _metrics(made))),
+    }
+    before: list[tuple[type, str, Method]] = []
+
+    def listen(strategy: type) -> None:
+        for name, listener in listeners.items():
+            if inspect.isfunction(method := vars(strategy).get(name)):
+                before.append((strategy, name, method))
+                setattr(strategy, name, listener(method))
+
+    for one in _with_below(Strategy):
+        listen(one)
+    Strategy.__init_subclass__ = classmethod(listen)
     try:
         yield
     finally:
-        Strategy.start = start
+        del Strategy.__init_subclass__
+        for one, name, method in before:
+            setattr(one, name, method)
+
+
+def _outermost(tell: Callable[[Any], None]) -> Callable[[Method], Method]:
+    """Tells what methods return, but not of those that are called by another one of them."""
+    depth = 0
+
+    def listener(method: Method) -> Method:
+        @wraps(method)
+        def heard(*args: Any, **named: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            try:
+                made = method(*args, **named)
+            finally:
+                depth -= 1
+            if not depth:
+                tell(made)
+            return made
+
+        return heard
+
+    return listener
+
+
+def _with_below(one: type) -> set[type]:
+    """A class and all that are derived from it."""
+    return {one}.union(*map(_with_below, one.__subclasses__()))
+
+
+def _metrics(made: Any) -> dict[str, float]:
+    return single(made) if isinstance(made, Mapping) else {}
+
+
+def _values(arrays: ArrayRecord) -> dict[str, Any]:
+    """Arrays by name; those in a form of the app's own, which Flower cannot read, are left out."""
+    found = {}
+    for name, array in arrays.items():
+        with suppress(TypeError):
+            found[name] = array.numpy()
+    return found

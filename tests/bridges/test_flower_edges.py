@@ -144,6 +144,45 @@ def test_an_error_is_the_apps_own_and_costs_what_was_computed(tmp_path: Path) ->
         assert "1 messages were answered with an error; client 0: " in warning.message
 
 
+def test_strategies_of_an_apps_own_are_heard(tmp_path: Path) -> None:
+    """With a `start` of their own, around Flower's, made while the app runs, or one in another."""
+    loop = """
+class Own(FedAvg):
+    def start(self, grid, arrays, num_rounds, evaluate_fn=None):
+        for now in range(1, num_rounds + 1):
+            asked = self.configure_train(now, arrays, ConfigRecord(), grid)
+            arrays, _ = self.aggregate_train(now, grid.send_and_receive(asked))
+            evaluate_fn(now, arrays)
+
+    def aggregate_train(self, server_round, replies):
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        return arrays, {"halved": metrics["turns"] / 2}
+"""
+    around = """
+class Own(FedAvg):
+    def start(self, *args, **named):
+        return super().start(*args, **named)
+
+    def aggregate_train(self, server_round, replies):
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        return arrays, MetricRecord({"halved": metrics["turns"] / 2})
+"""
+    late = "\n".join(f"    {line}" for line in around.splitlines())
+    head = "from flwr.app import ConfigRecord, MetricRecord\n" + SERVER
+    asks = "], evaluate_fn=lambda now, arrays: MetricRecord({'accuracy': now / 10}))"
+    heard = head.replace("])\n", f"{asks}\n").replace("= FedAvg(", "= Own(")
+    variants = {
+        "loop": heard.replace("app =", f"{loop}\napp =", 1),
+        "around": heard.replace("app =", f"{around}\napp =", 1),
+        "late": heard.replace("    strategy =", f"{late}\n    strategy =", 1),
+    }
+    for name, server in variants.items():
+        done = run(scenario(write_app(tmp_path / name, server=server)), tmp_path / f"run_{name}")
+        assert done.rounds["accuracy"].tolist() == [0.1, 0.2], name
+        assert done.rounds["train.halved"].tolist() == [0.5, 1.0], name
+        assert (done.path / "model.safetensors").exists(), name
+
+
 def test_what_a_server_does_wrong_is_placed_in_the_server(tmp_path: Path) -> None:
     """A node that is not there, a message without content, its own exit."""
     wrong = {
