@@ -31,16 +31,22 @@ from simfl.bridges.present import now
 @contextmanager
 def old_servers(tell: Tell, tell_model: TellModel) -> Iterator[None]:
     """They work until the end of the block; what their strategies aggregate is told."""
-    run_fl = compat.run_fl
+    run_fl, work_through = compat.run_fl, workflows.DefaultWorkflow.__call__
 
     def listened_to(server: Any, config: Any) -> Any:
         if (strategy := getattr(server, "strategy", None)) is not None:
             _listen(strategy, tell, tell_model)
         return run_fl(server, config)
 
+    def heard(workflow: Any, grid: Any, context: Any) -> None:
+        if (strategy := getattr(context, "strategy", None)) is not None:
+            _listen(strategy, tell, tell_model)
+        work_through(workflow, grid, context)
+
     replaced: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
         (compat, "run_fl", listened_to),
         (compat, "start_update_client_manager_thread", _keep_nodes),
+        (workflows.DefaultWorkflow, "__call__", heard),
         (workflows, "start_update_client_manager_thread", _keep_nodes),
         (flowers, "fit_clients", _asking("fit")),
         (flowers, "evaluate_clients", _asking("evaluate")),

@@ -50,6 +50,30 @@ def test_an_app_of_the_old_api_runs(old: Path, tmp_path: Path) -> None:
     assert other.rounds["time_s"].iloc[0] > 100 > one.rounds["time_s"].iloc[0]
 
 
+def test_a_workflow_of_the_old_api_is_heard(tmp_path: Path) -> None:
+    """What its strategy evaluates at the server, and its model."""
+    body = """
+    from flwr.common import ndarrays_to_parameters
+    from flwr.server import LegacyContext, ServerConfig
+    from flwr.server.strategy import FedAvg
+    from flwr.server.workflow import DefaultWorkflow
+
+    strategy = FedAvg(
+        min_available_clients=4,
+        on_fit_config_fn=lambda now: {"round": now},
+        evaluate_fn=lambda now, weights, config: (1.0 / (1 + now), {"accuracy": now / 10}),
+    )
+    config = ServerConfig(num_rounds=2)
+    DefaultWorkflow()(grid, LegacyContext(context=context, config=config, strategy=strategy))
+    """
+    app = write_app(tmp_path / "app", server=server_of(body), client=OLD_CLIENT)
+    done = run(scenario(app), tmp_path / "run")
+
+    assert done.rounds["accuracy"].tolist() == [0.1, 0.2]
+    assert done.rounds["loss"].tolist() == [1 / 2, 1 / 3]
+    assert (done.path / "model.safetensors").exists()
+
+
 def test_a_run_that_stalls_leaves_nothing_behind(tmp_path: Path) -> None:
     """Flower's strategies and the generators are as they were; the next run hears its own."""
     from flwr.server import server
