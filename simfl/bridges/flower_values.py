@@ -9,6 +9,7 @@ changes nothing is trained again.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -47,6 +48,18 @@ BYTES_PER_VALUE = 4
 
 ORIGINS = ("server", "evaluate", "train")
 """Who measured a figure: the ServerApp, clients that evaluate, clients that train."""
+
+WORDS = {"accuracy": ("accuracy", "acc", "accuracies"), "loss": ("loss", "losses")}
+"""What a figure is called."""
+
+WHERE = frozenset(
+    {
+        *("test", "val", "valid", "validation", "eval", "evaluate", "evaluation"),
+        *("avg", "mean", "weighted", "global", "federated", "fed", "dist", "distributed"),
+        *("server", "client", "clients", "cen", "central", "centralized", "centralised"),
+    }
+)
+"""Words beside it that say where it was measured, and not that it is another figure."""
 
 
 class AppFailed(RuntimeError):
@@ -101,6 +114,7 @@ class AppValues(TimingOnly):
         self._client_s = 0.0
         self._errors: list[str] = []
         self._lacking: dict[int, float] = {}
+        self._doubts: dict[str, str] = {}
         self._told: dict[str, dict[str, float]] = {}
         self._weights: Mapping[str, Any] = {}
 
@@ -254,14 +268,33 @@ class AppValues(TimingOnly):
         if not told:
             return None
         return {
-            "accuracy": _figure(told, self._named.accuracy, "acc", ORIGINS[:2]),
-            "loss": _figure(told, self._named.loss, "loss", ORIGINS[:2]),
+            "accuracy": self._figure("accuracy", told, self._named.accuracy),
+            "loss": self._figure("loss", told, self._named.loss),
             "metrics": {
                 f"{origin}.{name}": value
                 for origin, metrics in sorted(told.items())
                 for name, value in sorted(metrics.items())
             },
         }
+
+    def _figure(
+        self, figure: str, told: Mapping[str, Mapping[str, float]], name: str | None
+    ) -> float | None:
+        """A version's accuracy or loss, of the first to know: by its key, or by its name."""
+        for origin in ORIGINS[:2]:
+            metrics = told.get(origin, {})
+            known = [name] if name is not None and name in metrics else []
+            called = _by_name(metrics, figure) if name is None else known
+            if not called:
+                continue
+            value = metrics[called[0]]
+            if len(called) > 1:
+                others = ", ".join(called[1:])
+                self._doubts[figure] = f"{figure} is {called[0]} of {origin}, not {others}"
+            if figure == "accuracy" and value > 1.0:
+                self._doubts["share"] = f"accuracy ({called[0]}) is no share: it was {value:.6g}"
+            return value
+        return None
 
     @property
     def effort(self) -> Effort:
@@ -278,11 +311,14 @@ class AppValues(TimingOnly):
         self._lacking[client] = max(lacking_bytes, self._lacking.get(client, 0.0))
 
     def notices(self) -> list[Notice]:
-        """Of answers that were errors, and of those that no device could have made."""
+        """Of answers that were errors, or that no device could have made, and of doubtful names."""
         found = []
         if self._errors:
             message = f"{len(self._errors)} messages were answered with an error; {self._errors[0]}"
             found.append(notice("client_errors", message, len(self._errors)))
+        if self._doubts:
+            message = "; ".join(self._doubts.values())
+            found.append(notice("doubtful_figures", message, len(self._doubts)))
         if self._lacking:
             message = (
                 f"{len(self._lacking)} of {self._clients} nodes lack memory for a message that they"
@@ -292,20 +328,21 @@ class AppValues(TimingOnly):
         return found
 
 
-def _figure(
-    told: Mapping[str, Mapping[str, float]], name: str | None, part: str, origins: tuple[str, ...]
-) -> float | None:
-    """The figure of that name, or the first whose name has `part` in it, of the first to know."""
-    for origin in origins:
-        metrics = told.get(origin, {})
-        if name is not None:
-            if name in metrics:
-                return metrics[name]
-            continue
-        for key in sorted(metrics, key=lambda key: (part not in key.split("_"), key)):
-            if part in key.lower():
-                return metrics[key]
-    return None
+def _by_name(metrics: Mapping[str, float], figure: str) -> list[str]:
+    """The metrics that are called so in the plainest way; several: none of them is plainer."""
+    words = WORDS[figure]
+
+    def rank(metric: str) -> int | None:
+        parts = [one.lower() for one in re.findall("[A-Z]+(?![a-z])|[A-Z]?[a-z]+", metric)]
+        plain = [one for one in parts if one not in WHERE]
+        if len(plain) == 1 and plain[0] in words:
+            return len(parts) > 1
+        if any(one in words for one in parts):
+            return 2 + (parts[-1] not in words)
+        return 4 if any(one.endswith(words) for one in parts) else None
+
+    ranks = {one: found for one in sorted(metrics) if (found := rank(one)) is not None}
+    return [one for one, found in ranks.items() if found == min(ranks.values())]
 
 
 @contextmanager

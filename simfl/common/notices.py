@@ -27,6 +27,10 @@ ADVICE = {
         "Flower's strategies go on without such clients: mend the ClientApp, unless failures are"
         " what is studied"
     ),
+    "doubtful_figures": (
+        "name the metrics that are meant, as protocol.accuracy and protocol.loss; whatever reads an"
+        " accuracy (stop.accuracy, targets, measures) takes it for a share from 0 to 1"
+    ),
     "sized_only": (
         "its cost in accuracy is not in the figures: take a codec that acts on the values that this"
         " algorithm sends, or say `values: false` where that is meant"

@@ -207,6 +207,35 @@ class Own(FedAvg):
         assert (done.path / "model.safetensors").exists(), name
 
 
+def test_figures_are_those_of_the_plainest_name() -> None:
+    """Whatever else has a part of it in its name; among equals the first."""
+    from simfl.bridges.flower_values import _by_name
+
+    def found(figure: str, *metrics: str) -> list[str]:
+        return _by_name(dict.fromkeys(metrics, 0.5), figure)
+
+    assert found("accuracy", "acc_std", "accuracy", "eval_acc") == ["accuracy"]
+    assert found("accuracy", "balanced_acc", "cen_accuracy", "num_accepted") == ["cen_accuracy"]
+    assert found("accuracy", "testAcc", "acc_std") == ["testAcc"]
+    assert found("accuracy", "valacc", "accumulated") == ["valacc"]
+    assert found("loss", "eval_loss", "kl_loss", "loss") == ["loss"]
+    assert found("loss", "kl_loss", "reg_loss") == ["kl_loss", "reg_loss"]
+    assert found("loss", "blossoms") == []
+
+
+def test_a_doubtful_figure_is_told(tmp_path: Path) -> None:
+    """An accuracy in percent, or one of several; not where the key is given."""
+    client = CLIENT.replace('"eval_acc": right', '"top5_acc": right, "top1_acc": 100 * right')
+    app = write_app(tmp_path / "app", client=client)
+    guessed = run(scenario(app), tmp_path / "guessed")
+    named = run(scenario(app, "protocol.accuracy=top5_acc"), tmp_path / "named")
+
+    (warning,) = [one for one in guessed.warnings if one.kind == "doubtful_figures"]
+    assert "accuracy is top1_acc of evaluate, not top5_acc;" in warning.message
+    assert "accuracy (top1_acc) is no share: it was " in warning.message
+    assert "doubtful_figures" not in [one.kind for one in named.warnings]
+
+
 def test_what_a_server_does_wrong_is_placed_in_the_server(tmp_path: Path) -> None:
     """A node that is not there, a message without content, its own exit."""
     wrong = {
