@@ -227,6 +227,7 @@ class SimulatedGrid(Grid):
 
     def finished(self) -> Process:
         """The server has come to its end: its last version is out."""
+        self._forget_discarded()
         yield from self._aggregated()
         yield from self._published()
 
@@ -264,6 +265,7 @@ class SimulatedGrid(Grid):
 
     def _pushed(self, messages: Sequence[Message]) -> Process:
         self._polls.changed()
+        self._forget_discarded()
         packages = {id(one.content): packed(one.content) for one in messages}
         models = {model_digest(one.content) for one in messages} - {b""}
         if models - self._models:
@@ -353,6 +355,11 @@ class SimulatedGrid(Grid):
                         for name in names
                     },
                 )
+
+    def _forget_discarded(self) -> None:
+        """Updates of which a strategy made nothing are in no version."""
+        if self._values.discarded():
+            self._fresh.clear()
 
     def _aggregated(self) -> Process:
         """The server has made a new model of the updates in its hands: that takes it time."""

@@ -72,6 +72,8 @@ def _listen(strategy: Any, tell: Tell, tell_model: TellModel) -> None:
         if parameters is not None:
             arrays = parameters_to_ndarrays(parameters)
             tell_model({str(place): array for place, array in enumerate(arrays)})
+        else:
+            tell_model(None)
         tell("train", single(metrics))
         return made
 

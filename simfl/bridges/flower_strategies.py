@@ -16,8 +16,8 @@ from simfl.bridges.flower_app import single
 Tell = Callable[[str, Mapping[str, float]], None]
 """Takes metrics and their origin: server, evaluate or train."""
 
-TellModel = Callable[[Mapping[str, Any]], None]
-"""Takes the arrays of the server's model, by name."""
+TellModel = Callable[[Mapping[str, Any] | None], None]
+"""Takes the arrays of the server's model, by name; None: it made none of the updates it had."""
 
 Method = Callable[..., Any]
 
@@ -34,6 +34,8 @@ def recorded_strategies(tell: Tell, tell_model: TellModel) -> Iterator[None]:
         arrays, metrics = made if isinstance(made, tuple) and len(made) == 2 else (None, None)
         if isinstance(arrays, ArrayRecord):
             tell_model(_values(arrays))
+        elif isinstance(made, tuple) and arrays is None:
+            tell_model(None)
         tell("train", _metrics(metrics))
 
     def at_server(evaluate_fn: Method) -> Method:

@@ -117,6 +117,7 @@ class AppValues(TimingOnly):
         self._doubts: dict[str, str] = {}
         self._told: dict[str, dict[str, float]] = {}
         self._weights: Mapping[str, Any] = {}
+        self._discarded = False
 
     def open(self, app: FlowerApp, clients: int) -> None:
         """From now on the answers are this app's, at so many clients."""
@@ -233,9 +234,17 @@ class AppValues(TimingOnly):
         if metrics:
             self._told[origin] = dict(metrics)
 
-    def tell_model(self, weights: Mapping[str, Any]) -> None:
-        """The server's model is this, by names of arrays."""
-        self._weights = weights
+    def tell_model(self, weights: Mapping[str, Any] | None) -> None:
+        """The server's model is this, by names of arrays; None: it made nothing of what it had."""
+        if weights is None:
+            self._discarded = True
+        else:
+            self._weights = weights
+
+    def discarded(self) -> bool:
+        """Whether the updates that the server had came to nothing; said once."""
+        said, self._discarded = self._discarded, False
+        return said
 
     def at(self, version: int) -> StateRef:
         """The handle of a version; its value is the latest model that the strategy has told."""

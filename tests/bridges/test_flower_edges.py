@@ -50,6 +50,28 @@ def test_an_app_of_the_old_api_runs(old: Path, tmp_path: Path) -> None:
     assert other.rounds["time_s"].iloc[0] > 100 > one.rounds["time_s"].iloc[0]
 
 
+def test_updates_that_a_strategy_discards_are_in_no_version(tmp_path: Path) -> None:
+    """A round with a failure, of a strategy that takes none, of either API."""
+    strict = OLD_SERVER.replace("min_available", "accept_failures=False, min_available")
+    own = """
+class Strict(FedAvg):
+    def aggregate_train(self, server_round, replies):
+        replies = list(replies)
+        failed = any(one.has_error() for one in replies)
+        return (None, None) if failed else super().aggregate_train(server_round, replies)
+"""
+    new = SERVER.replace("app =", f"{own}\napp =", 1).replace("= FedAvg(", "= Strict(")
+    # What fails goes by the round: a node that fails remembers nothing of it.
+    client = CLIENT.replace(':{turn}"', ":{message.content['config']['server-round'] - 1}\"")
+    for name, server, made in (("old", strict, OLD_CLIENT), ("new", new, client)):
+        app = write_app(tmp_path / name, server=server, client=made)
+        config = {"fails": "2:1", "rounds": 3}
+        rounds = run(scenario(app, run_config=config), tmp_path / f"run_{name}").rounds
+
+        assert rounds["round"].tolist() == [0, 2], name
+        assert rounds["participants"].tolist() == [4, 4], name
+
+
 def test_a_workflow_of_the_old_api_is_heard(tmp_path: Path) -> None:
     """What its strategy evaluates at the server, and its model."""
     body = """
