@@ -205,10 +205,10 @@ class AppValues(TimingOnly):
         try:
             work = self._work.of(kind, call, examples)
         except UnknownWork as error:
-            raise AppFailed(
-                f"what a {kind!r} message takes is not known: {error}; declare it as"
-                f" protocol.work.{kind}"
-            ) from error
+            declare = f"declare it as protocol.work.{kind}"
+            advice = "have the answer say it" if kind in self._work.declared else declare
+            message = f"what a {kind!r} message takes is not known: {error}; {advice}"
+            raise AppFailed(message) from error
         return {
             "reply": _tensor(packed(reply.content)),
             "state": _tensor(after),

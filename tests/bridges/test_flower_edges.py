@@ -258,6 +258,14 @@ def test_a_doubtful_figure_is_told(tmp_path: Path) -> None:
     assert "doubtful_figures" not in [one.kind for one in named.warnings]
 
 
+def test_what_is_declared_is_not_to_be_declared(tmp_path: Path) -> None:
+    """Of an answer that does not say how many examples there were."""
+    client = CLIENT.replace('"num-examples": len(inputs), "drawn"', '"rows": len(inputs), "drawn"')
+    app = write_app(tmp_path / "app", client=client)
+    with pytest.raises(Exception, match=r'no metric "num-examples".*; have the answer say it$'):
+        run(scenario(app, "protocol.work.train.dense=1.0e+6"), tmp_path / "run")
+
+
 def test_what_a_server_does_wrong_is_placed_in_the_server(tmp_path: Path) -> None:
     """A node that is not there, a message without content, its own exit."""
     wrong = {
