@@ -653,11 +653,30 @@ def test_npz_without_a_key(refused: Callable[..., str]) -> None:
 
 
 def test_no_scenario(refused: Callable[..., str]) -> None:
-    """Neither a file nor a shipped scenario of that name."""
-    result = CliRunner().invoke(app, ["run", "nothing.yaml"])
+    """There is no such file; of a study it is a study's file that would do."""
+    for command, kind in (("run", "scenario"), ("study", "study")):
+        result = CliRunner().invoke(app, [command, "nothing.yaml"])
 
-    assert result.exit_code == 2
-    assert result.stderr == "simfl: nothing.yaml: found no such file, accepted: a scenario file\n"
+        said = f"simfl: nothing.yaml: found no such file, accepted: a {kind} file\n"
+        assert (result.exit_code, result.stderr) == (2, said)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("quickstrat", ", did you mean 'quickstart'?"),
+        ("moon", ", did you mean 'algorithms/moon'?"),  # it lies in a folder
+        ("zzzz", ";"),
+    ],
+)
+def test_no_shipped_scenario(name: str, hint: str) -> None:
+    """A misspelt name of a shipped scenario is told with the nearest one, by every command."""
+    said = f"simfl: {name}: no such file, and no shipped scenario of that name{hint} "
+    for arguments in (["run", name], ["validate", name], ["new", "its.yaml", "--like", name]):
+        result = CliRunner().invoke(app, arguments)
+
+        assert result.exit_code == 2
+        assert result.stderr == f"{said}`simfl list scenarios` names them\n"
 
 
 def test_cuda_where_there_is_none(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from simfl.common.suggestion import nearest
+from simfl.scenario.yaml_source.error import ScenarioError
+
 
 def shipped_scenarios() -> dict[str, Path]:
     """Scenarios by name: those inside an installed package, else the checkout's folder."""
@@ -18,8 +21,15 @@ def shipped_scenarios() -> dict[str, Path]:
 
 
 def scenario_path(name: Path | str) -> Path:
-    """The file that is meant: a path, or a shipped scenario by its name."""
-    path = Path(name)
+    """The file that is meant: a path, or a shipped scenario by its name; raises ScenarioError."""
+    path, said = Path(name), str(name)
     if path.suffix in {".yaml", ".yml"} or path.exists():
         return path
-    return shipped_scenarios().get(str(name), path)
+    known = shipped_scenarios()
+    if said not in known:
+        namesakes = [one for one in known if one.rpartition("/")[2] == said]
+        hint = nearest(namesakes[0] if namesakes else said, known) or ";"
+        none = f"no such file, and no shipped scenario of that name{hint}"
+        message = f"{none} `simfl list scenarios` names them"
+        raise ScenarioError(said, None, "", "no such file", "a scenario", message)
+    return known[said]

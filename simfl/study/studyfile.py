@@ -280,7 +280,7 @@ class Study(_Section):
         `shipped` are scenarios that go by a name, by default those that come with simfl. Raises
         ScenarioError, whose text names file, line and key.
         """
-        source = read_source(path)
+        source = read_source(path, "a study file")
         if "data" in source.content and "scenario" not in source.content:
             message = f"this is a scenario; `simfl run {path}` runs it"
             raise KeyPath(source, ("data",)).error("a scenario", "a study", message)

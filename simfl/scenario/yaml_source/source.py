@@ -198,16 +198,16 @@ def blame(where: KeyPath, part: object = None) -> Iterator[None]:
         raise place.error(reason, "", reason) from error
 
 
-def read_source(path: Path | str) -> Source:
-    """The scenario file at `path`; raises ScenarioError for anything that is not a mapping."""
+def read_source(path: Path | str, what: str = "a scenario file") -> Source:
+    """The file at `path`, `what` it should be; raises ScenarioError if that is not a mapping."""
     file = str(path)
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise ScenarioError(file, None, "", "no such file", "a scenario file") from None
+        raise ScenarioError(file, None, "", "no such file", what) from None
     except OSError as error:
         found = f"an unreadable file ({error.strerror})"
-        raise ScenarioError(file, None, "", found, "a scenario file") from None
+        raise ScenarioError(file, None, "", found, what) from None
     except UnicodeDecodeError as error:
         found = f"a byte that is not UTF-8 at offset {error.start}"
         raise ScenarioError(file, None, "", found, "YAML text in UTF-8") from None
