@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import simfl
 from simfl.cli import listing
 from simfl.cli.app import app
+from simfl.common.quantity import quantity
 from simfl.protocols.synchronous import Synchronous
 from simfl.runs.summary import who_trained
 
@@ -73,6 +74,21 @@ def test_run_ends_with_a_summary(scenario: Path) -> None:
     assert figure is not None
     assert Path(figure[1]).stat().st_size > 1000
     assert simfl.load_run("out").manifest["status"] == "completed"
+
+
+def test_a_summary_tells_what_was_sent_in_vain() -> None:
+    """Bytes are those that arrived; terminal, notebook and report say what was lost beside them."""
+    result = simfl_command("run", "lossy_links", "--set", "stop.versions=3", "--out", "out")
+
+    run = simfl.load_run("out")
+    lost = run.manifest["traffic"]["bytes_lost"]
+    assert lost == run.events["lost_bytes"].sum() > 0
+    assert run.manifest["bytes"] == run.events["bytes"].sum()
+    said = f", {quantity(lost, 'B')} more in vain"
+    assert said in result.stdout
+    assert said in run._repr_html_()
+    assert simfl_command("report", "out").exit_code == 0
+    assert said in Path("out/report.html").read_text(encoding="utf-8")
     assert "trained" not in result.stdout
 
 

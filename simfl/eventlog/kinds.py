@@ -146,7 +146,7 @@ COLUMNS: dict[str, Column] = {
     "duration_s": Column("s", _REAL, _F, 0.0),
     "energy_j": Column("J, of the actor, its idle power included", _REAL, _F, 0.0),
     "extra_j": Column("J, of the actor, beyond its idle power", None, _F, 0.0),
-    "bytes": Column("bytes on the link, after the codec", _WHOLE, _I, 0),
+    "bytes": Column("bytes that arrived, after the codec", _WHOLE, _I, 0),
     "frequency_hz": Column(
         "Hz, CPU frequency while computing", _REAL, _F, _NAN, kinds=_COMPUTATIONS
     ),

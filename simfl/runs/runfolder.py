@@ -395,7 +395,7 @@ class LoadedRun:
         return self.spent_to("energy_j", accuracy, loss)
 
     def bytes_to(self, accuracy: float | None = None, loss: float | None = None) -> float:
-        """Bytes over all links until the target was first met; NaN if it never was."""
+        """Bytes that arrived until the target was first met, over all links; NaN if never met."""
         return self.spent_to("bytes", accuracy, loss)
 
     def spent_to(

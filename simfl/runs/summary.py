@@ -29,8 +29,14 @@ def main_figures(
         ("    beyond idle power", quantity(manifest["client_active_j"], "J")),
         ("  of servers", quantity(manifest["server_energy_j"], "J")),
         ("  of the network", quantity(manifest["network_energy_j"], "J")),
-        ("bytes over all links", quantity(manifest["bytes"], "B")),
+        ("bytes over all links", quantity(manifest["bytes"], "B") + in_vain(manifest)),
     ]
+
+
+def in_vain(manifest: Mapping[str, Any]) -> str:
+    """What was sent beside the bytes that arrived and was lost, to append to those, if any."""
+    lost = manifest.get("traffic", {}).get("bytes_lost", 0)
+    return f", {quantity(lost, 'B')} more in vain" if lost else ""
 
 
 def who_trained(workers: Sequence[Mapping[str, Any]]) -> str:

@@ -199,7 +199,7 @@ class Stop(Section):
     versions: Count | None = Field(default=None, description="global versions")
     time_s: Positive | None = Field(default=None, description="simulated seconds")
     energy_j: Positive | None = Field(default=None, description="joules of all machines together")
-    bytes: Positive | None = Field(default=None, description="bytes sent over all links")
+    bytes: Positive | None = Field(default=None, description="bytes that arrived, over all links")
     accuracy: Annotated[float, Field(strict=True, le=1, allow_inf_nan=False)] | None = Field(
         default=None, description="test accuracy, or R^2 of a regression"
     )

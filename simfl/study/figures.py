@@ -43,7 +43,7 @@ FIGURES = {
     "client_energy_j": Figure("joules of clients", "J", AMOUNT),
     "client_active_j": Figure("joules of clients beyond idle power", "J", AMOUNT),
     "server_energy_j": Figure("joules of edge servers and the cloud", "J", AMOUNT),
-    "bytes": Figure("bytes over all links", "B", AMOUNT),
+    "bytes": Figure("bytes that arrived, over all links", "B", AMOUNT),
     "latency_cv": Figure("coefficient of variation of the time between versions", "1", AMOUNT),
     "staleness": Figure("mean staleness of all merged updates, versions", "versions", AMOUNT),
     "jain_participation": Figure("Jain's index of rounds per client", "1", SHARE),

@@ -16,6 +16,7 @@ from simfl.pictures.report.fairness import fairness
 from simfl.pictures.report.page import Page, shown
 from simfl.pictures.report.timeline import timeline
 from simfl.runs.runfolder import LoadedRun, RunFolderError
+from simfl.runs.summary import in_vain
 
 INTERRUPTIONS = {
     "crash": "crashes",
@@ -103,7 +104,7 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
             "energy of servers, the network",
             f"{manifest['server_energy_j']:.4g} J, {manifest['network_energy_j']:.4g} J",
         ),
-        ("bytes over all links", f"{manifest['bytes']:.4g} B"),
+        ("bytes over all links", f"{manifest['bytes']:.4g} B{in_vain(manifest)}"),
         ("wall time", f"{manifest['wall_s']:.3g} s"),
         ("simfl, torch", ", ".join(manifest["versions"].values())),
     ]
