@@ -52,7 +52,9 @@ FIGURES = {
     ),
     "wall_s": Figure("seconds that computing the run took", "s", AMOUNT),
     "jobs_trained": Figure("local trainings that were computed", "count", AMOUNT),
-    "jobs_reused": Figure("local trainings that another run had computed", "count", AMOUNT),
+    "jobs_reused": Figure(
+        "local trainings that were looked up: another run had computed them", "count", AMOUNT
+    ),
     "warnings": Figure("how many kinds of warnings the run has", "count", AMOUNT),
 }
 """Columns of figures that every row of a study's table has."""
