@@ -76,8 +76,11 @@ def test_run_ends_with_a_summary(scenario: Path) -> None:
     assert simfl.load_run("out").manifest["status"] == "completed"
 
 
-def test_a_summary_tells_what_was_sent_in_vain() -> None:
+def test_a_summary_tells_what_was_sent_in_vain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Bytes are those that arrived; terminal, notebook and report say what was lost beside them."""
+    monkeypatch.chdir(tmp_path)
     result = simfl_command("run", "lossy_links", "--set", "stop.versions=3", "--out", "out")
 
     run = simfl.load_run("out")
