@@ -17,7 +17,7 @@ from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import SMALL
 
 PAGE = (Path(__file__).parents[1] / "docs" / "data.md").read_text("utf-8")
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^(?:`([\w/]+\.\w+)`:\n\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 OPTIONAL = "datasets", "transformers"
 CLIENTS = {"csv": 3, "text": 3, "huggingface": 2, "npz": 6}
 
@@ -27,21 +27,20 @@ def scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict
     """The blocks of YAML by their data sets, each within a whole scenario beside its files."""
     monkeypatch.chdir(tmp_path)
     found = {}
-    for language, block in BLOCK.findall(PAGE):
-        named = re.match(r"# ([\w/]+\.\w+)\n", block)
-        if named:
-            file = tmp_path / named[1]
+    for name, language, block in BLOCK.findall(PAGE):
+        if name:
+            file = tmp_path / name
             file.parent.mkdir(exist_ok=True)
-            file.write_text(block.partition("\n")[2], encoding="utf-8")
+            file.write_text(block, encoding="utf-8")
         elif language == "python":
             if "import datasets" not in block or find_spec("datasets") is not None:
                 exec(compile(block, "data.md", "exec"), {})
         else:
             assert language == "yaml"
             content = {**SMALL, **yaml.safe_load(block)}
-            name = content["data"]["name"]
-            content["population"] = {**SMALL["population"], "clients": CLIENTS[name], "edges": 1}
-            found[name] = {**content, "dtype": "float32", "stop": {"versions": 1}}
+            kind = content["data"]["name"]
+            content["population"] = {**SMALL["population"], "clients": CLIENTS[kind], "edges": 1}
+            found[kind] = {**content, "dtype": "float32", "stop": {"versions": 1}}
     return found
 
 
