@@ -25,7 +25,9 @@ class Asynchronous(Protocol):
     name: ClassVar[str] = "asynchronous"
     overlapping: ClassVar[bool] = True
 
-    concurrency: Annotated[int | None, ">= 1", "clients in flight; null is all of them"] = None
+    concurrency: Annotated[
+        int | None, ">= 1", "clients in flight; null: all, and no choice for a selection"
+    ] = None
     mixing: Literal["model", "delta"] = "model"
 
     @property

@@ -32,7 +32,9 @@ class Buffered(Protocol):
     overlapping: ClassVar[bool] = True
 
     buffer: Annotated[int, ">= 1", "updates per server step (K)"] = 10
-    concurrency: Annotated[int | None, ">= 1", "clients in flight; null is all of them"] = None
+    concurrency: Annotated[
+        int | None, ">= 1", "clients in flight; null: all, and no choice for a selection"
+    ] = None
     server_learning_rate: Annotated[float, "> 0", "eta_g"] = 1.0
 
     @property
