@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 _PREFIXES = ("", "k", "M", "G", "T")
 
@@ -15,3 +17,9 @@ def quantity(value: float, unit: str) -> str:
             return f"{shown} {prefix}{unit}"
         value /= 1000
     raise AssertionError
+
+
+def in_vain(manifest: Mapping[str, Any]) -> str:
+    """What was sent beside the bytes that arrived and was lost, to append to those, if any."""
+    lost = manifest.get("traffic", {}).get("bytes_lost", 0)
+    return f", {quantity(lost, 'B')} more in vain" if lost else ""

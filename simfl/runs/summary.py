@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simfl.common.quantity import quantity
+from simfl.common.quantity import in_vain, quantity
 
 
 def main_figures(
@@ -31,12 +31,6 @@ def main_figures(
         ("  of the network", quantity(manifest["network_energy_j"], "J")),
         ("bytes over all links", quantity(manifest["bytes"], "B") + in_vain(manifest)),
     ]
-
-
-def in_vain(manifest: Mapping[str, Any]) -> str:
-    """What was sent beside the bytes that arrived and was lost, to append to those, if any."""
-    lost = manifest.get("traffic", {}).get("bytes_lost", 0)
-    return f", {quantity(lost, 'B')} more in vain" if lost else ""
 
 
 def who_trained(workers: Sequence[Mapping[str, Any]]) -> str:

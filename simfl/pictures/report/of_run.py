@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from simfl.common.quantity import in_vain
 from simfl.measures.staleness_distribution import staleness_distribution
 from simfl.pictures.colours import STATE_COLOURS, radio_tails
 from simfl.pictures.overview import MOST_NAMED_EDGES
@@ -16,7 +17,6 @@ from simfl.pictures.report.fairness import fairness
 from simfl.pictures.report.page import Page, shown
 from simfl.pictures.report.timeline import timeline
 from simfl.runs.runfolder import LoadedRun, RunFolderError
-from simfl.runs.summary import in_vain
 
 INTERRUPTIONS = {
     "crash": "crashes",
