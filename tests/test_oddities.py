@@ -171,6 +171,39 @@ def test_a_selection_that_takes_whoever_is_there_has_no_choice(count: int, tmp_p
     )
 
 
+@pytest.mark.parametrize("protocol", ["asynchronous", "buffered"])
+@pytest.mark.parametrize(
+    ("concurrency", "selection", "warned"),
+    [
+        (None, {"name": "random", "count": 1}, True),
+        (None, {"name": "oort", "count": 2}, True),
+        (2, {"name": "random", "count": 1}, False),
+        (2, {"name": "random", "count": 5}, True),
+        (None, "all", False),
+    ],
+)
+def test_a_selection_of_whoever_comes_back_has_no_choice(
+    protocol: str, concurrency: int | None, selection: Any, warned: bool, tmp_path: Path
+) -> None:
+    """With all in flight nobody else is free; a count above those who are free chooses them all."""
+    run = simfl.run(
+        small(
+            population={"clients": 6},
+            protocol={"name": protocol, "concurrency": concurrency},
+            decisions={"selection": selection},
+            stop={"versions": 40},
+            evaluate={"every": 40},
+        ),
+        tmp_path / "run",
+    )
+
+    selects, found = run.details("select"), of_kind(run, "no_choice")
+    count = selection["count"] if isinstance(selection, dict) else 6
+    none = int((selects["eligible"] <= count).sum())
+    assert (2 * none > len(selects)) == (warned or selection == "all")
+    assert [one.count for one in found] == ([none] if warned else [])
+
+
 WAITING = {"name": "none", "local": {"steps": 1, "batch_size": 16}}
 
 

@@ -41,7 +41,8 @@ ADVICE = {
     ),
     "no_choice": (
         "selections that have no choice cannot differ: the protocol's wait_for above the"
-        " selection's count, more clients, or a smaller count"
+        " selection's count, more clients, or a smaller count; with clients in flight a lower"
+        " concurrency, so that several are free"
     ),
     "mostly_waiting": (
         "compare methods at equal versions or by client_active_j; another availability, more"

@@ -88,7 +88,7 @@ class _Odd:
 
 @dataclass(frozen=True)
 class _Oddities:
-    """Rounds that had too few clients, had no more than were to be chosen, or waited for them."""
+    """Rounds with too few clients, or that waited for them; choices with no more than wanted."""
 
     starved: _Odd = field(default_factory=_Odd)
     no_choice: _Odd = field(default_factory=_Odd)
@@ -133,8 +133,8 @@ class Selecting:
             message += " to have: too few were present"
             found.append(notice("starved_rounds", message, starved.odd, starved.first_s))
         if 2 * none.odd > none.rounds:
-            message = f"in {none.odd} of {none.rounds} rounds the selection had no choice: no more"
-            message += " clients were present than it was to choose"
+            message = f"in {none.odd} of {none.rounds} choices the selection had none: no more"
+            message += " clients were present and free than it was to choose"
             found.append(notice("no_choice", message, none.odd, none.first_s))
         waiting, now_s = self._oddities.waiting, self._clock.now_s
         longest = ((own.waited_s, str(server)) for server, own in self._servers_own.items())
@@ -182,9 +182,11 @@ class Selecting:
             now_s, enough = self._clock.now_s, selection.enough(candidates.size)
             enough = max(enough, wait_for.wanted(candidates.size))
             self._oddities.starved.count(players.size < enough, now_s)
-            takes_all = 0 < players.size <= selection.wanted(players.size)
-            choosy = selection.wanted(candidates.size) < candidates.size
-            self._oddities.no_choice.count(takes_all and choosy, now_s)
+        # With clients in flight the candidates are those that are not, out of all.
+        of = self._observations.participations.size if one else candidates.size
+        takes_all = 0 < players.size <= selection.wanted(players.size)
+        choosy = selection.wanted(of) < of
+        self._oddities.no_choice.count(takes_all and choosy, self._clock.now_s)
         choice, asked = _Choice(players), dict[str, int]()
         if players.size:
             with at_work(selection, "initial"):
