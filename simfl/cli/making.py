@@ -19,8 +19,11 @@ def new(
         Path | None, typer.Argument(help="The file to make; of a device the folder.")
     ] = None,
     like: Annotated[
-        str, typer.Option(help="A shipped scenario to copy.", autocompletion=complete_scenario)
-    ] = "starter",
+        str | None,
+        typer.Option(
+            help="A shipped scenario to copy; default: starter.", autocompletion=complete_scenario
+        ),
+    ] = None,
     study: Annotated[bool, typer.Option("--study", help="A study, not a scenario.")] = False,
     algorithm: Annotated[
         bool, typer.Option("--algorithm", help="An algorithm of one's own, in Python.")
@@ -35,6 +38,8 @@ def new(
     """Make a commented scenario, study, algorithm, selection or device to start from."""
     if sum((study, algorithm, selection, device is not None)) > 1:
         raise typer.BadParameter("one of --study, --algorithm, --selection and --device")
+    if like is not None and (study or algorithm or selection or device is not None):
+        raise typer.BadParameter("--like copies a scenario: without --study and the like")
     with exit_codes():
         if device is not None:
             if re.fullmatch(r"[A-Za-z]\w*", device) is None:
@@ -63,7 +68,7 @@ def new(
             say(f"{path}: made; in a scenario beside it: {part}")
         else:
             path = file or Path("scenario.yaml")
-            _write(path, scenario_path(like).read_text(encoding="utf-8"))
+            _write(path, scenario_path(like or "starter").read_text(encoding="utf-8"))
             say(f"{path}: made; simfl run {path}")
 
 

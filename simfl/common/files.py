@@ -39,7 +39,7 @@ def replacing(path: Path, ending: str = ".partial") -> Iterator[Path]:
     `path` is the old file or the new one, never half. A link of its name is replaced; what is
     neither a file nor a link (`/dev/stdout`, a pipe) is written to directly. What fails leaves no
     half-written file: on a full disk its room is needed for saying so. Raises `OSError` where the
-    disk refuses.
+    disk refuses, of `path`: nobody else knows the file beside it.
     """
     if path.exists() and not path.is_file():
         yield path
@@ -49,9 +49,11 @@ def replacing(path: Path, ending: str = ".partial") -> Iterator[Path]:
         partial.unlink(missing_ok=True)  # were it a link, what it leads to would be overwritten
         yield partial
         partial.replace(path)
-    except Exception:
+    except Exception as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and str(error.filename) == str(partial):
+            error.filename = str(path)
         raise
 
 

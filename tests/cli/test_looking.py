@@ -123,6 +123,15 @@ def test_new(tmp_path: Path) -> None:
     assert "exists already" in again.stderr
 
 
+def test_new_copies_scenarios_alone(tmp_path: Path) -> None:
+    """What it would not copy is not asked for in vain."""
+    result = command("new", tmp_path / "study.yaml", "--study", "--like", "quickstart")
+
+    assert result.exit_code == 2
+    assert "--like copies a scenario" in result.stderr
+    assert not (tmp_path / "study.yaml").exists()
+
+
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
