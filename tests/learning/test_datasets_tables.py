@@ -110,6 +110,21 @@ def test_real_labels_are_a_regression_unless_said(tmp_path: Path) -> None:
     assert set(values.train.targets.flatten().tolist()) == {1.0, 2.0}
 
 
+def test_what_is_held_out_goes_by_the_task(tmp_path: Path) -> None:
+    """Any rows of a regression on whole numbers, not the lowest; of classes that are real, each."""
+    rows = pd.DataFrame({"x": np.arange(100.0), "price": 10 * np.arange(100)})
+    rows.assign(kind=np.where(rows.x < 10, 0.5, 1.5)).to_csv(tmp_path / "rows.csv", index=False)
+
+    values = Csv("rows.csv", "price", task="regression").load(tmp_path, 1)
+    classes = [
+        Csv("rows.csv", "kind", task="classification").load(tmp_path, seed) for seed in range(5)
+    ]
+
+    assert len(values.test) == 20
+    assert 300 < float(values.test.targets.mean()) < 700  # of all rows it is 495
+    assert {tuple(one.test.targets.bincount().tolist()) for one in classes} == {(2, 18)}
+
+
 def test_rows_without_a_value_are_refused_or_left_out(tmp_path: Path) -> None:
     """Whole numbers beside them stay whole: the label has classes, and no real numbers."""
     text = "a;b;y\n1;x;0\n2;?;1\n3;x;\n4;z;1\n5;x;0\n6;z;1\n"

@@ -69,7 +69,7 @@ def targets_of(
     ascending order of the training rows' values. Raises ValueError, without a key, for a test row
     of another class, and for what is not a number in a regression.
     """
-    if task == "regression" or (task is None and train.dtype.kind == "f"):
+    if _is_regression(train, task):
         for values in (train, test):
             if values.dtype.kind not in "fiub":
                 raise ValueError("a regression takes numbers, found text")
@@ -89,12 +89,15 @@ def owner_numbers(names: np.ndarray) -> np.ndarray:
     return numbers.astype(np.int64)
 
 
-def held_out(labels: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(training, test) rows of a table: a `share` is held out, of every class unless real numbers.
+def held_out(
+    labels: np.ndarray, share: float, seed: int, task: Task | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(training, test) rows of a table: a `share` is held out; of every class, where there are any.
 
+    A regression's values are none, whole numbers neither: each would be a class of a few rows.
     Raises ValueError at the key `test_share` where that leaves one of them without a row.
     """
-    if labels.dtype.kind == "f":
+    if _is_regression(labels, task):
         classes = torch.zeros(len(labels), dtype=torch.int64)
     else:
         classes = torch.from_numpy(np.unique(labels, return_inverse=True)[1].astype(np.int64))
@@ -106,3 +109,7 @@ def held_out(labels: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, n
             f" rows; accepted: a share that leaves both"
         )
     return train, test
+
+
+def _is_regression(labels: np.ndarray, task: Task | None) -> bool:
+    return task == "regression" or (task is None and labels.dtype.kind == "f")

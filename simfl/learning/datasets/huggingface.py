@@ -72,7 +72,7 @@ class Huggingface(Dataset):
         labels = [_values(rows, self.label, "label") for rows in parts]
         owners = None if self.owner is None else _values(parts[0], self.owner, "owner")
         if self.test is None:
-            kept = held_out(labels[0], self.test_share, seed)
+            kept = held_out(labels[0], self.test_share, seed, self.task)
             inputs = [inputs[0][rows] for rows in kept]
             labels = [labels[0][rows] for rows in kept]
             owners = None if owners is None else owners[kept[0]]

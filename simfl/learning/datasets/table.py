@@ -72,7 +72,7 @@ class Table(Dataset):
                 _require(test, column, "test")
             train, test = rows, self._complete(test, [*numeric, *categorical])
         else:
-            kept, held = held_out(_labels(rows[self.label]), self.test_share, seed)
+            kept, held = held_out(_labels(rows[self.label]), self.test_share, seed, self.task)
             train, test = rows.iloc[kept], rows.iloc[held]
         parts = [train, test]
         for column in categorical:
