@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,79 @@ def test_what_is_held_out_goes_by_the_task(tmp_path: Path) -> None:
     assert len(values.test) == 20
     assert 300 < float(values.test.targets.mean()) < 700  # of all rows it is 495
     assert {tuple(one.test.targets.bincount().tolist()) for one in classes} == {(2, 18)}
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        (["01", "02", "AB"], ["01", "02"]),  # numbers in the test file alone
+        (["01", "02"], ["01", "02", "AB"]),
+        (["1.0", "2.0"], ["1", "2"]),
+    ],
+)
+def test_a_category_is_the_same_in_both_files(
+    tmp_path: Path, train: list[str], test: list[str]
+) -> None:
+    """Though its cells look like numbers, or like other ones, in one of them."""
+    for name, cells in (("rows.csv", train), ("test.csv", test)):
+        lines = [f"{cell},{'ab'[place % 2]}" for place, cell in enumerate(cells)]
+        (tmp_path / name).write_text("\n".join(["code,y", *lines]))
+
+    data = Csv("rows.csv", "y", test="test.csv", categorical=("code",)).load(tmp_path, 1)
+
+    known = min(len(train), len(test))
+    assert data.test.inputs[:known].tolist() == data.train.inputs[:known].tolist()
+    assert data.test.inputs[:known].sum(1).tolist() == [1.0] * known
+
+
+def test_a_label_is_the_same_in_both_files(tmp_path: Path) -> None:
+    """Classes "01" and "AB" of training; the test file has "01" alone, which is not 1."""
+    (tmp_path / "rows.csv").write_text("x,y\n1,01\n2,AB\n")
+    (tmp_path / "test.csv").write_text("x,y\n1,01\n2,01\n")
+
+    data = Csv("rows.csv", "y", test="test.csv").load(tmp_path, 1)
+
+    assert data.test.targets.tolist() == [0, 0]
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    """The second label would be a feature under another name, and tell everything."""
+    (tmp_path / "rows.csv").write_text("y,x,y\n" + "0,1,0\n1,2,1\n" * 5)
+
+    with pytest.raises(ValueError, match="has several columns 'y', accepted: a name of its own"):
+        Csv("rows.csv", "y").load(tmp_path, 1)
+
+
+def test_decimals_and_columns_named_by_numbers(tmp_path: Path) -> None:
+    """Of Parquet: decimals are numbers as others are, and a column 0 is called "0"."""
+    prices = [Decimal(cents) / 100 for cents in range(1000, 1010)]
+    rows = pd.DataFrame({0: prices, 1: [Decimal(place % 2) for place in range(10)]})
+    rows.to_parquet(tmp_path / "rows.parquet")
+
+    values = Parquet("rows.parquet", "0").load(tmp_path, 1)
+    classes = Parquet("rows.parquet", "1").load(tmp_path, 1)
+
+    assert values.task == "regression"
+    assert (classes.task, classes.outputs, classes.input_shape) == ("classification", 2, (1,))
+
+
+def test_a_label_of_lists_is_refused(tmp_path: Path) -> None:
+    """It is no class."""
+    pd.DataFrame({"x": range(10), "y": [[1, 2]] * 10}).to_parquet(tmp_path / "rows.parquet")
+
+    with pytest.raises(ValueError, match=r"^label: column 'y' has lists, as \[1, 2\]"):
+        Parquet("rows.parquet", "y").load(tmp_path, 1)
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zip"])
+def test_a_damaged_archive_is_one_clear_error(tmp_path: Path, ending: str) -> None:
+    """Whatever its library raises."""
+    file = tmp_path / f"rows.csv.{ending}"
+    pd.DataFrame({"x": range(1000), "y": 1}).to_csv(file)
+    file.write_bytes(file.read_bytes()[:-30])
+
+    with pytest.raises(ValueError, match="cannot be read as a table: "):
+        Csv(file.name, "y").load(tmp_path, 1)
 
 
 def test_rows_without_a_value_are_refused_or_left_out(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def targets_of(
     classes = np.unique(train)
     unknown = np.setdiff1d(test, classes)
     if unknown.size:
-        raise ValueError(f"{unknown[0]!r} is in the test rows and in no training row")
+        raise ValueError(f"{unknown[0].item()!r} is in the test rows and in no training row")
     found = [torch.from_numpy(np.searchsorted(classes, one)) for one in (train, test)]
     return found[0], found[1], "classification", len(classes)
 

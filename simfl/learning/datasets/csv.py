@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from simfl.learning.datasets.table import Table
+from simfl.learning.datasets.table import Table, require_own_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,17 +31,29 @@ class Csv(Table):
         tuple[str, ...], 'cells that are missing values, beside empty ones, as "?"'
     ] = ()
 
-    def read(self, file: Path) -> pd.DataFrame:
+    def read(self, file: Path, as_text: Sequence[str] = ()) -> pd.DataFrame:
         """The rows; raises ValueError for what is no table in UTF-8."""
         import pandas as pd
 
         if len(self.separator) != 1:
             raise ValueError(f"separator: found {self.separator!r}, accepted: one character")
+        names: list[str] = []
         try:
+            if self.columns is None:  # pandas gives the second of a name another one
+                heading = pd.read_csv(
+                    file,
+                    sep=self.separator,
+                    header=None,
+                    nrows=1,
+                    dtype=str,
+                    keep_default_na=False,
+                    skipinitialspace=True,
+                )
+                names = [name for name in heading.iloc[0].tolist() if name]
             with warnings.catch_warnings():
                 # More cells than columns: pandas would cut them off.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
-                return pd.read_csv(
+                rows = pd.read_csv(
                     file,
                     sep=self.separator,
                     header=0 if self.columns is None else None,
@@ -49,7 +62,10 @@ class Csv(Table):
                     skipinitialspace=True,
                     na_values=list(self.missing_values),
                     low_memory=False,
+                    dtype=dict.fromkeys(as_text, str),
                 )
-        except (ValueError, OSError, pd.errors.ParserWarning) as error:
-            reason = " ".join(str(error).split())
+        except Exception as error:  # pandas and what unpacks for it raise what they like
+            reason = " ".join(str(error).split()) or type(error).__name__
             raise ValueError(f"{file} cannot be read as a table: {reason}") from error
+        require_own_names(names, file)
+        return rows

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,12 +22,25 @@ class Parquet(Table):
     columns are categories, one feature for each value among the training rows.
     """
 
-    def read(self, file: Path) -> pd.DataFrame:
+    def read(self, file: Path, as_text: Sequence[str] = ()) -> pd.DataFrame:
         """The rows; raises ValueError for what is no Parquet."""
         import pandas as pd
 
         try:
-            return pd.read_parquet(file)
-        except (ValueError, OSError) as error:
-            reason = " ".join(str(error).split())
+            rows = pd.read_parquet(file)
+        except Exception as error:  # pyarrow raises what it likes
+            reason = " ".join(str(error).split()) or type(error).__name__
             raise ValueError(f"{file} cannot be read as a table: {reason}") from error
+        for column in rows.columns[~rows.columns.duplicated()]:
+            if isinstance(next(iter(rows[column].dropna()), None), Decimal):
+                rows[column] = _numbers(rows[column])
+        return rows
+
+
+def _numbers(decimals: pd.Series) -> pd.Series:
+    """As whole numbers where the column has no digit behind the point, and no missing value."""
+    given = decimals.dropna()
+    whole = len(given) == len(decimals) and all(
+        one.as_tuple().exponent == 0 and abs(one) < 2**63 for one in given
+    )
+    return decimals.astype("int64" if whole else "float64")

@@ -58,30 +58,32 @@ class Table(Dataset):
     ] = None
 
     @abstractmethod
-    def read(self, file: Path) -> pd.DataFrame:
-        """The rows of a file; raises ValueError where it is no table."""
+    def read(self, file: Path, as_text: Sequence[str] = ()) -> pd.DataFrame:
+        """The rows of a file; raises ValueError where it is no table.
+
+        `as_text`: columns that are text here, though all of their cells may look like numbers.
+        """
 
     def load(self, root: Path | None, seed: int) -> Data:
         """Read the file, or both; errors name the column."""
-        rows = self._rows(located(root, self.path, "path"))
+        file = located(root, self.path, "path")
+        rows = self._rows(file)
         numeric, categorical = self._features(rows)
         rows = self._complete(rows, [*numeric, *categorical])
         if self.test is not None:
-            test = self._rows(located(root, self.test, "test"))
+            test_file = located(root, self.test, "test")
+            test = self._rows(test_file)
             for column in (self.label, *numeric, *categorical):
                 _require(test, column, "test")
-            train, test = rows, self._complete(test, [*numeric, *categorical])
+            test = self._complete(test, [*numeric, *categorical])
+            # What looks like numbers in one of the files only is the other's text: "01" is not 1.
+            test = self._retold(test_file, test, rows, [self.label, *categorical])
+            train = self._retold(file, rows, test, categorical)
+            train, test = _as_real_as_the_other(train, test, categorical)
         else:
             kept, held = held_out(_labels(rows[self.label]), self.test_share, seed, self.task)
             train, test = rows.iloc[kept], rows.iloc[held]
         parts = [train, test]
-        for column in categorical:
-            first = train[column].iloc[0]
-            if np.ndim(first):
-                raise ValueError(
-                    f"categorical: column {column!r} has lists, as {np.asarray(first).tolist()};"
-                    f" accepted: one value in every row; leave it out with leave_out"
-                )
         numbers = [self._numbers(part, numeric) for part in parts]
         texts = [[_texts(part[column]) for column in categorical] for part in parts]
         encoding = Encoding.of(texts[0], numbers[0], standardised=self.numbers == "standardised")
@@ -102,11 +104,23 @@ class Table(Dataset):
             Examples(inputs[0], y_train), Examples(inputs[1], y_test), task, outputs, owners
         )
 
-    def _rows(self, file: Path) -> pd.DataFrame:
-        rows = self.read(file)
+    def _rows(self, file: Path, as_text: Sequence[str] = ()) -> pd.DataFrame:
+        rows = self.read(file, as_text)
         if not len(rows):
             raise ValueError(f"{file} has no rows")
-        return rows.reset_index(drop=True)
+        names = [str(one) for one in rows.columns]
+        require_own_names(names, file)
+        return rows.set_axis(names, axis=1).reset_index(drop=True)
+
+    def _retold(
+        self, file: Path, rows: pd.DataFrame, other: pd.DataFrame, columns: Sequence[str]
+    ) -> pd.DataFrame:
+        """A file's rows with those columns as text that are numbers here and text in the other."""
+        mixed = [one for one in columns if _is_number(rows[one]) and not _is_number(other[one])]
+        if not mixed:
+            return rows
+        again = self._rows(file, mixed)
+        return rows.assign(**{column: again.loc[rows.index, column] for column in mixed})
 
     def _features(self, rows: pd.DataFrame) -> tuple[list[str], list[str]]:
         """The numeric and the categorical columns, in the file's order."""
@@ -125,7 +139,7 @@ class Table(Dataset):
         left_out = {self.label, self.owner, *self.leave_out}
         free = [str(column) for column in rows.columns if column not in left_out]
         named = {*(self.numeric or ()), *(self.categorical or ())}
-        is_number = {column: rows[column].dtype.kind in "fiub" for column in free}
+        is_number = {column: _is_number(rows[column]) for column in free}
         numeric, categorical = (
             [*columns]
             if columns is not None
@@ -135,6 +149,11 @@ class Table(Dataset):
         if not numeric and not categorical:
             known = ", ".join(str(column) for column in rows.columns)
             raise ValueError(f"leave_out: no column is left to learn from, of {known}")
+        _require_single(rows, self.label, "label", "")
+        if self.owner is not None:
+            _require_single(rows, self.owner, "owner", "")
+        for column in categorical:
+            _require_single(rows, column, "categorical", "; leave it out with leave_out")
         return numeric, categorical
 
     def _complete(self, rows: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
@@ -166,8 +185,8 @@ class Table(Dataset):
         """The numeric columns, float64 (rows, columns), all of them finite as float32."""
         found = np.empty((len(rows), len(columns)))
         for place, column in enumerate(columns):
-            if rows[column].dtype.kind not in "fiub":
-                example = rows[column].iloc[0]
+            if not _is_number(rows[column]):
+                example = next(one for one in rows[column] if not _reads_as_number(one))
                 raise ValueError(f"numeric: column {column!r} has text, as {example!r}")
             found[:, place] = rows[column].to_numpy(dtype=np.float64)
             with np.errstate(over="ignore"):
@@ -191,6 +210,49 @@ def located(root: Path | None, path: str, key: str) -> Path:
     return found
 
 
+def require_own_names(names: Sequence[str], file: Path) -> None:
+    """Raises ValueError where two columns have the same name."""
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise ValueError(
+            f"{file} has several columns {twice!r}, accepted: a name of its own for each"
+        )
+
+
+def _as_real_as_the_other(
+    train: pd.DataFrame, test: pd.DataFrame, columns: Sequence[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both parts, with columns real that are so in one of them: as text 1 and 1.0 would differ."""
+    kinds = {one: {train[one].dtype.kind, test[one].dtype.kind} for one in columns}
+    real = dict.fromkeys(
+        (one for one, both in kinds.items() if both in ({"i", "f"}, {"u", "f"})), "float64"
+    )
+    return train.astype(real), test.astype(real)
+
+
+def _require_single(rows: pd.DataFrame, column: str, key: str, advice: str) -> None:
+    """Raises ValueError where a column has lists."""
+    given = rows[column].dropna()
+    if len(given) and np.ndim(given.iloc[0]):
+        example = np.asarray(given.iloc[0]).tolist()
+        raise ValueError(
+            f"{key}: column {column!r} has lists, as {example}; accepted: one value in every"
+            f" row{advice}"
+        )
+
+
+def _is_number(column: pd.Series) -> bool:
+    return column.dtype.kind in "fiub"
+
+
+def _reads_as_number(value: object) -> bool:
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True
+
+
 def _require(rows: pd.DataFrame, column: str, key: str) -> None:
     known = [str(one) for one in rows.columns]
     if column not in known:
@@ -200,7 +262,7 @@ def _require(rows: pd.DataFrame, column: str, key: str) -> None:
 
 def _labels(column: pd.Series) -> np.ndarray:
     """Numbers as they are, anything else as text."""
-    return column.to_numpy() if column.dtype.kind in "fiub" else _texts(column)
+    return column.to_numpy() if _is_number(column) else _texts(column)
 
 
 def _texts(column: pd.Series) -> np.ndarray:
