@@ -176,6 +176,7 @@ ROOMS = {
 LOADERS = (
     ("system", re.compile(r"\.(catalogue|\w*trace\w*)(\.\w+)?$"), frozenset({"yaml", "pyarrow"})),
     ("learning", re.compile(r"^simfl\.learning\.datasets\."), frozenset({"pandas"})),
+    ("learning", re.compile(r"^simfl\.learning\.datasets\.image_folder$"), frozenset({"PIL"})),
     (
         "learning",
         re.compile(r"\.datasets\.huggingface$"),

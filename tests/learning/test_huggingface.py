@@ -144,6 +144,34 @@ def test_columns_of_numbers_and_lists(library: Any, tmp_path: Path) -> None:
     assert len(read.train) + len(read.test) == 12
 
 
+@pytest.mark.parametrize("absent", [["ann", None], [True, None]])
+def test_no_value_is_no_class_and_no_owner(library: Any, tmp_path: Path, absent: list[Any]) -> None:
+    """As a null of text or of truth would be: "None"."""
+    rows = {"x": list(range(20)), "kind": absent * 10, "y": [0, 1] * 10}
+    library.Dataset.from_dict(rows).save_to_disk(str(tmp_path / "rows"))
+
+    for settings in ({"label": "kind"}, {"label": "y", "owner": "kind"}):
+        dataset = Huggingface(**{"path": "rows", "inputs": ("x",), **settings})
+        with pytest.raises(ValueError, match=r": column 'kind' has no value in row 2$"):
+            dataset.load(tmp_path, 1)
+
+
+def test_images_of_16_bits_are_not_all_white(library: Any, tmp_path: Path) -> None:
+    """65,535 is white, and half of it grey."""
+    from PIL import Image
+
+    shades = [Image.fromarray(np.full((2, 2), level, np.uint16)) for level in (0, 32896, 65535)]
+    features = library.Features({"x": library.Image(), "y": library.Value("int64")})
+    saved = library.Dataset.from_dict({"x": shades * 5, "y": [0, 1, 2] * 5}, features=features)
+    saved.save_to_disk(str(tmp_path / "rows"))
+
+    data = Huggingface(path="rows", inputs=("x",), label="y").load(tmp_path, 1)
+
+    assert data.input_shape == (1, 2, 2)
+    levels = data.train.inputs[:, 0, 0, 0].numpy()
+    assert levels.tolist() == pytest.approx((data.train.targets.numpy() * 128 / 255).clip(0, 1))
+
+
 @pytest.mark.parametrize(
     ("path", "settings", "message"),
     [

@@ -16,6 +16,7 @@ from simfl.common.files import DataPath
 from simfl.common.suggestion import nearest
 from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.datasets.columns import held_out, owner_numbers, targets_of
+from simfl.learning.datasets.image_folder import in_eight_bits
 from simfl.learning.datasets.npz import inputs_of
 from simfl.learning.datasets.table import located
 from simfl.learning.objective import Task
@@ -180,6 +181,9 @@ def _values(rows: Any, column: str, key: str) -> np.ndarray:
     _require(rows, column, key)
     values = _array(rows, column)
     if values.dtype.kind == "O":
+        missing = next((row for row, one in enumerate(values) if one is None), None)
+        if missing is not None:
+            raise ValueError(f"{key}: column {column!r} has no value in row {missing + 1}")
         values = np.array([str(one) for one in values])
     if values.ndim != 1 or values.dtype.kind not in "fiubSU":
         raise ValueError(f"{key}: column {column!r} has lists, accepted: one value in every row")
@@ -220,7 +224,11 @@ def _images(rows: Any, column: str, size: int | None) -> np.ndarray:
     for number, given in enumerate(rows[column]):
         if given is None:
             raise ValueError(f"inputs: column {column!r} has no image in row {number + 1}")
-        image = given.convert("L" if given.mode in ("1", "L") else "RGB")
+        try:
+            image = in_eight_bits(given)
+        except ValueError as error:
+            raise ValueError(f"inputs: column {column!r}, row {number + 1}: {error}") from error
+        image = image.convert("L" if image.mode in ("1", "L") else "RGB")
         if size is not None:
             image = image.resize((size, size))
         pixels = np.asarray(image, dtype=np.uint8)

@@ -61,7 +61,7 @@ def read_images(folder: Path, size: int | None) -> tuple[Examples, list[str]]:
     Raises ValueError where a class has no image, and where sizes differ and `size` is None.
     """
     try:
-        files = torchvision().datasets.ImageFolder(str(folder))
+        files = torchvision().datasets.ImageFolder(str(folder), loader=_colours)
     except FileNotFoundError as error:
         raise ValueError(f"{folder} must hold one folder of images per class: {error}") from error
     images: np.ndarray | None = None
@@ -93,3 +93,26 @@ def _pixels(files: Any, row: int, size: int | None) -> np.ndarray:
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{files.samples[row][0]} cannot be read as an image: {reason}") from error
+
+
+def _colours(path: str) -> Any:
+    """The image in a file, of three colours."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return in_eight_bits(image).convert("RGB")
+
+
+def in_eight_bits(image: Any) -> Any:
+    """An image of 16 bits per pixel in 8, as their share of the largest; others as they are.
+
+    Pillow would take all above 255 for white. Raises ValueError for pixels of which nobody knows
+    the largest.
+    """
+    from PIL import Image
+
+    if image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise ValueError(f"found pixels of 32 bits (mode {image.mode}), accepted: 8 or 16 bits")
+    return image
