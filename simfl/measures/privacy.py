@@ -64,7 +64,9 @@ class Privacy(Measure):
         }
 
     def released(self, noise_multiplier: float, releases: int) -> float:
-        """epsilon of a client that is part of so many releases."""
+        """epsilon of a client that is part of so many releases; 0 of none, which tell nothing."""
+        if releases == 0:
+            return 0.0
         if noise_multiplier == 0.0:
             return math.inf
         import dp_accounting
@@ -103,7 +105,8 @@ def _most_releases(run: LoadedRun) -> int:
     sent, late = (
         events.loc[events["kind"] == kind, "client"].value_counts() for kind in ("upload", "late")
     )
-    return int(sent.sub(late, fill_value=0).max())
+    merged = sent.sub(late, fill_value=0)
+    return 0 if merged.empty else int(merged.max())
 
 
 def _drawn_evenly(scenario: Mapping[str, Any]) -> bool:

@@ -167,3 +167,17 @@ def test_updates_that_came_too_late_are_in_no_release(
 
     assert late > 0 and finished.sum() - late == run.rounds["participants"].sum()
     assert run.rounds["participants"].sum() / 4 <= told < finished.max()
+
+
+def test_a_run_without_a_release_spends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends before the first upload: no error, and epsilon is 0."""
+    monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
+    changes = {"stop": {"time_s": 0.001}, "evaluate": {"measures": ["privacy"]}}
+    run = simfl.run(scenario({"name": "dp_fedavg"}, **changes), tmp_path / "run")
+
+    told = run.manifest["measures"]["privacy"]
+
+    assert run.manifest["status"] == "completed"
+    assert (told["epsilon"], told["releases"]) == (0.0, 0.0)
