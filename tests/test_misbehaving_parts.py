@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from typer.testing import CliRunner
 
@@ -17,7 +18,7 @@ from simfl.cli.app import app
 from simfl.common.contract import PartMisbehaves
 from simfl.runs.files import FolderInUse
 from simfl.scenario.yaml_source.error import ScenarioError
-from tests.small import SMALL, simulated, small
+from tests.small import SMALL, final_weights, simulated, small
 
 PLUGINS = """
 import sys
@@ -27,7 +28,8 @@ import torch
 from torch import nn
 from simfl.algorithms.base import Algorithm, Work
 from simfl.decisions.base import Allocation, Selection
-from simfl.learning.datasets.base import Dataset
+from simfl.learning.codecs.base import ValueCodec
+from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.job import Price
 from simfl.learning.partitions.base import Partition
 from simfl.measures.base import Measure
@@ -98,6 +100,21 @@ class Mapped(Pair):
 
 class Shrinking(Codec):
     def encoded_bytes(self, raw_bytes): return -np.asarray(raw_bytes)
+class Erasing(Codec, ValueCodec):
+    def encoded_bytes(self, raw_bytes): return np.asarray(raw_bytes) // 2
+    def code(self, values, sent, generator):
+        coded = {name: tensor.clone() for name, tensor in values.items()}
+        for tensor in values.values():
+            tensor.zero_()
+        return coded
+class Graded(Dataset):
+    def load(self, root, seed):
+        rows = Examples(torch.ones(40, 4, requires_grad=True), torch.zeros(40, dtype=torch.int64))
+        return Data(rows, rows, "classification", 1)
+class Backwards(Partition):
+    def split(self, targets, home_edge, natural, rng):
+        clients = len(home_edge)
+        return [np.arange(len(targets))[::-1][client::clients] for client in range(clients)]
 class Nothing(Dataset):
     def load(self, root, seed): return None
 class Before(Partition):
@@ -186,6 +203,7 @@ PLACES = [
     ("data", {"partition": "Before"}, "data.partition", "split gave -1"),
     ("data", {"partition": "Between"}, "data.partition", "Between.split"),
     ("data", {"partition": "Relabelling"}, "data.partition", "read-only"),
+    ("data", {"name": "Graded"}, "data", "training inputs: found a tensor with a gradient"),
     ("data", {"name": "Nothing"}, "data", "Nothing.load gave None, accepted: a Data"),
 ]
 
@@ -200,6 +218,24 @@ def test_what_data_and_systems_parts_give_is_refused_at_their_key(own, section, 
     assert error.value.key == key
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_rows_may_be_given_backwards(own):
+    """As a view: which rows a client has is all that counts."""
+    data = {**SMALL["data"], "partition": own("Backwards")}
+
+    assert simulated(small(data=data))[1].publications.latest.version == 3
+
+
+@pytest.mark.parametrize("direction", ["uplink", "downlink"])
+def test_what_a_codec_changes_in_place_is_its_own(own, direction):
+    """It gives all values as they were, and writes zeros over those that it was given."""
+    erased = small(population={f"{direction}_codec": own("Erasing")}, stop={"versions": 2})
+    plain = small(stop={"versions": 2})
+
+    found, wanted = (final_weights(simulated(one)[1]) for one in (erased, plain))
+
+    assert all(torch.allclose(found[name], wanted[name], atol=1e-9) for name in wanted)
 
 
 def test_frequencies_of_another_shape_are_refused(own):

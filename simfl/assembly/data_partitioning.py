@@ -146,7 +146,7 @@ def _rows(given: Any, examples: int, clients: int, partition: Partition) -> list
     if chosen.size and not (chosen.min() >= 0 and chosen.max() < examples):
         wrong = chosen[(chosen < 0) | (chosen >= examples)][0]
         raise misbehaves(partition, "split", wrong, f"rows from 0 to {examples - 1}")
-    return [own.astype(np.int64, copy=False) for own in rows]
+    return [np.ascontiguousarray(own, dtype=np.int64) for own in rows]
 
 
 def _variances(scenario: Scenario, clients: int) -> Sequence[float]:

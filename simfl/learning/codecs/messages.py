@@ -42,10 +42,14 @@ def decoded(codec: ValueCodec, values: Parameters, raw_bytes: int, seed: int) ->
         return {}
     sent = min(raw_bytes // BYTES_PER_VALUE, sum(tensor.numel() for tensor in values.values()))
     generator = torch.Generator().manual_seed(_own(seed))
-    with at_work(codec, "code"):
+    if not is_users_own(codec):
         given = codec.code(values, sent, generator)
-    if is_users_own(codec):
-        _check(codec, given, values)
+        return {name: given[name] for name in values}
+    # Of its own: what it changes in place would be the sender's weights.
+    copies = {name: tensor.clone() for name, tensor in values.items()}
+    with at_work(codec, "code"):
+        given = codec.code(copies, sent, generator)
+    _check(codec, given, values)
     return {name: given[name] for name in values}
 
 

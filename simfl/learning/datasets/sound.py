@@ -50,6 +50,9 @@ def _require_part(part: object, name: str, data: Data) -> None:
         if not isinstance(tensor, Tensor):
             found = type(tensor).__name__
             raise ValueError(f"{name} {what}: found {found}, accepted: a torch tensor")
+        if tensor.requires_grad or tensor.layout != torch.strided:
+            found = "a tensor with a gradient" if tensor.requires_grad else str(tensor.layout)
+            raise ValueError(f"{name} {what}: found {found}, accepted: plain numbers")
     inputs, targets = part.inputs, part.targets
     require_features(tuple(inputs.shape), f"{name} inputs")
     if tuple(inputs.shape[1:]) != data.input_shape:
