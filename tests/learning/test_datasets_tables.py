@@ -226,6 +226,10 @@ def test_a_file_may_have_no_heading(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        (
+            {"numeric": ("age",), "leave_out": ("age",)},
+            "^leave_out: found 'age', which is among numeric, too",
+        ),
         ({"label": "earn"}, "^label: no column 'earn', did you mean 'earns'"),
         ({"owner": "whose"}, "^owner: no column 'whose'"),
         ({"numeric": ("agee",)}, "^numeric: no column 'agee', did you mean 'age'"),

@@ -136,9 +136,13 @@ class Table(Dataset):
         both = sorted({*(self.numeric or ())} & {*(self.categorical or ())})
         if both:
             raise ValueError(f"categorical: found {both[0]!r}, which is among numeric, too")
+        named = {*(self.numeric or ()), *(self.categorical or ())}
+        for column in self.leave_out:
+            if column in named:
+                kind = "numeric" if column in (self.numeric or ()) else "categorical"
+                raise ValueError(f"leave_out: found {column!r}, which is among {kind}, too")
         left_out = {self.label, self.owner, *self.leave_out}
         free = [str(column) for column in rows.columns if column not in left_out]
-        named = {*(self.numeric or ()), *(self.categorical or ())}
         is_number = {column: _is_number(rows[column]) for column in free}
         numeric, categorical = (
             [*columns]
