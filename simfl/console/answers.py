@@ -26,7 +26,7 @@ from simfl.study.hardware import (
     in_probability,
 )
 from simfl.study.loaded import LoadedStudy
-from simfl.study.means import point_means
+from simfl.study.means import levels_told_apart, point_means, told_apart
 from simfl.study.pareto import study_front, unranked
 from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import Best, Study, as_text, level, short_names
@@ -125,7 +125,7 @@ def _means(
             *(cell for metric in metrics for cell in _cells(one, metric, over or {})),
             *(reached(one, metric) for metric in targets.values()),
         ]
-        for one in means.head(MOST_ROWS).to_dict("records")
+        for one in told_apart(means.head(MOST_ROWS), factors).to_dict("records")
     ]
     columns = [[f"{name} over seeds", f"{name} over hardware"] for name in metrics]
     named = [name for pair in columns for name in pair] if over else metrics
@@ -151,7 +151,7 @@ def _best(found: pd.DataFrame, factors: list[str], asked: Best) -> FigureTable:
             one["against_best"] or "-",
             *(in_probability(one[name], one["draws"]) for name in chances),
         ]
-        for one in found.head(MOST_ROWS).to_dict("records")
+        for one in told_apart(found.head(MOST_ROWS), factors).to_dict("records")
     ]
     columns = ["seeds that keep to it", asked.figure, "against the best"]
     columns += chances.values()
@@ -174,7 +174,7 @@ def _comparisons(
     known = runs[factor].tolist()
     # Where levels are of several types, the table has all of them as text.
     baseline = level(baseline) if level(baseline) in known else as_text(level(baseline))
-    name = short_names([factor])[0]
+    name, texts = short_names([factor])[0], levels_told_apart(known)
     for metric in metrics if baseline in known else ():
         asked = (metric, factor, baseline, factors)
         if drawn is None or drawn.empty:
@@ -187,10 +187,14 @@ def _comparisons(
         columns |= {} if len(missed) and missed.all() else DIFFERENCE
         columns |= OVER_HARDWARE if "holds" in found else {}
         rows = [
-            [in_digits(one[factor]), *(tell(one) for tell in columns.values()), one["verdict"]]
+            [
+                in_digits(texts[one[factor]]),
+                *(tell(one) for tell in columns.values()),
+                one["verdict"],
+            ]
             for one in found.to_dict("records")
         ]
-        title = f"{metric} against {name} {in_digits(baseline)}, pair by pair"
+        title = f"{metric} against {name} {in_digits(texts[baseline])}, pair by pair"
         yield FigureTable(title, [name], [*columns, "verdict"], rows)
 
 
@@ -222,8 +226,13 @@ def _effects(
         for _, one in main_effects(runs, metric, factors, within=sampled).iterrows():
             cell = with_interval(one["effect"], one["ci"])
             cells.setdefault((one["factor"], one["level"]), {})[metric] = cell
+    shown = {factor: levels_told_apart(runs[factor].tolist()) for factor in factors}
     rows = [
-        [short_names([factor])[0], in_digits(its), *(texts.get(metric, "-") for metric in metrics)]
+        [
+            short_names([factor])[0],
+            in_digits(shown[factor][its]),
+            *(texts.get(metric, "-") for metric in metrics),
+        ]
         for (factor, its), texts in cells.items()
     ]
     return FigureTable(title, ["factor", "level"], metrics, rows)

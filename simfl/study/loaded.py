@@ -18,7 +18,7 @@ from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.source import KeyPath, read_source
 from simfl.study.curves import check_axes, curve_of, mean_curve
 from simfl.study.figures import FIGURES
-from simfl.study.means import factor_names, point_means
+from simfl.study.means import factor_names, point_means, told_apart
 from simfl.study.studyfile import Questions, Sample, Search, Study, short_names
 from simfl.study.targets import judged, target_of
 from simfl.study.words import in_cell, in_digits
@@ -131,7 +131,7 @@ class LoadedStudy:
                 str(one["runs"]),
                 *(escape(in_cell(one, metric)) for metric in metrics),
             ]
-            for one in point_means(runs, factors, metrics).to_dict("records")
+            for one in told_apart(point_means(runs, factors, metrics), factors).to_dict("records")
         ]
         heads = [*short_names(factors), "runs", *metrics]
         return titled(title, html_table(rows, heads), f"study folder: {self.path}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ from simfl.study.targets import (
     median_and_bound,
     target_of,
 )
+
+MOST_DIGITS = 17
+"""Of a number: these tell any two apart."""
 
 _BEFORE_FACTORS, _AFTER_FACTORS = "folder", "status"
 
@@ -110,13 +113,22 @@ def _of_share(yes: int, count: int, tail: float) -> Bounds:
 def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:
     """What a chart calls each setting of `point_means`: its levels; numbers with their factor.
 
-    What all settings share is left out: factors, and keys within a section.
+    What all settings share is left out: factors, and keys within a section. Numbers have three
+    digits, or as many as it takes to tell settings apart.
     """
     if not factors:
         return ["the scenario"] * len(means)
     differing = [name for name in factors if means[name].nunique(dropna=False) > 1]
     told = differing or list(factors)[:1]
-    columns = [_without_shared_keys([_short(one) for one in means[name]]) for name in told]
+    settings = len(means[told].drop_duplicates())
+    names = (_in_digits(means, told, digits) for digits in range(3, MOST_DIGITS))
+    found = next((one for one in names if len(set(one)) == settings), None)
+    return found or _in_digits(means, told, MOST_DIGITS)
+
+
+def _in_digits(means: pd.DataFrame, told: Sequence[str], digits: int) -> list[str]:
+    """Names of settings by these factors, with so many digits of numbers."""
+    columns = [_without_shared_keys([_short(one, digits) for one in means[name]]) for name in told]
     if len(told) > 1:
         for at, (short, name) in enumerate(zip(short_names(told), told, strict=True)):
             words = [isinstance(one, str) for one in means[name]]
@@ -125,6 +137,27 @@ def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:
                 for text, is_word in zip(columns[at], words, strict=True)
             ]
     return [", ".join(row) for row in zip(*columns, strict=True)]
+
+
+def levels_told_apart(levels: Iterable[Any]) -> dict[Any, Any]:
+    """What a table shows of each level of a factor.
+
+    The level itself, of which tables show four digits, or text where other levels have the same.
+    """
+    known = list(dict.fromkeys(levels))
+    numbers = [one for one in known if isinstance(one, float)]
+    for digits in range(4, MOST_DIGITS + 1):
+        if len({_short(one, digits) for one in numbers}) == len(numbers):
+            break
+    return {one: one if digits == 4 else _short(one, digits) for one in known}
+
+
+def told_apart(table: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
+    """A table with the levels of its factors as `levels_told_apart` has them."""
+    texts = {name: levels_told_apart(table[name].tolist()) for name in factors}
+    return table.assign(
+        **{name: [its.get(one, one) for one in table[name].tolist()] for name, its in texts.items()}
+    )
 
 
 def _without_shared_keys(levels: list[str]) -> list[str]:
@@ -140,5 +173,5 @@ def _without_shared_keys(levels: list[str]) -> list[str]:
     return [short[text] for text in levels] if told_apart else levels
 
 
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def _short(value: Any, digits: int) -> str:
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)

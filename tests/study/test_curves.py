@@ -17,7 +17,7 @@ from simfl.pictures.report import page
 from simfl.pictures.report.of_study import report_study
 from simfl.study.curves import mean_curve
 from simfl.study.loaded import LoadedStudy, load_study
-from simfl.study.means import setting_names
+from simfl.study.means import levels_told_apart, setting_names, told_apart
 from tests.pictures.report.pages import Parsed
 from tests.study.censored import censored_study
 from tests.study.studies import run_here, session
@@ -111,6 +111,24 @@ def test_a_name_has_only_the_keys_that_differ() -> None:
     assert setting_names(settings, [*settings]) == ["random share=0.5", "random share=0.2", "all"]
     same = settings.assign(**{"decisions.selection": ["oort a=1", "oort a=1", "oort a=1"]})
     assert setting_names(same, [*same]) == ["oort a=1"] * 3
+
+
+def test_numbers_have_as_many_digits_as_tell_settings_apart() -> None:
+    """Two settings of one name lie in one row of a chart, and are one in a sentence."""
+    rates = [0.1001, 0.1002, 0.2]
+    settings = pd.DataFrame({"a.rate": rates, "a.size": [12341.0, 12342.0, 3.0]})
+
+    assert setting_names(settings, ["a.rate"]) == ["0.1001", "0.1002", "0.2"]
+    assert setting_names(settings, ["a.size"]) == ["12341", "12342", "3"]
+    crossed = settings.assign(**{"a.rate": [0.1, 0.1, 1 / 3], "a.size": [16, 32, 16]})
+    assert setting_names(crossed, [*crossed])[2] == "rate 0.333, size 16"
+    assert levels_told_apart(rates) == {one: one for one in rates}
+    assert levels_told_apart([0.10001, 0.10002, 3]) == {
+        0.10001: "0.10001",
+        0.10002: "0.10002",
+        3: "3",
+    }
+    assert told_apart(settings, [*settings])["a.size"].tolist() == ["12341", "12342", "3"]
 
 
 def test_every_report_of_a_study_has_its_curves(

@@ -29,7 +29,7 @@ from simfl.study.hardware import (
     in_probability,
 )
 from simfl.study.loaded import LoadedStudy
-from simfl.study.means import point_means, setting_names
+from simfl.study.means import point_means, setting_names, told_apart
 from simfl.study.pareto import on_front, unranked
 from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import as_text, level, short_names
@@ -68,7 +68,7 @@ def report_study(study: LoadedStudy, path: Path) -> Path:
     if study.search is None:  # whose trials go by what it has seen, and are no sample
         _effects(page, study, metrics)
     page.heading("Runs")
-    table = study.table.drop(columns=["study", "digest"])
+    table = told_apart(study.table.drop(columns=["study", "digest"]), study.factors)
     page.table(
         [str(name) for name in table],
         [[of_run(run, str(name)) for name in run] for run in table.to_dict("records")],
@@ -174,7 +174,7 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                 *(in_interval(*its.loc[one["point"], ["low", "high"]]) for its in over.values()),
                 *(reached(one, metric) for metric in targets.values()),
             )
-            for one in means.to_dict("records")
+            for one in told_apart(means, factors).to_dict("records")
         ],
     )
 
@@ -367,7 +367,7 @@ def _pareto(page: Page, study: LoadedStudy) -> None:
     )
     rows = [
         (*(one[name] for name in study.factors), *(in_cell(one, metric) for metric in objectives))
-        for one in means[best].to_dict("records")
+        for one in told_apart(means[best], study.factors).to_dict("records")
     ]
     page.table([*short_names(study.factors), *objectives], rows)
 
@@ -403,7 +403,7 @@ def _best(page: Page, study: LoadedStudy) -> None:
                 one["against_best"] or "–",
                 *(in_probability(one[name], one["draws"]) for name in chances),
             )
-            for one in found.to_dict("records")
+            for one in told_apart(found, study.factors).to_dict("records")
         ],
     )
 
