@@ -66,7 +66,7 @@ def study(
             raise BadShard(
                 f"--shard: {reason}; --workers and --engine ray run a batch side by side"
             )
-        if shard is None and is_finished(asked, folder):
+        if shard is None and is_finished(asked, folder, data_root):
             from simfl.study.loaded import load_study
 
             loaded = load_study(folder)

@@ -38,7 +38,7 @@ def study(
     """
     asked = Study.from_mapping(study) if isinstance(study, Mapping) else Study.from_yaml(study)
     folder = Path(out) if out is not None else None
-    if is_finished(asked, asked.folder(folder)):
+    if is_finished(asked, asked.folder(folder), data_root):
         return load_study(asked.folder(folder))
     session = StudySession(asked, folder, data_root=data_root, device=device)
     session.check()

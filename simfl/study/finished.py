@@ -26,24 +26,27 @@ _Stamps = dict[str, tuple[int, int]]
 """Path -> bytes and the moment of the last change, in ns."""
 
 
-def is_finished(study: Study, folder: Path) -> bool:
-    """Whether `folder` holds this study, every run of it, and their table, all unchanged."""
+def is_finished(study: Study, folder: Path, data_root: Path | None = None) -> bool:
+    """Whether `folder` holds this study, every run of it, and their table, all unchanged.
+
+    `data_root` is the folder of data that an option named.
+    """
     try:
         known = json.loads((folder / FINISHED).read_bytes())
-        return bool(known == _content(study, folder))
+        return bool(known == _content(study, folder, data_root))
     except (OSError, ValueError, RecursionError):
         return False
 
 
-def set_finished(study: Study, folder: Path) -> None:
+def set_finished(study: Study, folder: Path, data_root: Path | None = None) -> None:
     """Note that every run of the study is there and in its table."""
-    content = _content(study, folder)
+    content = _content(study, folder, data_root)
     if content is not None:
         with replacing(folder / FINISHED) as partial:
             partial.write_text(json.dumps(content))
 
 
-def _content(study: Study, folder: Path) -> dict[str, Any] | None:
+def _content(study: Study, folder: Path, data_root: Path | None) -> dict[str, Any] | None:
     """What a finished study was made of, as JSON has it; None where that cannot be told."""
     base = study.base.where().source
     texts = set(filter(None, [*_texts(study.content), *_texts(base.content)]))
@@ -52,10 +55,14 @@ def _content(study: Study, folder: Path) -> dict[str, Any] | None:
     package = Path(__file__).parents[1]
     files = [*package.rglob("*.py"), *package.rglob("*.yaml")]
     files += (package.parent / "devices").glob("*.yaml")
-    for text in texts:
+    places = {base.base_dir, study.where().source.base_dir, study.base.below(data_root).data_root}
+    # A point may have a data root of its own; what of it is read is named beside it.
+    roots = set(filter(None, [*_roots(study.content), *_roots(base.content)]))
+    places |= set(map(Path, roots))
+    for text in texts - roots:
         name = text.rpartition(":")[0] if ".py:" in text else text
-        for place in {base.base_dir, study.where().source.base_dir, base.root or base.base_dir}:
-            files += _files(place / name)
+        for place in filter(None, places):
+            files += _files(place.absolute() / name, folder.absolute())
     gathered = [folder / "runs.parquet", *(folder / "runs").glob("*/*")]
     content = {
         "study": study.content,
@@ -79,11 +86,26 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(one)
 
 
-def _files(path: Path) -> list[Path]:
-    """What a name in a scenario may be read for: a file, with modules beside it, or profiles."""
+def _roots(value: Any) -> Iterator[str]:
+    """Every text that nested values have as a root of data, be it one of a grid."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            is_root = str(key).rpartition(".")[2] == "root"
+            yield from _texts(one) if is_root else _roots(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _roots(one)
+
+
+def _files(path: Path, study: Path) -> list[Path]:
+    """What a name in a scenario may be read for: a file, with modules beside it, or a folder.
+
+    A folder of data, or of profiles, is read whole, but for what the study's own folder has.
+    """
     try:
         if path.is_dir():
-            return [*path.glob("*.yaml")]
+            found = [one for one in path.rglob("*") if study not in (one, *one.parents)]
+            return [one for one in found if one.is_file()]
         if path.is_file():
             return [path, *(path.parent.glob("*.py") if path.suffix == ".py" else ())]
     except OSError:  # a text that is no name of a file

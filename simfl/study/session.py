@@ -179,7 +179,7 @@ class StudySession:
         """
         table, self.unreadable = self.folder.collect(self.study, self.points)
         if len(table) == len(self.points) and not self.unasked:
-            set_finished(self.study, self.folder.path)
+            set_finished(self.study, self.folder.path, self._data_root)
         return load_study(self.folder.path)
 
     def _mine(self, share: str | None) -> list[Point]:

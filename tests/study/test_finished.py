@@ -103,6 +103,27 @@ def test_a_study_with_runs_to_do_or_with_a_module_somewhere_is_not_finished(tmp_
     assert not is_finished(study, tmp_path / "out")
 
 
+def test_data_that_have_changed_have_it_planned_again(tmp_path: Path) -> None:
+    """A file below the data root that an option names, and texts in a folder beside the study."""
+    root, beside = tmp_path / "root", tmp_path / "texts"
+    for one in (root, beside):
+        one.mkdir()
+    (root / "mine.csv").write_text("a,y\n" + "1,0\n2,1\n" * 20)
+    (beside / "one.txt").write_text("some words " * 20)
+    for data in ({"name": "csv", "path": "mine.csv", "label": "y"}, {"path": "texts"}):
+        write_study(tmp_path, seeds=[1], set={"data": data})
+        study, out = tiny(tmp_path), tmp_path / "out"
+        out.mkdir(exist_ok=True)
+        (out / "runs.parquet").write_text("a table")
+        set_finished(study, out, root)
+        assert is_finished(study, out, root)
+
+        changed = root / "mine.csv" if "label" in data else beside / "one.txt"
+        write_text(changed, "3,1\n")
+
+        assert not is_finished(study, out, root)
+
+
 def write_text(path: Path, more: str) -> None:
     """Add to a file."""
     with path.open("a") as file:
