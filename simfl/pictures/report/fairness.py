@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 
+from simfl.measures.inequality import jain_index
 from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import LoadedRun
 
@@ -21,12 +22,11 @@ def fairness(page: Page, run: LoadedRun) -> None:
     ):
         if column in clients:
             values = clients[column].to_numpy(dtype=float)
-            squares = float((values**2).sum())
             for figure, value in (
                 ("lowest", float(values.min())),
                 ("mean", float(values.mean())),
                 ("highest", float(values.max())),
-                ("Jain's index", float(values.sum()) ** 2 / (values.size * squares or 1.0)),
+                ("Jain's index", jain_index(values)),
             ):
                 rows.append((what if figure == "lowest" else "", figure, value, ""))
     for measure, figures in run.manifest.get("measures", {}).items():

@@ -125,6 +125,21 @@ def test_measures_stand_in_the_fairness_table(run: LoadedRun, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("_no_plotly")
+def test_negative_scores_have_no_jain_index(run: LoadedRun, tmp_path: Path) -> None:
+    """R^2 of a regression may be negative: the page says as little of it as measures do."""
+    clients = run.clients
+    known = clients["global_accuracy"].copy()
+    clients["global_accuracy"] = -known
+    try:
+        text = Parsed(report_run(run, tmp_path / "report.html")).text
+    finally:
+        clients["global_accuracy"] = known
+
+    told = text[text.index("accuracy of the final global model on a client's own data") :]
+    assert re.search(r"Jain's index\s*–", told[: told.index("what a client is served")])
+
+
+@pytest.mark.usefixtures("_no_plotly")
 def test_a_run_without_training_events_or_edges(tmp_path: Path) -> None:
     """What there is not is said, not drawn."""
     scenario = small(
