@@ -201,5 +201,6 @@ def plain(values: Any) -> Any:
 
 
 def _data(name: str, content: Mapping[str, Any]) -> str:
-    text = json.dumps(plain(content), separators=(",", ":")).replace("</", "<\\/")
+    # In a script element "<!--<script" would keep what follows from ending, as "</script" ends it.
+    text = json.dumps(plain(content), separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="{html.escape(name)}">{text}</script>'

@@ -206,10 +206,13 @@ def test_text_cannot_break_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     one = page.Page("t")
     one.table(("a",), [("</td><script>x</script>",)])
     one.data("d", {"key": "</script><script>alert(1)</script>", "nan": float("nan")})
+    one.data("comment", {"name": "<!--<script>"})
 
     parsed = Parsed(one.save(tmp_path / "page.html"))
 
-    assert [tag for tag, _ in parsed.tags].count("script") == 3
+    assert [tag for tag, _ in parsed.tags].count("script") == 4
+    assert "<!--" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert parsed.data("comment") == {"name": "<!--<script>"}
     assert parsed.data("d") == {"key": "</script><script>alert(1)</script>", "nan": None}
 
 
