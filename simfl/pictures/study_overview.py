@@ -32,13 +32,14 @@ def save_study_overview(study: LoadedStudy, path: Path) -> Path:
 
 
 def draw_study_overview(study: LoadedStudy) -> Figure:
-    """A panel per metric: mean and 95 % interval of each setting, the first 40 of them.
+    """A panel for each of the first 4 metrics: mean and 95 % interval of the first 40 settings.
 
-    Figures that no run has are left out. A target that some runs missed has an open marker at the
-    median over all runs, or an arrow from what that lies above.
+    The title says how many there are. Figures that no run has are left out. A target that some runs
+    missed has an open marker at the median over all runs, or an arrow from what that lies above.
     """
     metrics = study.metrics[:MOST_METRICS]
-    means = point_means(study.table, study.factors, metrics).head(MOST_SETTINGS)
+    every = point_means(study.table, study.factors, metrics)
+    means = every.head(MOST_SETTINGS)
     names = [printable(name) for name in setting_names(means, study.factors)]
     with mpl.rc_context(STYLE):
         size = (3.4 + 2.05 * len(metrics), 1.2 + 0.32 * len(means))
@@ -52,7 +53,15 @@ def draw_study_overview(study: LoadedStudy) -> Figure:
         panels[0].set_yticks(range(len(means)), names)
         one_seed = study.table["seed"].nunique() == 1
         sure = "one seed, no intervals" if one_seed else "means over seeds and 95 % intervals"
-        figure.suptitle(printable(f"{study.content['name']}: {sure}"))
+        first = [
+            f"first {shown} of {there} {what}"
+            for shown, there, what in (
+                (len(means), len(every), "settings"),
+                (len(metrics), len(study.metrics), "figures"),
+            )
+            if shown < there
+        ]
+        figure.suptitle(printable("; ".join([f"{study.content['name']}: {sure}", *first])))
         if (
             means[[f"{metric}_{one}" for metric in metrics for one in MISSED]]
             .notna()

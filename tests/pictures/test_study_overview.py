@@ -5,13 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from simfl.pictures import study_overview
+from simfl.pictures.report import of_study, page
 from simfl.pictures.study_overview import draw_study_overview, save_study_overview
 from tests.study.studies import run_here, session
 
 
-def test_means_of_every_setting(tmp_path: Path) -> None:
-    """A panel per metric, a row per setting, named by its levels; the file is a PNG."""
+def test_means_of_every_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A panel per metric, a row per setting, named by its levels; the file is a PNG.
+
+    Where there are more than are drawn, the picture says so, and the report of the study, too.
+    """
     one = session(tmp_path, seeds=[1, 2], questions={"metrics": ["accuracy", "time_s"]})
     run_here(one)
     study = one.collect()
@@ -26,3 +32,12 @@ def test_means_of_every_setting(tmp_path: Path) -> None:
     assert len(labels) == 4
     path = save_study_overview(study, tmp_path / "overview.png")
     assert path.read_bytes().startswith(b"\x89PNG")
+
+    monkeypatch.setattr(study_overview, "MOST_SETTINGS", 3)
+    monkeypatch.setattr(study_overview, "MOST_METRICS", 1)
+    monkeypatch.setattr(of_study, "MOST_SETTINGS", 3)
+    monkeypatch.setattr(page, "plotly_script", lambda: "")
+    shown = draw_study_overview(study).get_suptitle()
+    assert shown.endswith("; first 3 of 4 settings; first 1 of 2 figures")
+    text = of_study.report_study(study, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Charts show the first 3 of 4 settings, the table all." in text

@@ -208,6 +208,12 @@ def _queues(page: Page, run: LoadedRun) -> None:
         f"edge {edge}": (_list(lengths.index.to_series()), _list(lengths[edge]))
         for edge in lengths.columns[:MOST_NAMED_EDGES]
     }
+    if len(lengths.columns) > MOST_NAMED_EDGES:
+        page.text(
+            f"The first {MOST_NAMED_EDGES} of {len(lengths.columns)} edge servers; `details` of a"
+            " loaded run has all.",
+            "note",
+        )
     label = "queue (dispatches owed)"
     page.charts(
         (

@@ -136,6 +136,11 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     }
     shown = means.head(MOST_SETTINGS)
     names = setting_names(shown, factors)
+    if len(means) > MOST_SETTINGS:
+        page.text(
+            f"Charts show the first {MOST_SETTINGS} of {len(means)} settings, the table all.",
+            "note",
+        )
     page.charts(
         *(
             (

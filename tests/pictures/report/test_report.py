@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import simfl
 from simfl.cli.app import app
-from simfl.pictures.report import page
+from simfl.pictures.report import of_run, page
 from simfl.pictures.report.of_run import report_run
 from simfl.pictures.report.of_study import report_study
 from simfl.runs.runfolder import LoadedRun, RunFolderError
@@ -122,6 +122,18 @@ def test_measures_stand_in_the_fairness_table(run: LoadedRun, tmp_path: Path) ->
     assert "Certificate of the scheduling" in text
     assert f"{run.manifest['measures']['virtual_queues']['longest']:.4g}" in text
     assert "lowest" in text and "Jain's index" in text
+
+
+@pytest.mark.usefixtures("_no_plotly")
+def test_queues_that_are_not_drawn_are_counted(
+    run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More edge servers than colours are not told apart; the page says how many there are."""
+    monkeypatch.setattr(of_run, "MOST_NAMED_EDGES", 1)
+
+    text = Parsed(report_run(run, tmp_path / "report.html")).text
+
+    assert f"The first 1 of {run.clients['edge'].nunique()} edge servers" in text
 
 
 @pytest.mark.usefixtures("_no_plotly")
