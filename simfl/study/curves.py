@@ -42,8 +42,11 @@ class NotDrawable(ValueError):
 
 
 def curve_of(rounds: pd.DataFrame, x: str, y: str) -> Curve:
-    """One run's curve from its rounds table; empty without evaluations."""
-    scored = rounds.dropna(subset=y)
+    """One run's curve from its rounds table; empty without evaluations.
+
+    Where a run diverged, its curve ends before: an infinite loss has no place in a picture.
+    """
+    scored = rounds[np.isfinite(rounds[y].to_numpy(dtype=float))]
     return scored[PLACES[x]].to_numpy(dtype=float), scored[y].to_numpy(dtype=float)
 
 

@@ -15,7 +15,7 @@ from simfl.cli.app import app
 from simfl.pictures.curves import caption, draw_curves
 from simfl.pictures.report import page
 from simfl.pictures.report.of_study import report_study
-from simfl.study.curves import mean_curve
+from simfl.study.curves import curve_of, mean_curve
 from simfl.study.loaded import LoadedStudy, load_study
 from simfl.study.means import levels_told_apart, setting_names, told_apart
 from tests.pictures.report.pages import Parsed
@@ -44,6 +44,20 @@ def test_a_mean_is_drawn_where_every_seed_has_a_value() -> None:
     assert np.allclose(found["accuracy_low"], [0.0, 0.0, 0.5])
     near = mean_curve([curve((1, 0.50), (2, 0.6)), curve((1, 0.51), (2, 0.6))], "bytes", "loss")
     assert np.allclose(near["loss_high"] - near["loss"], [12.7062 * 0.005, 0.0])
+
+
+def test_a_curve_ends_before_its_run_diverged() -> None:
+    """The mean of an infinite loss and another is none, and has no interval."""
+    rounds = pd.DataFrame({"time_s": [1.0, 2.0, 3.0], "loss": [0.5, 0.9, np.inf]})
+    other = rounds.assign(loss=[0.5, 0.7, 0.6])
+
+    found = mean_curve(
+        [curve_of(one, "time_s", "loss") for one in (rounds, other)], "time_s", "loss"
+    )
+
+    assert found["time_s"].tolist() == [1.0, 2.0]
+    assert np.allclose(found["loss"], [0.5, 0.8])
+    assert np.isfinite(found["loss_high"]).all()
 
 
 def test_one_seed_has_a_line_and_no_band_and_seeds_without_evaluations_have_none() -> None:
