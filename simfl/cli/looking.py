@@ -12,6 +12,9 @@ import typer
 
 from simfl.cli.common import NAMED, exit_codes, say
 
+OF_RUNS = ("manifest.json", "hardware.json", "finished.json")
+"""Files that a run or a study is read from."""
+
 
 @contextmanager
 def _told_by(*folders: Path) -> Iterator[None]:
@@ -36,6 +39,18 @@ def _told_by(*folders: Path) -> Iterator[None]:
         ) from error
 
 
+def _check_out(path: Path | None, endings: tuple[str, ...]) -> None:
+    """Refuse to write over what is no page or trace: a run's own files, or a scenario.
+
+    Raises `NotDrawable`.
+    """
+    from simfl.study.curves import NotDrawable
+
+    if path is not None and (not path.name.lower().endswith(endings) or path.name in OF_RUNS):
+        accepted = f"a file that ends in {' or '.join(endings)} and is none of a run's own"
+        raise NotDrawable(f"--out: found {str(path)!r}, accepted: {accepted}")
+
+
 def report(
     folder: Annotated[Path, typer.Argument(help="A run's or a study's folder.")],
     out: Annotated[
@@ -44,6 +59,7 @@ def report(
 ) -> None:
     """Write one HTML page that shows a run or a study; it opens without a network."""
     with exit_codes(), _told_by(folder):
+        _check_out(out, (".html", ".htm"))
         path = out or folder / "report.html"
         if (folder / "study.yaml").exists():
             from simfl.pictures.report.of_study import report_study
@@ -95,6 +111,7 @@ def trace(
     from simfl.runs.runfolder import load_run
 
     with exit_codes(), _told_by(folder):
+        _check_out(out, (".json", ".json.gz"))
         run, levels = load_run(folder), None
         if run.scenario["population"].get("batteries"):
             from simfl.runs.battery_levels import battery_levels

@@ -204,6 +204,21 @@ def test_the_command(run: LoadedRun, study: LoadedStudy, tmp_path: Path) -> None
     assert "no run folder" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("report", "manifest.json"), ("report", "scenario.yaml"), ("trace", "manifest.json")],
+)
+def test_a_file_of_the_run_is_not_written_over(run: LoadedRun, name: str, file: str) -> None:
+    """A page or a trace in its place would end the run."""
+    before = (run.path / file).read_bytes()
+
+    result = CliRunner().invoke(app, [name, str(run.path), "--out", str(run.path / file)])
+
+    assert result.exit_code == 2
+    assert "accepted: a file that ends in" in result.stderr
+    assert (run.path / file).read_bytes() == before
+
+
 def test_a_run_that_has_not_ended(run: LoadedRun, tmp_path: Path) -> None:
     """There is no report of it yet."""
     (tmp_path / "manifest.json").write_text((run.path / "manifest.json").read_text())
