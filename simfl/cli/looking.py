@@ -46,9 +46,11 @@ def _check_out(path: Path | None, endings: tuple[str, ...]) -> None:
     """
     from simfl.study.curves import NotDrawable
 
-    if path is not None and (not path.name.lower().endswith(endings) or path.name in OF_RUNS):
+    if path is None or (path.exists() and not path.is_file()):
+        return  # as /dev/null
+    if not path.name.lower().endswith(endings) or path.name in OF_RUNS:
         accepted = f"a file that ends in {' or '.join(endings)} and is none of a run's own"
-        raise NotDrawable(f"--out: found {str(path)!r}, accepted: {accepted}")
+        raise NotDrawable(f"{path}: is no place for it, accepted: {accepted}")
 
 
 def report(
