@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -361,6 +363,26 @@ def test_interrupted_run(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert set(run.events["kind"]) >= {"download", "compute", "upload"}
     assert run.events["time_s"].max() <= run.manifest["horizon_s"]
     assert run.rounds["version"].tolist() == [1]
+
+
+def test_a_run_that_is_terminated(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM, which a cluster's scheduler sends first, ends it as Ctrl-C does."""
+
+    def terminated(self: Synchronous, run: Any) -> Any:
+        for step in Synchronous.choreography(self, run):
+            if run.publications.rounds:
+                os.kill(os.getpid(), signal.SIGTERM)
+            yield step
+
+    monkeypatch.setattr(Synchronous, "choreography", Synchronous.process, raising=False)
+    monkeypatch.setattr(Synchronous, "process", terminated)
+    before = signal.getsignal(signal.SIGTERM)
+
+    result = simfl_command("run", scenario, "--out=out", "--set=protocol=synchronous", "--quiet")
+
+    assert result.exit_code == 130
+    assert simfl.load_run("out").manifest["status"] == "interrupted"
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_interrupted_while_reporting(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:

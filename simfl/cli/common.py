@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,7 +112,8 @@ def exit_codes(*, traceback: bool = False) -> Iterator[None]:
     With `traceback`, the whole way that an error took stands before its line.
     """
     try:
-        yield
+        with _interrupted_by_sigterm():
+            yield
     except KeyboardInterrupt:
         say("simfl: interrupted; what was written can be read and resumed", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -133,6 +135,16 @@ def exit_codes(*, traceback: bool = False) -> Iterator[None]:
         return
     say("simfl: " + re.sub(r"\s*[\r\n]\s*", " ", reason.strip()), err=True)
     raise typer.Exit(code)
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Schedulers of clusters send SIGTERM before they kill: what runs is left in good order."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _of_a_file(error: OSError) -> tuple[int, str]:

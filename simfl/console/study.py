@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections import Counter, deque
 
@@ -123,18 +122,13 @@ def follow_study(
     cost = "" if quiet else session.cost(share)
     if cost:
         Terminal().print(cost)
-    # Schedulers of clusters send SIGTERM before they kill: processes then leave in good order.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with StudyWatcher(session.study.name, todo, done, session.later, quiet=quiet) as watcher:
-            while True:
-                for outcome in session.run(todo, workers, watcher.progress, resources):
-                    watcher.ended(outcome)
-                    outcomes.append(outcome)
-                if not session.advance():
-                    break
-                todo = session.todo()
-                watcher.more(todo, session.later, session.standing)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with StudyWatcher(session.study.name, todo, done, session.later, quiet=quiet) as watcher:
+        while True:
+            for outcome in session.run(todo, workers, watcher.progress, resources):
+                watcher.ended(outcome)
+                outcomes.append(outcome)
+            if not session.advance():
+                break
+            todo = session.todo()
+            watcher.more(todo, session.later, session.standing)
     return outcomes
