@@ -57,7 +57,7 @@ def test_it_learns_what_fedavg_does_and_pays_for_the_masks(tmp_path: Path) -> No
     ("changes", "most"),
     [
         ({"decisions": {"selection": {"name": "random", "count": 3}}}, 3),
-        ({"protocol": "hierarchical", "population": {"clients": 4, "edges": 2}}, 2),
+        ({"protocol": "hierarchical", "population": {"clients": 5, "edges": 2}}, 3),
         ({}, 4),
     ],
 )
@@ -66,12 +66,15 @@ def test_prices_for_more_clients_than_a_round_has_are_warned_of(
 ) -> None:
     """By default they are the whole population's, whoever is selected, or below an edge server."""
     plain = {"population": {"clients": 4}, "decisions": {}, **changes}
+    whole = plain["population"]["clients"]
     for stated in (None, most):
         part = {"name": "secure_aggregation", "participants": stated}
         simulation = assemble(small(algorithm=part, **plain), Options(device="cpu"))
         found = [one for one in foreseen(simulation) if one.kind == "priced_for_more"]
-        assert [one.count for one in found] == ([4 - most] if stated is None and most < 4 else [])
-        assert all("for 4 clients; " in one.message for one in found)
+        assert [one.count for one in found] == (
+            [whole - most] if stated is None and most < whole else []
+        )
+        assert all(f"for {whole} clients; " in one.message for one in found)
         assert all(one.message.endswith(f"at most {most}") for one in found)
 
 
