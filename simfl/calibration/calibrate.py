@@ -14,7 +14,6 @@ from simfl.calibration.computing import (
     ComputingFit,
     fit_computing,
     slower_at,
-    subjects_of,
 )
 from simfl.calibration.held_out import told_terms
 from simfl.calibration.links import LINK_TERMS, link_prior, transfer_amounts
@@ -22,7 +21,7 @@ from simfl.calibration.machines import TERMS
 from simfl.calibration.measurements import Measurements, read_measurements
 from simfl.calibration.plausible import refuse_implausible
 from simfl.calibration.posterior import Posterior, posterior
-from simfl.calibration.power import POWER_TERMS, power_prior
+from simfl.calibration.power import power_figures
 from simfl.calibration.terms import Rows
 from simfl.calibration.twins import Figure, Twin
 from simfl.calibration.works import works
@@ -37,8 +36,6 @@ from simfl.system.uncertainty import Calibrated
 
 ALIKE_HZ = 1.01
 """Clocks within this factor are one clock."""
-LEAST_W = 0.01
-"""Of what training adds to a base's idle power."""
 PARTIAL = ("RAPL", "NVML")
 """Meters that see a part of a device begin so."""
 IDLE_ABOVE = 1.2
@@ -194,7 +191,7 @@ def _device_twins(
         name: _clock(measured, devices[name], profiles[name], name, fit is not None)
         for name, fit in fits.items()
     }
-    powers = _fit_power(measured, devices, clocks)
+    powers = power_figures(measured, devices, clocks)
     found = []
     for name, fitted in fits.items():
         profile, device, clock_hz = profiles[name], devices[name], clocks[name]
@@ -210,12 +207,11 @@ def _device_twins(
             calibrated = _calibrated(measured, name, figures)
             errors = fitted.fit.errors[:, place]
         if name in powers:
-            fit, place = powers[name]
-            figures += _power_figures(measured, name, fit, place)
-            active_w, idle_w = figures[-1].value, figures[-2].interval[1]
-            drops += _replaced_powers(device, active_w - idle_w)
+            idle, active = powers[name]
+            figures += [idle, active]
+            drops += _replaced_powers(device, active.value - idle.interval[1])
             if isinstance(device.processor, Accelerator):
-                sets["processor.power_idle_w"] = float(f"{figures[-2].value:.4g}")
+                sets["processor.power_idle_w"] = float(f"{idle.value:.4g}")
         source = _source(measured, name)
         found.append(Twin(name, profile, figures, source, drops, sets, calibrated, errors))
     return found
@@ -243,73 +239,6 @@ def _clock(
             accepted = f"{clock_hz:g} where there are watts: a profile holds those of one clock"
             raise measured.wrong(one.line, "clock_hz", hz, accepted)
     return None if clock_hz * ALIKE_HZ >= top_hz else clock_hz
-
-
-def _fit_power(
-    measured: Measurements, devices: Mapping[str, Device], clocks: Mapping[str, float | None]
-) -> dict[str, tuple[Posterior, int]]:
-    """For each device with watts: the fit, and its place there.
-
-    `clocks` are those that twins' watts hold for, None the highest: what training adds to the
-    base's idle power is believed of them.
-    """
-    draws = measured.draws
-    if not draws:
-        return {}
-    names = list(dict.fromkeys(one.device for one in draws))
-    bases = []
-    for name in names:
-        device = devices[name]
-        cost = device.processor.compute(1e6, clocks[name] or device.processor.frequency_max_hz)
-        added_w = float((cost.dynamic_j + cost.static_j) / cost.duration_s)
-        bases.append((max(device.power_idle_w, LEAST_W), max(added_w, LEAST_W)))
-    prior = power_prior(bases)
-    rows = Rows(
-        np.array([one.line for one in draws]),
-        np.array([names.index(one.device) for one in draws]),
-        np.array(_drawn_by(measured)),
-        np.array([[1.0, 1.0 if one.state == "train" else 0.0] for one in draws]),
-        np.array([one.watts for one in draws]),
-    )
-    refuse_implausible(
-        str(measured.path), "watts", rows, prior, [devices[name].name for name in names]
-    )
-    fit = posterior(rows, prior, Streams(0).generator("calibration.power"))
-    return {name: (fit, place) for place, name in enumerate(names)}
-
-
-def _drawn_by(measured: Measurements) -> list[int]:
-    """What drew each row's watts, by number: a model that was trained, else the row itself."""
-    trained = dict(
-        zip(
-            (one.line for one in measured.computations),
-            subjects_of(measured.computations),
-            strict=True,
-        )
-    )
-    whose: list[str | int] = [trained.get(one.line, one.line) for one in measured.draws]
-    numbers = {one: number for number, one in enumerate(dict.fromkeys(whose))}
-    return [numbers[one] for one in whose]
-
-
-def _power_figures(measured: Measurements, name: str, fit: Posterior, place: int) -> list[Figure]:
-    """Idle power, and that of the whole device while it trains a model that was not measured."""
-    idle_w, added_w = fit.figures(place)
-    drawn = fit.drawn_figures(place)
-    active_w = drawn.sum(1) * np.exp(fit.errors[:, place])
-    states = {one.state for one in measured.draws if one.device == name}
-    return [
-        Figure(term.key, term.unit, float(best), its, "" if state in states else "the base's")
-        for term, state, best, its in (
-            (POWER_TERMS[0], "idle", idle_w, drawn[:, 0]),
-            (
-                POWER_TERMS[1],
-                "train",
-                idle_w + added_w,
-                np.maximum(active_w, drawn[:, 0] + LEAST_W),
-            ),
-        )
-    ]
 
 
 def _replaced_powers(device: Device, added_w: float) -> list[str]:

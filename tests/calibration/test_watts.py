@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from simfl.calibration.calibrate import calibrate
+from simfl.calibration.measurements import read_measurements
+from simfl.calibration.power import MODELS, power_figures
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.system.catalogue import Catalogue
 from simfl.system.device import Device
@@ -55,15 +57,26 @@ WORKS = ("218,3.6e9,1e6,6e7", "652,8.2e9,4e6,2.6e8", "700,2.3e8,4.2e10,2.6e8", "
 COMPUTED = "device,batch_size,batches,seconds,convolution_flops,dense_flops,traffic_bytes,watts"
 
 
-def active_w(folder: Path, watts_of: tuple[float, ...], repeats: int) -> tuple[float, float]:
-    """The interval of the active power, of so many rows for each of some models."""
+def intervals(
+    folder: Path, watts_of: tuple[float, ...], repeats: int, idle_w: tuple[float, ...] = ()
+) -> dict[str, tuple[float, float]]:
+    """Those of both powers, of so many rows for each of some models and of idle readings."""
     rows = [
-        f"pi,16,20,{row},{its}"
+        f"pi,16,20,{row},{its},"
         for row, its in zip(WORKS, watts_of, strict=False)
         for _ in range(repeats)
     ]
-    twin = calibrate(file_of(folder, rows, COMPUTED), ["rpi_4b"]).twins[0]
-    return next(one.interval for one in twin.figures if one.key == "processor.power_active_w")
+    rows += [f"pi,,,,,,,{its},idle" for its in idle_w]
+    measured = read_measurements(file_of(folder, rows, f"{COMPUTED},state"))
+    found = power_figures(measured, {"pi": Catalogue().device("rpi_4b")}, {"pi": None})
+    return {one.key: one.interval for one in found["pi"]}
+
+
+def active_w(
+    folder: Path, watts_of: tuple[float, ...], repeats: int, idle_w: tuple[float, ...] = ()
+) -> tuple[float, float]:
+    """The interval of the active power."""
+    return intervals(folder, watts_of, repeats, idle_w)["processor.power_active_w"]
 
 
 def test_the_active_power_holds_for_a_model_that_was_not_measured(tmp_path: Path) -> None:
@@ -72,7 +85,7 @@ def test_the_active_power_holds_for_a_model_that_was_not_measured(tmp_path: Path
 
     low, high = active_w(tmp_path, models_w, 6)
 
-    assert low < min(models_w) and max(models_w) < high < 2.5 * low
+    assert low < min(models_w) and max(models_w) < high < 3.0 * low
     left_out = active_w(tmp_path, models_w[:3], 6)
     assert left_out[0] < models_w[3] < left_out[1]
 
@@ -82,6 +95,51 @@ def test_watts_of_one_model_that_are_read_again_are_not_those_of_many(tmp_path: 
     often, thrice = (active_w(tmp_path, (6.0,), repeats) for repeats in (12, 3))
 
     assert np.log(often[1] / often[0]) > 0.7 * np.log(thrice[1] / thrice[0])
+
+
+def test_how_far_models_differ_is_not_how_far_idle_watts_are_off(tmp_path: Path) -> None:
+    """Idle readings that agree leave the active power as open as models do, and the other way."""
+    alike, unlike = (6.0, 6.1, 6.2, 6.3), (4.0, 6.0, 8.0, 11.0)
+    often = (2.0, 2.01, 1.99) * 4
+
+    low, high = active_w(tmp_path, unlike, 3, often)
+
+    assert low < min(unlike) and max(unlike) < high
+    assert np.log(high / low) == pytest.approx(
+        np.log(np.divide(*active_w(tmp_path, unlike, 3)[::-1])), rel=0.1
+    )
+    its, theirs = (intervals(tmp_path, one, 3, often)["power_idle_w"] for one in (alike, unlike))
+    assert its == pytest.approx(theirs, rel=0.01) and 1.9 < its[0] < its[1] < 2.1
+
+
+def test_idle_power_that_nobody_read_is_a_share_of_the_active_one(tmp_path: Path) -> None:
+    """The base's, by a factor of three either way of idle to added power; never above."""
+    base = Catalogue().device("rpi_4b")
+    idle_w, training_w = base.power_idle_w, watts(base, base.processor.frequency_max_hz)
+    odds = idle_w / (training_w - idle_w)
+
+    (idle,) = (
+        calibrate(file_of(tmp_path, ["pi,train,14.0"] * 9, STATES), ["rpi_4b"]).twins[0].figures[:1]
+    )
+
+    assert idle.value == pytest.approx(14.0 * idle_w / training_w, rel=0.05)
+    low, high = (14.0 * its / (1.0 + its) for its in (odds / 3.0, odds * 3.0))
+    assert idle.interval == pytest.approx((low, high), rel=0.15) and idle.draws.max() < 14.0
+    assert idle.origin == "the base's"
+
+
+@pytest.mark.slow
+def test_intervals_of_watts_cover_other_models(tmp_path: Path) -> None:
+    """Of models that differ as much as is expected, 90 % intervals hold 85 to 97 %."""
+    rng, inside = np.random.default_rng(3), []
+    for _ in range(120):
+        scatter = MODELS[0] * np.exp(MODELS[1] * rng.standard_normal())
+        measured, others = (7.0 * np.exp(scatter * rng.standard_normal(count)) for count in (3, 40))
+        read = np.round(measured, 3).tolist()
+        low, high = active_w(tmp_path, tuple(read), 2, (1.6, 1.61, 1.59))
+        inside.append(np.mean((low < others) & (others < high)))
+
+    assert 0.85 < np.mean(inside) < 0.97
 
 
 def test_a_device_that_draws_more_while_idle_is_refused(tmp_path: Path) -> None:
