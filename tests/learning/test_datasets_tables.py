@@ -288,3 +288,60 @@ def test_identifiers_infinities_and_lists_are_refused(
 
     with pytest.raises(ValueError, match=message):
         table.load(tmp_path, 1)
+
+
+@pytest.mark.parametrize("key", ["numeric", "categorical"])
+def test_a_column_is_named_once(key: str) -> None:
+    """It would be two features, and count double."""
+    with pytest.raises(ValueError, match=f"{key}: found 'age' twice, accepted: every column once"):
+        csv(**{key: ("age", "job", "age")})
+
+
+def test_whole_numbers_of_any_size_are_numbers(tmp_path: Path) -> None:
+    """As features; named categories, labels and owners are what the file says, digit by digit."""
+    large = [10**20 + 1, -3, 10**20 + 2, 5]
+    lines = [f"{one},{row % 2}" for row, one in enumerate(large)]
+    (tmp_path / "rows.csv").write_text("\n".join(["count,kind", *lines]))
+    given: dict[str, Any] = {"path": "rows.csv", "test": "rows.csv"}
+
+    raw = Csv(**given, label="kind", numbers="raw").load(tmp_path, 1)
+    named = Csv(**given, label="kind", categorical=("count",)).load(tmp_path, 1)
+    label = Csv(**given, label="count").load(tmp_path, 1)
+
+    assert raw.train.inputs.reshape(-1).tolist() == pytest.approx([1e20, -3, 1e20, 5])
+    assert named.input_shape == (4,)
+    assert (label.task, label.outputs) == ("classification", 4)
+
+
+def test_a_missing_value_beside_large_numbers_is_one(tmp_path: Path) -> None:
+    """pandas reads such columns as text, with an empty cell as a text of no signs."""
+    (tmp_path / "rows.csv").write_text(f"count,kind\n{2**63},0\n,1\n?,1\n7,0\n8,1\n9,0\n10,1\n")
+
+    with pytest.raises(ValueError, match="missing: found 2 of 7 rows without a value, the first"):
+        Csv(path="rows.csv", label="kind", missing_values=("?",)).load(tmp_path, 1)
+
+
+def test_text_of_numbers_is_numbers_where_that_is_said(tmp_path: Path) -> None:
+    """A Parquet file has text; a cell that reads as no number is named."""
+    rows = pd.DataFrame({"code": ["7", "8.5", "9"] * 4, "kind": [0, 1, 0] * 4})
+    rows.to_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "wrong.csv").write_text("code,kind\n7,0\nnone,1\n8,1\n9,0\n")
+    said: dict[str, Any] = {"label": "kind", "numeric": ("code",), "numbers": "raw"}
+
+    data = Parquet(path="rows.parquet", **said).load(tmp_path, 1)
+
+    assert set(data.train.inputs.reshape(-1).tolist()) == {7.0, 8.5, 9.0}
+    assert Parquet(path="rows.parquet", label="kind").load(tmp_path, 1).input_shape == (3,)
+    with pytest.raises(ValueError, match="numeric: column 'code' has text, as 'none'"):
+        Csv(path="wrong.csv", **said).load(tmp_path, 1)
+
+
+@pytest.mark.parametrize("files", [("rows.csv", "gaps.csv"), ("gaps.csv", "rows.csv")])
+def test_truths_beside_missing_values_are_truths(tmp_path: Path, files: tuple[str, str]) -> None:
+    """As a label they are the other file's, where rows without a value are left out."""
+    (tmp_path / "rows.csv").write_text("x,ill\n1,TRUE\n2,FALSE\n3,TRUE\n")
+    (tmp_path / "gaps.csv").write_text("x,ill\n1,TRUE\n2,\n3,FALSE\n4,TRUE\n")
+
+    data = Csv(path=files[0], label="ill", test=files[1], missing="drop").load(tmp_path, 1)
+
+    assert data.train.targets.tolist() == data.test.targets.tolist() == [1, 0, 1]

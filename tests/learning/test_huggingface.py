@@ -172,6 +172,23 @@ def test_images_of_16_bits_are_not_all_white(library: Any, tmp_path: Path) -> No
     assert levels.tolist() == pytest.approx((data.train.targets.numpy() * 128 / 255).clip(0, 1))
 
 
+def test_grey_images_with_transparency_are_grey(library: Any, tmp_path: Path) -> None:
+    """They have one channel, as grey ones without; a column is named once."""
+    from PIL import Image
+
+    shades = [Image.new("LA", (2, 2), (level, 128)) for level in (0, 255)]
+    features = library.Features({"x": library.Image(), "y": library.Value("int64")})
+    saved = library.Dataset.from_dict({"x": shades * 5, "y": [0, 1] * 5}, features=features)
+    saved.save_to_disk(str(tmp_path / "rows"))
+
+    data = Huggingface(path="rows", inputs=("x",), label="y").load(tmp_path, 1)
+
+    assert data.input_shape == (1, 2, 2)
+    assert torch.equal(data.train.inputs[:, 0, 0, 0].long(), data.train.targets)
+    with pytest.raises(ValueError, match="inputs: found 'x' twice, accepted: every column once"):
+        Huggingface(path="rows", inputs=("x", "x"), label="y")
+
+
 @pytest.mark.parametrize(
     ("path", "settings", "message"),
     [

@@ -83,6 +83,13 @@ def targets_of(
     return found[0], found[1], "classification", len(classes)
 
 
+def require_once(columns: Sequence[str], key: str) -> None:
+    """Raises ValueError at the key where a column is named twice: it would count double."""
+    for place, column in enumerate(columns):
+        if column in columns[:place]:
+            raise ValueError(f"{key}: found {column!r} twice, accepted: every column once")
+
+
 def owner_numbers(names: np.ndarray) -> np.ndarray:
     """Owners 0, 1, ... in ascending order of their names: int64 (rows,)."""
     numbers: np.ndarray = np.unique(names, return_inverse=True)[1]

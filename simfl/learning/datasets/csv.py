@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from simfl.learning.datasets.table import Table, require_own_names
 
 if TYPE_CHECKING:
     import pandas as pd
+
+WHOLE = re.compile("[-+]?[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,23 @@ class Csv(Table):
 
     def read(self, file: Path, as_text: Sequence[str] = ()) -> pd.DataFrame:
         """The rows; raises ValueError for what is no table in UTF-8."""
+        rows = self._cells(file, as_text)
+        large = [str(one) for one in rows.columns if self._beyond_64_bits(rows[one])]
+        if large:  # pandas has text for them, and beside some of them no missing values
+            rows = self._cells(file, [*as_text, *large])
+            as_they_are = (self.label, self.owner, *(self.categorical or ()), *as_text)
+            rows = rows.astype({one: "float64" for one in large if one not in as_they_are})
+        return rows
+
+    def _beyond_64_bits(self, column: pd.Series) -> bool:
+        """Whether all cells of a column are whole numbers, one too large for 64 bits at least."""
+        if column.dtype.kind in "fiub":
+            return False
+        absent = {"", *self.missing_values}
+        return all(WHOLE.fullmatch(str(one)) for one in column.dropna() if one not in absent)
+
+    def _cells(self, file: Path, as_text: Sequence[str]) -> pd.DataFrame:
+        """The rows as pandas reads them, but for the columns that are text."""
         import pandas as pd
 
         if len(self.separator) != 1:

@@ -15,7 +15,7 @@ from torch import Tensor
 from simfl.common.files import DataPath
 from simfl.common.suggestion import nearest
 from simfl.learning.datasets.base import Data, Dataset, Examples
-from simfl.learning.datasets.columns import held_out, owner_numbers, targets_of
+from simfl.learning.datasets.columns import held_out, owner_numbers, require_once, targets_of
 from simfl.learning.datasets.image_folder import in_eight_bits
 from simfl.learning.datasets.npz import inputs_of
 from simfl.learning.datasets.table import located
@@ -62,6 +62,7 @@ class Huggingface(Dataset):
     def __post_init__(self) -> None:
         if not self.inputs:
             raise ValueError("inputs: found none, accepted: one column at least")
+        require_once(self.inputs, "inputs")
 
     def load(self, root: Path | None, seed: int) -> Data:
         """Read the rows; raises ValueError for columns that are not there, or no numbers."""
@@ -228,7 +229,7 @@ def _images(rows: Any, column: str, size: int | None) -> np.ndarray:
             image = in_eight_bits(given)
         except ValueError as error:
             raise ValueError(f"inputs: column {column!r}, row {number + 1}: {error}") from error
-        image = image.convert("L" if image.mode in ("1", "L") else "RGB")
+        image = image.convert("L" if image.mode in ("1", "L", "LA", "La") else "RGB")
         if size is not None:
             image = image.resize((size, size))
         pixels = np.asarray(image, dtype=np.uint8)

@@ -13,7 +13,13 @@ import numpy as np
 from simfl.common.files import DataMissing, DataPath
 from simfl.common.suggestion import nearest
 from simfl.learning.datasets.base import Data, Dataset, Examples
-from simfl.learning.datasets.columns import Encoding, held_out, owner_numbers, targets_of
+from simfl.learning.datasets.columns import (
+    Encoding,
+    held_out,
+    owner_numbers,
+    require_once,
+    targets_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +62,10 @@ class Table(Dataset):
     task: Annotated[
         Literal["classification", "regression"] | None, "null goes by the label's column"
     ] = None
+
+    def __post_init__(self) -> None:
+        require_once(self.numeric or (), "numeric")
+        require_once(self.categorical or (), "categorical")
 
     @abstractmethod
     def read(self, file: Path, as_text: Sequence[str] = ()) -> pd.DataFrame:
@@ -180,19 +190,24 @@ class Table(Dataset):
         if lacking.all():
             raise ValueError("missing: every row lacks a value, so that drop leaves none")
         kept = rows[~lacking]
-        # Whole numbers beside missing values were read as real ones.
-        gaps = [one for one in used if absent[one].any() and kept[one].dtype.kind == "f"]
-        whole = [one for one in gaps if (kept[one] % 1 == 0).all()]
-        return kept.astype(dict.fromkeys(whole, "int64"))
+        # Whole numbers beside missing values were read as real ones, and truths as objects.
+        gaps = [one for one in used if absent[one].any()]
+        real = [one for one in gaps if kept[one].dtype.kind == "f"]
+        whole = [one for one in real if (kept[one] % 1 == 0).all()]
+        told = [one for one in gaps if all(isinstance(value, bool) for value in kept[one])]
+        return kept.astype({**dict.fromkeys(whole, "int64"), **dict.fromkeys(told, "bool")})
 
     def _numbers(self, rows: pd.DataFrame, columns: Sequence[str]) -> np.ndarray:
         """The numeric columns, float64 (rows, columns), all of them finite as float32."""
         found = np.empty((len(rows), len(columns)))
         for place, column in enumerate(columns):
-            if not _is_number(rows[column]):
-                example = next(one for one in rows[column] if not _reads_as_number(one))
-                raise ValueError(f"numeric: column {column!r} has text, as {example!r}")
-            found[:, place] = rows[column].to_numpy(dtype=np.float64)
+            values = rows[column]
+            if not _is_number(values):
+                text = next((one for one in values if not _reads_as_number(one)), None)
+                if text is not None:
+                    raise ValueError(f"numeric: column {column!r} has text, as {text!r}")
+                values = values.map(lambda one: float(str(one)))
+            found[:, place] = values.to_numpy(dtype=np.float64)
             with np.errstate(over="ignore"):
                 wrong = np.flatnonzero(~np.isfinite(found[:, place].astype(np.float32)))
             if wrong.size:
