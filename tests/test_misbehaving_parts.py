@@ -123,6 +123,16 @@ class Before(Partition):
 class Between(Partition):
     def split(self, targets, home_edge, natural, rng):
         return [np.array([client + 0.5]) for client in range(len(home_edge))]
+class Sharing(Partition):
+    def split(self, targets, home_edge, natural, rng):
+        return [np.arange(client, client + 3) for client in range(len(home_edge))]
+class Doubling(Partition):
+    def split(self, targets, home_edge, natural, rng):
+        return [np.array([client, client]) for client in range(len(home_edge))]
+class Bootstrap(Partition):
+    with_replacement = True
+    def split(self, targets, home_edge, natural, rng):
+        return [rng.integers(len(targets), size=20) for _ in home_edge]
 class Relabelling(Partition):
     def split(self, targets, home_edge, natural, rng):
         targets[:] = 0
@@ -202,6 +212,8 @@ PLACES = [
     ("population", {"uplink_codec": "Shrinking"}, "population.uplink_codec", "Shrinking"),
     ("data", {"partition": "Before"}, "data.partition", "split gave -1"),
     ("data", {"partition": "Between"}, "data.partition", "Between.split"),
+    ("data", {"partition": "Sharing"}, "data.partition", "Sharing.split dealt row 2 3 times"),
+    ("data", {"partition": "Doubling"}, "data.partition", "Doubling.split dealt row 0 2 times"),
     ("data", {"partition": "Relabelling"}, "data.partition", "read-only"),
     ("data", {"name": "Graded"}, "data", "training inputs: found a tensor with a gradient"),
     ("data", {"name": "Nothing"}, "data", "Nothing.load gave None, accepted: a Data"),
@@ -225,6 +237,13 @@ def test_rows_may_be_given_backwards(own):
     data = {**SMALL["data"], "partition": own("Backwards")}
 
     assert simulated(small(data=data))[1].publications.latest.version == 3
+
+
+def test_a_partition_that_says_so_may_deal_rows_twice(own):
+    """Bootstrap samples: everybody has 20 rows, drawn with replacement."""
+    data = {**SMALL["data"], "partition": own("Bootstrap")}
+
+    assert assemble(small(data=data)).partitioned.num_examples.tolist() == [20] * 8
 
 
 @pytest.mark.parametrize("direction", ["uplink", "downlink"])

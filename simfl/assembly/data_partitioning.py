@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from simfl.common.arrays import IntArray
-from simfl.common.contract import is_users_own, misbehaves
+from simfl.common.contract import PartMisbehaves, is_users_own, misbehaves, named
 from simfl.learning.datasets.base import Data, Dataset, Examples
 from simfl.learning.datasets.sound import require_sound
 from simfl.learning.datasets.stratified import stratified_split
@@ -146,6 +146,13 @@ def _rows(given: Any, examples: int, clients: int, partition: Partition) -> list
     if chosen.size and not (chosen.min() >= 0 and chosen.max() < examples):
         wrong = chosen[(chosen < 0) | (chosen >= examples)][0]
         raise misbehaves(partition, "split", wrong, f"rows from 0 to {examples - 1}")
+    times = np.bincount(chosen)
+    if times.max(initial=0) > 1 and not partition.with_replacement:
+        row = int(times.argmax())
+        raise PartMisbehaves(
+            f"{named(partition, 'split')} dealt row {row} {times[row]} times, accepted: every row"
+            " once at most; a class that means it says with_replacement = True"
+        )
     return [np.ascontiguousarray(own, dtype=np.int64) for own in rows]
 
 

@@ -53,6 +53,20 @@ def test_class_counts_are_the_published_ones() -> None:
     assert class_counts(20, 10).tolist() == [int(one) for one in twenty.split()]
 
 
+def test_class_counts_are_rounded_down_in_whole_numbers() -> None:
+    """The 48th of 95 clients is half-way from 1 to 7 classes; one client is the first."""
+    assert class_counts(95, 7)[47] == 4
+    assert class_counts(67, 19)[55] == 16
+    assert class_counts(1, 10).tolist() == [1]
+
+
+def test_class_imbalance_needs_a_row_of_every_class() -> None:
+    """With 9 rows, the client that has all 10 classes would have 9 of the last one."""
+    with pytest.raises(ValueError, match=r"total: found 99, .* 9 rows; accepted: 100 at least"):
+        deal(ClassImbalance(total=99), 10)
+    assert len(np.unique(LABELS[deal(ClassImbalance(total=100), 10)[9]])) == 10
+
+
 def test_class_imbalance_gives_every_client_the_first_classes() -> None:
     """2,000 rows each, the same number of every class, what is left over of the last one."""
     parts = deal(ClassImbalance(), 10)

@@ -15,10 +15,12 @@ TotalRows = Annotated[int, ">= 1", "rows of all clients together"]
 class Partition(ABC):
     """A rule that deals the training rows to the clients; its fields are its settings.
 
-    `looks_at_edges` says that it reads clients' edge servers.
+    `looks_at_edges` says that it reads clients' edge servers, `with_replacement` that it may deal a
+    row to several clients, or to one of them twice.
     """
 
     looks_at_edges: ClassVar[bool] = True
+    with_replacement: ClassVar[bool] = False
 
     @abstractmethod
     def split(
@@ -29,7 +31,7 @@ class Partition(ABC):
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
         """The rows of each client: ascending int64, and none empty; disjoint, and no row twice,
-        unless the rule says that it draws with replacement.
+        unless the rule says that it deals `with_replacement`.
 
         `targets`: class indices (rows,) or values (rows, outputs); `home_edge`: each client's
         edge server at the start (clients,); `natural`: owner of each row where the data set has

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from simfl.learning.partitions.base import Partition, TotalRows, class_labels, sorted_rows
+from simfl.learning.partitions.base import Partition, TotalRows, class_labels
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class ClassImbalance(Partition):
     """
 
     looks_at_edges: ClassVar[bool] = False
+    with_replacement: ClassVar[bool] = True
 
     total: TotalRows = 20000
 
@@ -32,10 +33,16 @@ class ClassImbalance(Partition):
         natural: np.ndarray | None,
         rng: np.random.Generator,
     ) -> list[np.ndarray]:
-        """Rows drawn with replacement; raises ValueError where a client would have none."""
+        """Rows drawn with replacement; raises ValueError where there are fewer than classes."""
         labels = class_labels(targets, "class_imbalance")
         by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         size = self.total // len(home_edge)
+        if size < len(by_class):
+            raise ValueError(
+                f"total: found {self.total}, which gives each of {len(home_edge)} clients {size}"
+                f" rows; accepted: {len(by_class) * len(home_edge)} at least, one of every class"
+                f" for the client that has all {len(by_class)}"
+            )
         parts = []
         for count in class_counts(len(home_edge), len(by_class)):
             each = np.full(count, size // count)
@@ -45,9 +52,10 @@ class ClassImbalance(Partition):
                 for rows, number in zip(by_class, each, strict=False)
             ]
             parts.append(np.concatenate(drawn))
-        return sorted_rows(parts, "total is too small for so many clients")
+        return [np.sort(part) for part in parts]
 
 
 def class_counts(clients: int, classes: int) -> np.ndarray:
-    """How many classes each client has: (clients,), from 1 to all of them."""
-    return np.linspace(1, classes, clients).astype(np.int64)
+    """How many classes each client has: (clients,), from 1 to all of them, rounded down."""
+    # In whole numbers: in real ones the 48th of 95 clients would have 3.9999... of 7 classes.
+    return 1 + np.arange(clients) * (classes - 1) // max(clients - 1, 1)
