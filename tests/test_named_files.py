@@ -111,5 +111,5 @@ def test_a_run_is_not_resumed_on_another_trace(tmp_path: Path) -> None:
     simfl.run(scenario, tmp_path / "run")
     save_intervals(tmp_path, 50.0)
 
-    with pytest.raises(FolderInUse, match="another scenario"):
+    with pytest.raises(FolderInUse, match=r"of this scenario, but a file .* has another content"):
         simfl.run(scenario, tmp_path / "run", resume=True)

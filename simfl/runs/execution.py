@@ -62,6 +62,9 @@ from simfl.runs.runfolder import (
 from simfl.scenario.classes import part_name
 from simfl.scenario.plugins import users_code
 from simfl.scenario.scenario import Scenario
+from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.scenario.yaml_source.source import read_source
+from simfl.scenario.yaml_source.text import parse
 
 Manifest = dict[str, Any]
 
@@ -405,7 +408,7 @@ def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> 
     if earlier["status"] == "diverged":
         raise FolderInUse(f"{folder}: this run diverged ({earlier['reason']}); nothing to resume")
     if earlier["digest"] != simulation.digest:
-        raise FolderInUse(f"{folder}: holds another scenario's run; resume it with its own")
+        raise FolderInUse(f"{folder}: {_unlike(folder, simulation)}")
     there, here = earlier["numeric_platform"], dict(simulation.platform)
     if there != here and not simulation.options.any_platform:
         names = ", ".join(
@@ -417,3 +420,20 @@ def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> 
             f"{folder}: was begun on another numeric platform ({names}), where results differ in"
             " their last bits; --any-platform resumes it all the same"
         )
+
+
+def _unlike(folder: Path, simulation: Simulation) -> str:
+    """Why the run in a folder is none of this simulation: another scenario, or other files."""
+    now, _ = parse(simulation.resolved.to_yaml(), SCENARIO)
+    try:
+        before = read_source(folder / SCENARIO).content
+    except ScenarioError:  # it had not been written, or is damaged
+        before = {}
+    keys = [key for key in now if key != "name" and before.get(key) != now[key]]
+    if keys:
+        where = f" (it differs in {', '.join(keys)})" if before else ""
+        return f"holds another scenario's run{where}; resume it with its own"
+    return (
+        "holds a run of this scenario, but a file that it names (data, a trace, a profile, a part"
+        " of one's own) has another content now; --overwrite runs it anew"
+    )
