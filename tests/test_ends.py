@@ -8,9 +8,13 @@ import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -18,6 +22,8 @@ import simfl
 from simfl.assembly.simulation import Options, Simulation
 from simfl.cli.app import app
 from simfl.common.contract import PartMisbehaves
+from simfl.eventlog.parquet_parts import write_parquet
+from simfl.provenance.journal import Journal
 from simfl.runs import execution, outcome
 from simfl.runs.files import LOCK
 from simfl.runs.runfolder import write_manifest
@@ -45,7 +51,7 @@ def assert_failed_and_resumed(folder: Path, reason: str) -> None:
     assert_same(simfl.run(SCENARIO, folder.with_name("whole")), resumed)
 
 
-@pytest.mark.parametrize("name", ["write_rounds", "save_file", "_clients"])
+@pytest.mark.parametrize("name", ["write_rounds", "save", "_clients"])
 def test_a_disk_that_is_full_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -58,6 +64,33 @@ def test_a_disk_that_is_full_in_the_end(
     assert_failed_and_resumed(tmp_path / "run", "No space left on device")
 
 
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """No file may be larger than 25 kB: the disk of a model alone is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (25_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("small_files")
+def test_what_finds_no_room_is_named(tmp_path: Path) -> None:
+    """The system says of no file that it is too large; libraries have errors of their own."""
+    large = SCENARIO.with_overrides({"model": {"name": "mlp", "hidden": [500]}})
+
+    with pytest.raises(OSError, match=r"^\[Errno 27\] File too large: '.*/run/model.safetensors'$"):
+        simfl.run(large, tmp_path / "run")
+    table = pa.table({"x": np.random.default_rng(1).random(9000)})
+    with pytest.raises(OSError, match=r"^\[Errno 27\] File too large: '.*/table.parquet'$"):
+        write_parquet(table, tmp_path / "table.parquet")
+    with (
+        closing(Journal(tmp_path / "j.jsonl")) as journal,
+        pytest.raises(OSError, match=r"j\.jsonl"),
+    ):
+        journal.know("key", lambda: "x" * 30_000)
+    assert not [*tmp_path.rglob("*.partial")]
+
+
 def test_a_manifest_without_room_takes_the_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,7 +101,7 @@ def test_a_manifest_without_room_takes_the_locks(
             no_room()
         write_manifest(folder, manifest)
 
-    monkeypatch.setattr(outcome, "save_file", no_room)
+    monkeypatch.setattr(outcome, "save", no_room)
     monkeypatch.setattr(execution, "write_manifest", write_where_there_is_room)
     with pytest.raises(OSError, match="No space left"):
         simfl.run(SCENARIO, tmp_path / "run")

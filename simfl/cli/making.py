@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from simfl.cli.common import complete_scenario, exit_codes, say
+from simfl.common.files import replacing
 from simfl.scenario.shipped import scenario_path
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -75,4 +76,5 @@ def new(
 def _write(path: Path, text: str) -> None:
     if path.exists():
         raise FileExistsError(f"{path}: exists already; choose another name")
-    path.write_text(text, encoding="utf-8")
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -42,18 +43,31 @@ def replacing(path: Path, ending: str = ".partial") -> Iterator[Path]:
     disk refuses, of `path`: nobody else knows the file beside it.
     """
     if path.exists() and not path.is_file():
-        yield path
+        with naming(path):
+            yield path
         return
     partial = path.with_suffix(ending)
     try:
         partial.unlink(missing_ok=True)  # were it a link, what it leads to would be overwritten
-        yield partial
+        with naming(path):
+            yield partial
         partial.replace(path)
     except Exception as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         if isinstance(error, OSError) and str(error.filename) == str(partial):
             error.filename = str(path)
+        raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """What the system refuses while `path` is written is said of it: a full disk names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename, error.strerror = str(path), os.strerror(error.errno)
         raise
 
 

@@ -111,7 +111,9 @@ class Clock:
             self.env.step()
         outcome: Any = ended.value
         if not ended.ok:
-            raise outcome
+            if finished.triggered and not finished.ok:
+                outcome = finished.value
+            raise _as_raised(outcome)
         return outcome
 
     def _next_s(self) -> float:
@@ -124,6 +126,13 @@ class Clock:
     def _stalled(self, why: str = "") -> Stalled:
         waits = "; ".join(dict.fromkeys(text for text, _ in self._waits.values()))
         return Stalled(f"stalled at {self.now_s:g} s: {why}{waits or 'nothing is waited for'}")
+
+
+def _as_raised(error: BaseException) -> BaseException:
+    """The error that a process raised: SimPy hands on a copy of its words, without its file."""
+    while type(error.__cause__) is type(error) and error.__cause__.args == error.args:
+        error = error.__cause__
+    return error
 
 
 def _defuse(event: simpy.Event) -> None:

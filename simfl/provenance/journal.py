@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from simfl.common.files import open_line, sealed_line
+from simfl.common.files import naming, open_line, sealed_line
 from simfl.common.plain import to_json
 
 Fact = Any
@@ -121,13 +121,14 @@ class Journal:
 
     def _append(self, key: str, fact: Fact) -> None:
         if self._file is not None:
-            self._file.write(sealed_line(key, fact))
-            self._file.flush()
+            with naming(Path(self._file.name)):
+                self._file.write(sealed_line(key, fact))
+                self._file.flush()
 
     def close(self) -> None:
         """Bring the file to the disk and close it."""
         if self._file is not None:
-            with self._file as file:
+            with naming(Path(self._file.name)), self._file as file:
                 self._file = None
                 file.flush()
                 os.fsync(file.fileno())

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import torch
 
-from simfl.common.files import open_line, replacing, sealed_line
+from simfl.common.files import naming, open_line, replacing, sealed_line
 from simfl.provenance.serialization import loaded, saved
 
 DEFAULT_LIMIT_BYTES = 4 * 1024**3
@@ -154,7 +154,8 @@ class FolderStore:
         if key not in self._facts:
             self._facts[key] = fact
             line = sealed_line(key, fact).encode()
-            with self._facts_path.open("ab", buffering=0) as file:
+            path = self._facts_path
+            with naming(path), path.open("ab", buffering=0) as file:
                 file.write(line)
 
     def _path(self, key: str) -> Path:

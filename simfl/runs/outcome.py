@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from simfl.assembly.simulation import Simulation
 from simfl.common.arrays import FloatArray
@@ -56,7 +56,7 @@ def finish(simulation: Simulation, one: Run, folder: Path, *, model: bool = True
     if weights:  # a run that learns nothing has none
         weights = {name: tensor.contiguous() for name, tensor in weights.items()}
         with replacing(folder / "model.safetensors") as partial:
-            save_file(weights, partial)
+            partial.write_bytes(save(weights))  # `save_file` has errors of its own for a full disk
 
 
 def _write_hardware(simulation: Simulation, folder: Path) -> None:

@@ -15,6 +15,7 @@ from uuid import uuid4
 import pandas as pd
 from filelock import FileLock, Timeout
 
+from simfl.common.files import replacing
 from simfl.runs.files import FolderInUse
 from simfl.runs.runfolder import MANIFEST, RunFolderError, load_run
 from simfl.scenario.yaml_source.text import dump
@@ -144,6 +145,5 @@ def _is_end_of(point: Point, manifest: Mapping[str, Any]) -> bool:
 
 def _write(path: Path, content: bytes) -> None:
     """The old file or the new one, never half, whoever else writes it."""
-    partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+    with replacing(path, f".{uuid4().hex}.partial") as partial:
+        partial.write_bytes(content)

@@ -186,3 +186,30 @@ def test_messages_that_waited_are_handed_out_by_time_first():
         clock.env.process(sender(order, time_s))
 
     assert clock.run(finished) == (5, 0)
+
+
+class Unlike(Exception):
+    """Of arguments that are not what it is made of."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} is not {other}")
+
+
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files", "x.pt"), Unlike(1, 2)])
+def test_what_a_process_raised_is_raised(error: Exception) -> None:
+    """Itself, through a process that waits for it: a copy has no file, or cannot be made."""
+    env = simpy.Environment()
+    clock = Clock(env)
+
+    def failing():
+        yield clock.until(1.0)
+        raise error
+
+    def waiting():
+        yield env.process(failing())
+
+    outer = waiting if isinstance(error, OSError) else failing
+    with pytest.raises(type(error)) as raised:
+        clock.run(env.process(outer()))
+
+    assert raised.value is error
