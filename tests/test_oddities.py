@@ -101,6 +101,31 @@ def test_a_loss_above_its_start_is_warned_of(thrown: LoadedRun) -> None:
     assert "learning_rate" in one.advice
 
 
+@pytest.mark.parametrize(
+    ("clients", "algorithm", "classes"), [(3, "fedavg", 7), (10, "fedavg", 0), (3, "none", 0)]
+)
+def test_classes_that_nobody_trains_are_warned_of(
+    clients: int, algorithm: str, classes: int
+) -> None:
+    """One label each of three clients: seven tenths of the test set cannot be learnt."""
+    partition = {"name": "labels_per_client", "labels": 1}
+    simulation = assemble(
+        small(
+            data={"partition": partition},
+            population={"clients": clients},
+            algorithm={"name": algorithm},
+        )
+    )
+
+    found = [one for one in foreseen(simulation) if one.kind == "untrained_classes"]
+
+    assert [one.count for one in found] == [classes] * (classes > 0)
+    tested = np.bincount(simulation.partitioned.data.test.targets)
+    share = tested[3:].sum() / tested.sum()
+    told = f"7 of the 10 classes that are tested, {share:.0%} of the test examples"
+    assert all(told in one.message for one in found)
+
+
 def test_an_accuracy_that_never_changes_is_warned_of(tmp_path: Path) -> None:
     """From five evaluations on."""
     still = {"local": {"learning_rate": 1e-12}}

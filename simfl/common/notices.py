@@ -64,6 +64,10 @@ ADVICE = {
         "set algorithm.participants to how many clients a round has: bytes, seconds and joules of"
         " masks and shares grow with it"
     ),
+    "untrained_classes": (
+        "more clients, or a partition that deals out examples of every class (`simfl partition`"
+        " shows who has what); accuracies are comparable among runs with the same clients' data"
+    ),
     "nobody_left": (
         "population.start_time is the time of day at simulated time 0, midnight by default; or let"
         " the run last until they leave"

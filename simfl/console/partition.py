@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 
+import numpy as np
 from rich.table import Table
 
 from simfl.common.arrays import IntArray
@@ -14,6 +15,9 @@ SIGNS = string.digits + string.ascii_lowercase
 
 MOST_CLIENTS = 100
 """More rows are not read; a picture has them all."""
+
+MOST_NAMED = 10
+"""More labels that nobody has are counted."""
 
 WIDEST_BAR = 60
 BESIDE_BAR = 38
@@ -65,6 +69,11 @@ def summary(examples: IntArray, label_counts: IntArray) -> list[str]:
             f"mean of the clients: {own:.3g} of {labels} labels; the largest label is"
             f" {largest:.0%} of the examples ({overall:.0%} in all data)"
         )
+        nobodys = np.flatnonzero(label_counts.sum(axis=0) == 0).tolist()
+        if nobodys:
+            few = ", ".join(map(str, nobodys[:MOST_NAMED]))
+            more = f" and {len(nobodys) - MOST_NAMED:,} more" if len(nobodys) > MOST_NAMED else ""
+            found.append(f"no client has an example of the labels {few}{more}")
     return found
 
 

@@ -49,6 +49,9 @@ MOST_LOOKED_AT = 10_000
 MOST_FAR = 0.25
 """So many clients may have a nearer access point than theirs: some do wherever places scatter."""
 
+LEAST_UNTRAINED = 0.01
+"""Rare tokens of a text may be tested and not trained: they change no accuracy that is shown."""
+
 LEAST_GROWTH = 0.1
 """A queue that grows by less than this share of what is owed counts as stable."""
 
@@ -63,6 +66,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _out_of_memory,
         _far_access_points,
         _priced_for_more,
+        _untrained_classes,
     )
     return [oddity for rule in rules for oddity in rule(simulation)]
 
@@ -237,6 +241,23 @@ def _priced_for_more(simulation: Simulation) -> list[Notice]:
     whose = "an edge server's round" if of_edges else "a round"
     message = f"messages and work are priced for {stated} clients; {whose} has at most {most}"
     return [notice("priced_for_more", message, stated - most)]
+
+
+def _untrained_classes(simulation: Simulation) -> list[Notice]:
+    """Classes of the test set of which no client has an example."""
+    held, test = simulation.partitioned.label_counts.sum(axis=0), simulation.partitioned.data.test
+    if not held.size or not simulation.algorithm.learns:
+        return []
+    tested = np.bincount(test.targets.cpu().numpy(), minlength=held.size)
+    absent = (held == 0) & (tested > 0)
+    share = tested[absent].sum() / tested.sum()
+    if share < LEAST_UNTRAINED:
+        return []
+    message = (
+        f"no client has an example of {absent.sum()} of the {(tested > 0).sum()} classes that are"
+        f" tested, {share:.0%} of the test examples: so much of the accuracy cannot be learnt"
+    )
+    return [notice("untrained_classes", message, int(absent.sum()))]
 
 
 def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:

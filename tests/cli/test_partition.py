@@ -64,6 +64,21 @@ def test_bars_are_as_long_as_what_they_stand_for() -> None:
     assert len(hundred) == 100 and set(hundred) == set(SIGNS) and sorted(hundred) == list(hundred)
 
 
+def test_labels_that_nobody_has_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten of them; more are counted."""
+    counts = np.zeros((2, 15), dtype=int)
+    counts[:, [0, 3]] = 4
+
+    print_partition("few", counts.sum(axis=1), counts)
+    print_partition("all", counts[:, :1].sum(axis=1), counts[:, :1])
+
+    text = capsys.readouterr().out
+    assert (
+        "no client has an example of the labels 1, 2, 4, 5, 6, 7, 8, 9, 10, 11 and 3 more" in text
+    )
+    assert text.count("no client has") == 1
+
+
 def test_sizes_alone_and_many_clients(capsys: pytest.CaptureFixture[str]) -> None:
     """Where there are no labels, sizes are drawn; the table ends after a hundred clients."""
     print_partition("sizes", np.full(120, 7), np.zeros((120, 0), dtype=int))
