@@ -187,6 +187,15 @@ def test_a_lock_that_a_killed_run_left_behind_locks_nobody_out(tmp_path: Path) -
     assert simfl.run(scenario(), tmp_path / "run").manifest["status"] == "completed"
 
 
+def test_a_path_that_is_not_utf_8_is_bad_input(tmp_path: Path) -> None:
+    """As one in Latin-1: tables cannot be written there."""
+    folder = tmp_path / "l\udce4t"
+
+    with pytest.raises(FolderInUse, match="a path that is not UTF-8; choose another --out"):
+        simfl.run(scenario(), folder)
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize("name", ["file/run", "a" * 300])
 def test_a_path_that_cannot_be_made_is_bad_input(tmp_path: Path, name: str) -> None:
     """Exit code 2, with the path."""

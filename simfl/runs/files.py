@@ -78,6 +78,7 @@ def check_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
     its own name.
     """
     try:
+        str(folder.absolute()).encode()
         if folder.is_symlink():
             raise FolderInUse(f"{folder}: a symbolic link; name the folder that it leads to")
         if folder.exists() and not folder.is_dir():
@@ -100,6 +101,8 @@ def check_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
                 raise FolderInUse(f"{path}: a {kind} where simfl writes a {wanted}; remove it")
     except FolderInUse:
         raise
+    except UnicodeEncodeError:  # Parquet files cannot be written there
+        raise FolderInUse(f"{folder}: a path that is not UTF-8; choose another --out") from None
     except (OSError, ValueError) as error:
         raise _cannot_be_made(folder, error) from error
     if overwrite or resume:
