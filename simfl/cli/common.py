@@ -19,6 +19,11 @@ from simfl.scenario.plugins import users_code
 
 BAD_INPUT, DIVERGED, INTERRUPTED, FAILED = 2, 3, 130, 1
 
+NO_MEMORY = (
+    "this machine has too little memory for it: fewer clients, shorter training, fewer"
+    " examples or a smaller model take less"
+)
+
 DataRoot = Annotated[
     Path | None, typer.Option("--data-root", help="Folder of the data sets (else SIMFL_DATA).")
 ]
@@ -127,6 +132,8 @@ def exit_codes(*, traceback: bool = False) -> Iterator[None]:
             code, reason = FAILED, deed
         elif isinstance(error, OSError):
             code, reason = _of_a_file(error)
+        elif isinstance(error, MemoryError):
+            code, reason = FAILED, NO_MEMORY + (f" ({error})" if str(error) else "")
         else:
             raise
         if traceback:

@@ -33,11 +33,12 @@ def command(*arguments: object) -> Any:
         (OSError(errno.ENAMETOOLONG, "File name too long", "xx"), 2, "xx: File name too long"),
         (FileExistsError("x: exists already"), 2, "x: exists already"),
         (OSError("an accident"), 1, "an accident"),
+        (MemoryError(), 1, "this machine has too little memory for it: fewer clients,"),
         (OSError("two\n  lines"), 1, "two lines"),
     ],
 )
 def test_what_the_system_refuses(
-    error: OSError, code: int, line: str, capsys: pytest.CaptureFixture[str]
+    error: Exception, code: int, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """2 and its name where another path would do, 1 where the disk is full."""
     with pytest.raises(typer.Exit) as end, exit_codes():
