@@ -45,6 +45,14 @@ def whole_amounts(given: Any, shape: tuple[int, ...], part: Any, method: str) ->
     return column.astype(np.int64, copy=False)
 
 
+def numbers(given: Any, part: Any, method: str, accepted: str) -> FloatArray:
+    """`given` as numbers of any shape, NaN and infinity too; raises `PartMisbehaves`."""
+    column = _numbers(given)
+    if column is None:
+        raise misbehaves(part, method, given, accepted)
+    return column.astype(np.float64, copy=False)
+
+
 def figures(given: Any, part: Any, method: str) -> dict[str, float]:
     """A measure's figures, as Python's own numbers; raises `PartMisbehaves`."""
     if not isinstance(given, Mapping):

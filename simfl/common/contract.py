@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from reprlib import Repr
+from types import FrameType
 from typing import Any
 
 from simfl.common.suggestion import nearest
@@ -113,12 +114,25 @@ def raised_at(error: BaseException, module: str = PLUGIN_PREFIX) -> str:
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{_shown(error.filename)}:{error.lineno}"
     lines = [
-        f"{_shown(frame.f_code.co_filename)}:{number}"
-        for frame, number in traceback.walk_tb(error.__traceback__)
-        if (name := str(frame.f_globals.get("__name__"))) == module
-        or name.startswith(PLUGIN_PREFIX)
+        f"{_shown(frame.f_code.co_filename)}:{number}" for frame, number in frames_of(error, module)
     ]
     return lines[-1] if lines else ""
+
+
+def frames_of(error: BaseException, module: str = PLUGIN_PREFIX) -> list[tuple[FrameType, int]]:
+    """The frames of the user's own code, with their lines, that an error came through.
+
+    What dataclasses write for a class of the user's lies in no file, and is not the user's.
+    """
+    return [
+        (frame, number)
+        for frame, number in traceback.walk_tb(error.__traceback__)
+        if (
+            (name := str(frame.f_globals.get("__name__"))) == module
+            or name.startswith(PLUGIN_PREFIX)
+        )
+        and not frame.f_code.co_filename.startswith("<")
+    ]
 
 
 def _defined_at(part: Any, method: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simfl.common.amounts import numbers
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work, misbehaves
 from simfl.decisions.base import Estimator
@@ -16,9 +19,10 @@ class Latencies:
     def __init__(self, estimator: Estimator, entities: int) -> None:
         self._estimator = estimator
         with at_work(estimator, "initial"):
-            first = np.array(estimator.initial(), dtype=float)
+            given = estimator.initial()
+        first = numbers(given, estimator, "initial", "a row of numbers")
         if first.ndim != 1:
-            raise misbehaves(estimator, "initial", first, "a row of numbers")
+            raise misbehaves(estimator, "initial", given, "a row of numbers")
         self._memory: FloatArray = np.tile(first, (entities, 1))
         self._sum_s, self._count = 0.0, 0
 
@@ -33,9 +37,7 @@ class Latencies:
         held = self._memory[entities]
         with at_work(self._estimator, "observe"):
             rows = self._estimator.observe(held, duration.copy(), prior.copy())
-        if np.shape(rows) != held.shape:
-            raise misbehaves(self._estimator, "observe", rows, f"numbers of shape {held.shape}")
-        self._memory[entities] = rows
+        self._memory[entities] = self._shaped("observe", rows, held.shape)
         self._sum_s += float(duration.sum())
         self._count += int(np.size(entities))
 
@@ -43,10 +45,16 @@ class Latencies:
         """Seconds per entity; `prior_s` is what is expected of those never observed."""
         memory, prior = self._memory[entities], np.array(prior_s, dtype=float)
         with at_work(self._estimator, "estimate"):
-            given = self._estimator.estimate(memory, prior)
-            estimate_s: FloatArray = np.asarray(given, dtype=float)
-        if estimate_s.shape != entities.shape or (estimate_s < 0).any():
-            accepted = f"seconds >= 0 of shape {entities.shape}"
+            given = self._estimator.estimate(memory, prior.copy())
+        accepted = f"finite seconds >= 0 of shape {entities.shape}"
+        estimate_s = numbers(given, self._estimator, "estimate", accepted)
+        # Where nothing is expected either, there may be no estimate.
+        sound = np.isfinite(prior)
+        if (
+            estimate_s.shape != entities.shape
+            or (estimate_s < 0).any()
+            or not np.isfinite(estimate_s[sound]).all()
+        ):
             raise misbehaves(self._estimator, "estimate", given, accepted)
         return estimate_s
 
@@ -55,4 +63,16 @@ class Latencies:
         memory, prior = self._memory[entities], np.array(prior_s, dtype=float)
         with at_work(self._estimator, "posterior"):
             given = self._estimator.posterior(memory, prior)
-            return {name: np.asarray(column, dtype=float) for name, column in given.items()}
+            columns = dict(given)
+        return {
+            name: self._shaped(f"posterior: {name}", column, entities.shape)
+            for name, column in columns.items()
+        }
+
+    def _shaped(self, method: str, given: Any, shape: tuple[int, ...]) -> FloatArray:
+        """Numbers of this shape, NaN and infinity too; raises `PartMisbehaves`."""
+        accepted = f"numbers of shape {shape}"
+        column = numbers(given, self._estimator, method, accepted)
+        if column.shape != shape:
+            raise misbehaves(self._estimator, method, given, accepted)
+        return column

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simfl.algorithms.base import Standing
-from simfl.common.arrays import IntArray
+from simfl.common.arrays import FloatArray
 from simfl.eventlog.accounts import Energy
 from simfl.protocols.clock import Stalled
 from simfl.protocols.state_ref import StateRef
@@ -74,7 +74,7 @@ class Publications:
         bytes_moved: int,
         round_number: int,
         participants: int,
-        staleness: IntArray,
+        staleness: FloatArray,
         edge: int | None,
         standing: Standing | None = None,
         jobs: int = 0,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from simfl.eventlog.log import EventLog
 from simfl.protocols.clock import Clock
 from simfl.protocols.dispatcher import Dispatcher
+from simfl.protocols.given import versions_late, whole
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.publication import Publications
 from simfl.protocols.servers import Servers
@@ -53,6 +53,9 @@ class Publisher:
         `participants` are the clients behind it, each once; `staleness` is that of each update (of
         a client or an edge server) that was merged, one number where it was one.
         """
+        round_number = whole("round_number", round_number)
+        participants = whole("participants", participants)
+        late = versions_late(staleness)
         now_s, evaluation = self._clock.now_s, None
         standing = self._values.standing(ref)
         if self.publications.due(ref.version) or (standing and standing.over):
@@ -70,7 +73,7 @@ class Publisher:
             bytes_moved=accounts.bytes_moved(now_s),
             round_number=round_number,
             participants=participants,
-            staleness=np.atleast_1d(np.asarray(staleness)),
+            staleness=late,
             edge=edge,
             standing=standing,
             jobs=self._values.effort.jobs_trained,

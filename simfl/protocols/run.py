@@ -28,6 +28,7 @@ from simfl.protocols.deliveries import Delivered
 from simfl.protocols.dispatcher import Dispatcher
 from simfl.protocols.exchanges import Exchanges
 from simfl.protocols.expectations import expectations
+from simfl.protocols.given import numbers_of, whole
 from simfl.protocols.learned_values import LearnedValues
 from simfl.protocols.membership import Membership
 from simfl.protocols.observations import Observations
@@ -244,7 +245,14 @@ class Run:
         """
         server = ServerId.of(edge)
         chosen, detail = yield from self._selecting.choose(
-            ref, clients, round_number, server, wait_s, wait_for, one=one, unless=unless
+            ref,
+            clients,
+            whole("round_number", round_number),
+            server,
+            wait_s,
+            wait_for,
+            one=one,
+            unless=unless,
         )
         if unless is not None and not chosen.size:
             return chosen
@@ -267,7 +275,8 @@ class Run:
         Without, that is so only where enough were dispatched.
         """
         server = ServerId.of(edge)
-        return self._client_rounds.together(clients, ref, round_number, server, patience)
+        number = whole("round_number", round_number)
+        return self._client_rounds.together(numbers_of(clients), ref, number, server, patience)
 
     def arrived(self, delivered: Delivered) -> bool:
         """Whether anything arrived; raises `Stalled` if nothing ever does."""

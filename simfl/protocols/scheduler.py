@@ -11,6 +11,7 @@ from simfl.common.arrays import BoolArray, FloatArray
 from simfl.common.contract import PartMisbehaves, at_work, named
 from simfl.common.notices import Notice
 from simfl.common.plain import to_json
+from simfl.decisions.asked import owed_by
 from simfl.decisions.base import Scheduling
 from simfl.protocols.clock import Clock
 from simfl.protocols.details import known
@@ -45,7 +46,7 @@ class Scheduler:
     @property
     def owed(self) -> FloatArray:
         """What share of its picks the rule owes each edge server."""
-        return self._scheduling.owed_share(self._observations.data_share)
+        return owed_by(self._scheduling, self._observations.data_share)
 
     def check_attainable(self, latency_s: FloatArray, concurrency: int) -> None:
         """Log whether each edge server can get what it is owed, warn if not.

@@ -13,6 +13,7 @@ import simpy
 from simfl.common.arrays import BoolArray, IntArray
 from simfl.common.contract import at_work
 from simfl.common.notices import Notice, notice
+from simfl.decisions.asked import enough_for, wanted_by
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock, Stalled
@@ -147,7 +148,7 @@ class Selecting:
 
     def wanted(self, players: int) -> int:
         """How many clients a round is to have, of so many players."""
-        return self._selection.wanted(players)
+        return wanted_by(self._selection, players)
 
     def choose(
         self,
@@ -179,13 +180,13 @@ class Selecting:
         if not one:
             own.waited_s += waited_s
             self._oddities.waiting.count(waited_s > 0, began_s)
-            now_s, enough = self._clock.now_s, selection.enough(candidates.size)
+            now_s, enough = self._clock.now_s, enough_for(selection, candidates.size)
             enough = max(enough, wait_for.wanted(candidates.size))
             self._oddities.starved.count(players.size < enough, now_s)
         # With clients in flight the candidates are those that are not, out of all.
         of = self._observations.participations.size if one else candidates.size
-        takes_all = 0 < players.size <= selection.wanted(players.size)
-        choosy = selection.wanted(of) < of
+        takes_all = 0 < players.size <= wanted_by(selection, players.size)
+        choosy = wanted_by(selection, of) < of
         self._oddities.no_choice.count(takes_all and choosy, self._clock.now_s)
         choice, asked = _Choice(players), dict[str, int]()
         if players.size:

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from simfl.assembly.assemble import assemble
 from simfl.assembly.checks import check_precision_on
 from simfl.assembly.simulation import Options, Simulation
-from simfl.common.contract import misbehaves
+from simfl.common.contract import at_work, misbehaves
 from simfl.common.files import RunFolderError, replacing
 from simfl.common.notices import Notice, befallen, carried, notice
 from simfl.common.own_version import own_version
@@ -292,9 +292,12 @@ def _execute(
         write_manifest(folder, manifest)
 
     def break_off(status: str, reason: str) -> None:
-        """Leave what there is; the disk may be what failed, and then one thing goes less far."""
+        """Leave what there is; the disk may be what failed, and then one thing goes less far.
+
+        So may the rows that are to be written: what a protocol has said of them ended the run.
+        """
         for step in (partial(leave, one, folder), partial(checkpoints.take, one.values)):
-            with suppress(OSError):
+            with suppress(Exception):
                 step()
         try:
             close(status, reason)
@@ -374,13 +377,21 @@ def simulate(simulation: Simulation, one: Run) -> str:
         simulation.edge if protocol.hierarchical else None,
         f"the paper's protocol is {algorithm.paper_protocol}" if departs else None,
     )
-    steps: Any = protocol.process(one)
+    with at_work(protocol, "process"):
+        steps: Any = protocol.process(one)
     if not isinstance(steps, Generator):
         raise misbehaves(protocol, "process", steps, "a generator")
     process = one.env.process(steps)
     limit_s = simulation.scenario.stop.time_s
-    with _rare_collections():
-        one.clock.run(process, limit_s)
+    try:
+        with _rare_collections():
+            one.clock.run(process, limit_s)
+    except (RuntimeError, ValueError) as error:
+        if users_code(error) is not None:
+            raise
+        # What a protocol yields, and what it has run beside itself, fails in no line of its own.
+        with at_work(protocol, "process"):
+            raise
     if one.publications.reason is not None:
         return one.publications.reason
     return "the protocol ended by itself" if process.triggered else f"time_s reached {limit_s:g}"

@@ -15,6 +15,7 @@ from simfl.assembly.simulation import Simulation
 from simfl.common.contract import name_of
 from simfl.common.notices import Notice, notice
 from simfl.common.time_of_day import shown
+from simfl.decisions.asked import wanted_by
 from simfl.eventlog.kinds import KINDS
 from simfl.protocols.run import Run
 from simfl.system.availability.partly_absent import PartlyAbsent
@@ -235,7 +236,7 @@ def _priced_for_more(simulation: Simulation) -> list[Notice]:
     of_edges = simulation.protocol.hierarchical
     sizes = np.bincount(simulation.edge) if of_edges else np.array([simulation.world.num_clients])
     selection = simulation.parts[("decisions", "selection")]
-    most = max(selection.wanted(size) for size in sizes.tolist())
+    most = max(wanted_by(selection, size) for size in sizes.tolist())
     if most >= stated:
         return []
     whose = "an edge server's round" if of_edges else "a round"

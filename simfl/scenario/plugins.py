@@ -9,10 +9,9 @@ import inspect
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from traceback import walk_tb
 from types import CodeType, ModuleType
 
-from simfl.common.contract import PLUGIN_PREFIX, deed, raised_at
+from simfl.common.contract import PLUGIN_PREFIX, deed, frames_of, raised_at
 from simfl.common.suggestion import nearest
 
 MOST_NAMED = 20
@@ -79,9 +78,8 @@ def users_code(error: BaseException) -> str | None:
     place = raised_at(error)
     if not place:
         return None
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    own = [one for one in frames if str(one.f_globals["__name__"]).startswith(PLUGIN_PREFIX)]
-    return f"{place} in {own[-1].f_code.co_qualname.partition('.<locals>')[0]}: {deed(error)}"
+    frame, _ = frames_of(error)[-1]
+    return f"{place} in {frame.f_code.co_qualname.partition('.<locals>')[0]}: {deed(error)}"
 
 
 class _Uncached(SourceFileLoader):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
+from simfl.common.contract import at_work, is_users_own, named
 from simfl.streams import Streams
 from simfl.system.availability.base import Availability, UnusableAvailability
 
@@ -21,6 +22,7 @@ class CheckedAvailability:
 
     def __init__(self, model: Availability) -> None:
         self._model = model
+        self._own = is_users_own(model)
 
     @property
     def name(self) -> str:
@@ -29,14 +31,14 @@ class CheckedAvailability:
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """One truth per client."""
-        there = np.asarray(self._model.available(clients, _just_after(time_s), streams))
+        there = np.asarray(self._asked("available", clients, time_s, streams))
         if there.shape != clients.shape or there.dtype != np.bool_:
             raise self._refused("available", "true or false for each client", there)
         return there
 
     def next_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """One time per client, none of them past."""
-        answer = self._model.next_s(clients, _just_after(time_s), streams)
+        answer = self._asked("next_s", clients, time_s, streams)
         back_s = self._times_s("next_s", answer, clients)
         if (back_s < time_s).any():
             accepted = f"no time before it is asked, at {time_s:g} s"
@@ -45,8 +47,14 @@ class CheckedAvailability:
 
     def until_s(self, clients: IntArray, time_s: float, streams: Streams) -> FloatArray:
         """One time per client."""
-        answer = self._model.until_s(clients, _just_after(time_s), streams)
+        answer = self._asked("until_s", clients, time_s, streams)
         return self._times_s("until_s", answer, clients)
+
+    def _asked(self, method: str, clients: IntArray, time_s: float, streams: Streams) -> Any:
+        """What the model says; a user's own may do with its `clients` what it likes."""
+        shown = clients.copy() if self._own else clients
+        with at_work(self._model, method):
+            return getattr(self._model, method)(shown, _just_after(time_s), streams)
 
     def _times_s(self, method: str, answer: Any, clients: IntArray) -> FloatArray:
         times_s = np.asarray(answer)
@@ -58,8 +66,9 @@ class CheckedAvailability:
 
     def _refused(self, method: str, accepted: str, found: NDArray[Any]) -> UnusableAvailability:
         some = np.atleast_1d(found).ravel()[:5].tolist()
+        who = named(self._model, method) if self._own else f"{self.name}.{method}"
         return UnusableAvailability(
-            f"{self.name}.{method}: found {some}, shape {found.shape}, accepted: {accepted}"
+            f"{who}: found {some}, shape {found.shape}, accepted: {accepted}"
         )
 
 

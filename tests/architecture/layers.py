@@ -110,7 +110,9 @@ ROOMS = {
     "runs.battery_levels": _room(
         "assembly.assemble eventlog runs.runfolder scenario system.battery", "numpy pandas"
     ),
-    "runs.oddities": _room("system eventlog protocols measures assembly.simulation", "numpy"),
+    "runs.oddities": _room(
+        "system decisions eventlog protocols measures assembly.simulation", "numpy"
+    ),
     "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
     "runs.execution": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.simulation runs.oddities"

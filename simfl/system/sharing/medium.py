@@ -264,6 +264,8 @@ def rates_and_duty(sharing: Sharing, flows: Flows) -> tuple[FloatArray, FloatArr
     rates_bps = amounts(rates, shape, sharing, "rates_bps")
     if not rates_bps.any():
         raise misbehaves(sharing, "rates_bps", rates, "a rate above 0 for somebody")
+    if (rates_bps > flows.rate_bps * (1.0 + 1e-9)).any():
+        raise misbehaves(sharing, "rates_bps", rates, "for each at most the rate that it has alone")
     with at_work(sharing, "duty"):
         duties = sharing.duty(shown, rates_bps.copy())
     duty = amounts(duties, shape, sharing, "duty")

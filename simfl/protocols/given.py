@@ -1,0 +1,38 @@
+"""What a protocol tells its run, held to what the log's tables can say."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.contract import short
+
+
+def whole(name: str, given: Any) -> int:
+    """A whole number >= 0, such as a round's; raises ValueError."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or int(given) < 0:
+        raise ValueError(f"{name}: found {short(given)}, accepted: a whole number >= 0")
+    return int(given)
+
+
+def numbers_of(clients: Any) -> IntArray:
+    """Numbers of distinct clients; raises ValueError."""
+    given = np.asarray(clients)
+    numbers = given.ndim == 1 and (not given.size or np.issubdtype(given.dtype, np.integer))
+    if not numbers or (given.size > 1 and np.unique(given).size < given.size):
+        raise ValueError(
+            f"clients: found {short(clients)}, accepted: an array of their numbers, each once"
+        )
+    return given.astype(np.int64, copy=False)
+
+
+def versions_late(staleness: ArrayLike) -> FloatArray:
+    """How many versions late each update was; raises ValueError."""
+    given = np.atleast_1d(np.asarray(staleness))
+    if given.dtype.kind not in "iuf" or not (np.isfinite(given) & (given >= 0)).all():
+        raise ValueError(f"staleness: found {short(staleness)}, accepted: finite numbers >= 0")
+    return given

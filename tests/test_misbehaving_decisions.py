@@ -1,0 +1,209 @@
+"""Decisions, availabilities and protocols of a user's own whose answers are none: one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from simfl.assembly.assemble import assemble
+from simfl.scenario.yaml_source.error import ScenarioError
+from tests.small import SEMI_ASYNCHRONOUS, SMALL, small
+from tests.test_misbehaving_parts import invoked
+
+HEAD = """
+from dataclasses import dataclass
+import numpy as np
+from simfl.plugins import *
+"""
+
+ESTIMATOR = """
+class Own(Estimator):
+    def initial(self): return (0.0,)
+    def observe(self, memory, duration_s, prior_s): return {observe}
+    def estimate(self, memory, prior_s): return {estimate}
+    def posterior(self, memory, prior_s): return {posterior}
+"""
+
+SELECTION = """
+class Own(Selection):
+    def {method}: return {given}
+    def decide(self, memory, view, rng): return memory, view.clients[:2]
+"""
+
+SCHEDULING = """
+class Own(Scheduling):
+    def owed_share(self, data_share): return {given}
+    def decide(self, memory, view, rng): return memory, int(np.flatnonzero(view.idle)[0]), {{}}
+"""
+
+AVAILABILITY = """
+class Own(Availability):
+    def available({arguments}): return {given}
+    def next_s(self, clients, time_s, streams): return clients + time_s
+"""
+
+PROTOCOL = """
+class Own(Protocol):
+    def process(self, run):
+        ref, number = run.begin("cloud"), 0
+        while True:
+            chosen = yield from run.select(ref, run.all_clients, number)
+            delivered = yield from run.client_rounds(chosen, ref, number)
+            ref = yield from run.aggregate(ref, delivered, number)
+            if run.publish(ref, number, participants=chosen.size, staleness=0):
+                return ref
+            number += 1
+"""
+
+
+def estimator(observe="memory", estimate="prior_s", posterior="{}"):
+    """An estimator that has one answer for each question."""
+    return ESTIMATOR.format(observe=observe, estimate=estimate, posterior=posterior)
+
+
+@pytest.fixture
+def told(tmp_path):
+    """What the command line says of a scenario with the class `Own`, and how the run stands."""
+
+    def told_of(code, **changes):
+        (tmp_path / "own.py").write_text(HEAD + code)
+        content = {**SMALL, **changes}
+        try:
+            exit_code, stderr, manifest = invoked(content, tmp_path)
+        except FileNotFoundError:  # refused before the run
+            return None
+        assert exit_code == 1
+        assert manifest["status"] == "failed"
+        last = stderr.strip().splitlines()[-1]
+        assert last.startswith("simfl: ")
+        return last
+
+    return told_of
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (SELECTION.format(method="wanted(self, players)", given="'a'"), "Own.wanted gave 'a',"),
+        (SELECTION.format(method="wanted(self, players)", given="-1"), "Own.wanted gave -1,"),
+        (SELECTION.format(method="enough(self, players)", given="None"), "Own.enough gave None,"),
+        (SELECTION.format(method="enough(self)", given="1"), "Own.enough: TypeError: Own.enough()"),
+    ],
+)
+def test_how_many_a_selection_wants_is_a_number(told, code, said):
+    """It was Python's own error, or was taken for a number."""
+    assert f"own.py:7 in {said}" in told(code, decisions={"selection": "own.py:Own"})
+
+
+@pytest.mark.parametrize("given", ["data_share * np.nan", "-data_share", "1.0", "1 / 0"])
+def test_what_a_scheduling_owes_is_a_share_of_each_edge_server(told, given):
+    """NaN and negative shares were owed, and logged."""
+    decisions = {"scheduling": "own.py:Own"}
+    code = SCHEDULING.format(given=given)
+
+    assert "own.py:7 in Own.owed_share" in told(
+        code, protocol=SEMI_ASYNCHRONOUS, decisions=decisions
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "method"),
+    [
+        (estimator(estimate="prior_s * np.nan"), "estimate"),
+        (estimator(estimate="prior_s * np.inf"), "estimate"),
+        (estimator(observe="memory * 1j"), "observe"),
+        (estimator(observe="np.full(memory.shape, 'a')"), "observe"),
+        (estimator(posterior="{'spread_s': 1.0}"), "posterior: spread_s"),
+    ],
+)
+def test_estimates_are_finite_seconds(tmp_path, code, method):
+    """NaN was an estimate, and a posterior of another shape Python's own error at its first row."""
+    (tmp_path / "own.py").write_text(HEAD + code)
+    with pytest.raises(ScenarioError) as error:
+        assemble(
+            small(
+                decisions={
+                    "estimator": f"{tmp_path}/own.py:Own",
+                    "selection": {"name": "oort", "count": 3},
+                }
+            )
+        )
+
+    assert error.value.key == "decisions.estimator"
+    assert f"in Own.{method} gave" in str(error.value)
+
+
+def test_a_sharing_gives_nobody_more_than_its_link_can_do(tmp_path):
+    """Ten times the rate that a client has alone was carried."""
+    code = "class Own(Sharing):\n    def rates_bps(self, flows): return 10.0 * flows.rate_bps\n"
+    (tmp_path / "own.py").write_text(HEAD + code)
+    with pytest.raises(ScenarioError, match=r"at most the rate that it has alone"):
+        assemble(small(population={"access_sharing": f"{tmp_path}/own.py:Own"}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "said"),
+    [
+        ("self, clients, time_s", "clients >= 0", "Own.available: TypeError: Own.available()"),
+        ("self, clients, time_s, streams", "clients", "Own.available: found [0, 1, 2, 3, 4],"),
+    ],
+)
+def test_an_availability_is_told_with_its_file_and_line(told, arguments, given, said):
+    """As every part of a user's own."""
+    population = {**SMALL["population"], "availability": "own.py:Own"}
+    code = AVAILABILITY.format(arguments=arguments, given=given)
+
+    assert f"own.py:7 in {said}" in told(code, population=population)
+
+
+def test_what_an_availability_does_to_its_clients_is_its_own(tmp_path):
+    """It overwrote those of the run, whose books then did not balance."""
+    code = AVAILABILITY.format(
+        arguments="self, clients, time_s, streams", given="clients.fill(0) or clients == 0"
+    )
+    (tmp_path / "own.py").write_text(HEAD + code)
+    population = {**SMALL["population"], "availability": "own.py:Own"}
+
+    code, _, manifest = invoked({**SMALL, "population": population}, tmp_path)
+
+    assert (code, manifest["status"]) == (0, "completed")
+
+
+@pytest.mark.parametrize(
+    ("instead", "of", "said"),
+    [
+        ("yield run.select(", "yield from run.select(", 'Invalid yield value "<generator'),
+        ("process(self)", "process(self, run)", "Own.process() takes 1 positional argument"),
+        ("client_rounds([1, 1]", "client_rounds(chosen", "clients: found [1, 1], accepted"),
+        ("participants=-1", "participants=chosen.size", "participants: found -1, accepted"),
+        ("participants='a'", "participants=chosen.size", "participants: found 'a', accepted"),
+        ("staleness=-3", "staleness=0", "staleness: found -3, accepted"),
+        ("number += 0.5", "number += 1", "round_number: found 0.5, accepted"),
+        (
+            "run.env.process(run.client_rounds(chosen, ref, number)); delivered = yield"
+            " run.env.process(run.client_rounds(chosen, ref, number))",
+            "delivered = yield from run.client_rounds(chosen, ref, number)",
+            "client 0 is dispatched while an earlier round is under way",
+        ),
+    ],
+)
+def test_what_a_protocol_does_wrong_is_one_line(told, instead, of, said):
+    """Of its own file; such runs ended with Python's own error, or went on with figures below 0."""
+    line = told(PROTOCOL.replace(of, instead), protocol="own.py:Own")
+
+    assert "own.py:" in line
+    assert "in Own.process: " in line
+    assert said in line
+
+
+def test_state_in_a_frozen_part_is_told_with_the_user_s_line(told):
+    """Not with the line of the method that dataclasses have written."""
+    code = """
+@dataclass(frozen=True)
+class Own(Selection):
+    def decide(self, memory, view, rng):
+        self.seen = 1
+        return memory, view.clients
+"""
+    line = told(code, decisions={"selection": "own.py:Own"})
+
+    assert "own.py:9 in Own.decide: FrozenInstanceError" in line
