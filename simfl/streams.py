@@ -174,6 +174,12 @@ def process_generators(seed: int) -> Iterator[None]:
         np.random.set_state(numpy)  # noqa: NPY002  # what others draw from
 
 
+def process_states() -> dict[str, Any]:
+    """Where Python's and numpy's own generators stand, by name, to be compared."""
+    _, words, *others = np.random.get_state(legacy=True)  # noqa: NPY002  # what others draw from
+    return {"random": random.getstate(), "numpy.random": (np.asarray(words).tobytes(), *others)}
+
+
 def _address(entity: Any, counter: Any) -> tuple[Any, ...]:
     return counter & _LOW, counter >> _HALF, entity & _LOW, entity >> _HALF
 

@@ -38,6 +38,7 @@ from simfl.assembly.checks import (
 from simfl.assembly.coding import coding_of
 from simfl.assembly.data_partitioning import PartitionedData, partition_data
 from simfl.assembly.groups import availability_of
+from simfl.assembly.shared_generators import SharedGenerators
 from simfl.assembly.simulation import TRAINERS, Options, Simulation, digest
 from simfl.assembly.standalone_baseline import (
     check_contributions,
@@ -132,7 +133,10 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
     device = _device(options)
     check_workers(options.workers, options.trainer, device.kind)
     torch.set_num_threads(1)  # bits depend on the thread count; one thread is also the fastest
-    outline = outlined(scenario.below(options.data_root))
+    scenario = scenario.below(options.data_root)
+    _import_parts(scenario)
+    shared = SharedGenerators()
+    outline = outlined(scenario)
     refuse_named(scenario, outline.unread)
     unread, scenario = held(scenario, outline.unread), outline.scenario
     check_precision(scenario)
@@ -201,6 +205,7 @@ def assemble(scenario: Scenario, options: Options | None = None) -> Simulation:
             coding_of(parts),
         ),
         unread_keys=dotted(unread),
+        drew_from=shared.used(),
     )
     if not contributions_needed(scenario, algorithm, simulation.measures):
         return simulation
@@ -279,6 +284,12 @@ def _standalone_baseline(simulation: Simulation, digest: str) -> Simulation:
         root=root_key(resolved, algorithm, model, digest, platform),
         unread_keys=(),
     )
+
+
+def _import_parts(scenario: Scenario) -> None:
+    """Import what users' parts lie in: what such files, or libraries, draw or seed is theirs."""
+    for keys, (kind, part) in scenario.parts().items():
+        registry.resolve(kind, part.name, scenario.base_dir, scenario.where(*keys))
 
 
 def _parts(scenario: Scenario) -> tuple[dict[Keys, Any], dict[Keys, dict[str, Any]]]:

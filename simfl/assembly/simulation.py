@@ -123,7 +123,8 @@ class Simulation:
     of the steps that clients train in; `edge` each
     client's edge server, `association` how it was chosen, for the log; `root` the key under every
     learned value. `unread_keys` are those keys of the scenario that nothing reads, dotted, each
-    with the reason: the run is made without them. `standalone_baseline` is the run
+    with the reason: the run is made without them. `drew_from` are the generators of the whole
+    process that were used while it was made ready. `standalone_baseline` is the run
     in which clients train alone, if what they contribute has to be found out.
     """
 
@@ -142,6 +143,7 @@ class Simulation:
     platform: Mapping[str, Any]
     root: str
     unread_keys: tuple[tuple[str, str], ...] = ()
+    drew_from: tuple[str, ...] = ()
     standalone_baseline: Simulation | None = None
 
     @property

@@ -20,6 +20,11 @@ ADVICE = {
         "take them out of the scenario, or choose the parts that read them: the run is the same"
         " with and without"
     ),
+    "shared_generators": (
+        "parts take random numbers from what they are given (the rng of a decision, a partition or"
+        " a measure, a data set's seed, a codec's generator, Streams): then the same scenario and"
+        " seed are the same run, and comparisons have common random numbers"
+    ),
     "out_of_memory": (
         "a smaller batch_size or model, or other devices; population.memory: null refuses such runs"
     ),

@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 
 from simfl.assembly.assemble import assemble
 from simfl.assembly.checks import check_precision_on
+from simfl.assembly.shared_generators import SharedGenerators
 from simfl.assembly.simulation import Options, Simulation
 from simfl.common.contract import at_work, misbehaves
 from simfl.common.files import RunFolderError, replacing
@@ -47,7 +48,7 @@ from simfl.runs.files import (
     clear,
     free_reserve,
 )
-from simfl.runs.oddities import foreseen, found
+from simfl.runs.oddities import drawn_from, foreseen, found
 from simfl.runs.outcome import figures, finish, leave
 from simfl.runs.runfolder import (
     MANIFEST,
@@ -255,7 +256,7 @@ def _execute(
     `snapshot` and `check` are those of the run that is resumed (`Simulation.make_run`), `warnings`
     what was found wrong with what it had left, `before` what had befallen it.
     """
-    began = time.perf_counter()
+    began, shared = time.perf_counter(), SharedGenerators()
 
     def checkpoint(values: LearnedValues) -> None:
         """What has befallen the run is kept with what it has computed: it may be cut off."""
@@ -285,7 +286,10 @@ def _execute(
     def close(status: str, reason: str | None) -> None:
         manifest.update(status=status, reason=reason)
         manifest.update(figures(one))
-        notices = [*noticed, *one.warnings, *_damage(folder, journal), *known_before]
+        # Code that brings its values is given these generators, seeded, until they are closed.
+        used = () if simulation.protocol.brings_values else shared.used()
+        drawn = drawn_from(dict.fromkeys([*simulation.drew_from, *used]))
+        notices = [*noticed, *one.warnings, *_damage(folder, journal), *drawn, *known_before]
         manifest["warnings"] = [each.as_dict() for each in carried(before, notices)]
         manifest["wall_s"] = round(time.perf_counter() - began, 3)
         manifest["files"] = described_files(folder)

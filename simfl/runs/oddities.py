@@ -7,7 +7,7 @@ itself notices on its way is in `Run.warnings`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
@@ -84,6 +84,18 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         _crowded_channels,
     )
     return [oddity for rule in rules for oddity in rule(simulation, one)]
+
+
+def drawn_from(generators: Collection[str]) -> list[Notice]:
+    """Generators of the whole process, of which no seed of a scenario says what they give."""
+    if not generators:
+        return []
+    names = " and ".join(generators)
+    message = (
+        f"a part drew from generators that the whole process shares ({names}), or seeded them: the"
+        " scenario's seed does not say what they give, so that another run of it may differ"
+    )
+    return [notice("shared_generators", message, len(generators))]
 
 
 def _unverified(simulation: Simulation) -> list[Notice]:

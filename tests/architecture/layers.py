@@ -89,6 +89,7 @@ ROOMS = {
     "assembly.coding": _room("system learning algorithms assembly.registry scenario"),
     "assembly.standalone_baseline": _room("algorithms.base measures scenario"),
     "assembly.trials": _room("system learning decisions algorithms protocols scenario", "numpy"),
+    "assembly.shared_generators": _room("learning", "torch"),
     "assembly.groups": _room("system protocols.deciders scenario", "numpy"),
     "assembly.unread": _room(
         "system algorithms protocols assembly.coding assembly.groups assembly.registry scenario"
@@ -115,8 +116,9 @@ ROOMS = {
     ),
     "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
     "runs.execution": _room(
-        f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.simulation runs.oddities"
-        " runs.outcome runs.files provenance.replay provenance.snapshots",
+        f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.shared_generators"
+        " assembly.simulation runs.oddities runs.outcome runs.files provenance.replay"
+        " provenance.snapshots",
         "torch numpy pandas pyarrow safetensors",
     ),
     # What Python's users call: it shows how things go.

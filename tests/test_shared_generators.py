@@ -1,0 +1,95 @@
+"""Parts that draw from the generators of the whole process: the run says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import simfl
+from tests.small import SMALL, small
+
+HEAD = """
+import random
+from dataclasses import dataclass, replace
+import numpy as np
+import torch
+from simfl.plugins import *
+random.seed(1)
+"""
+
+SELECTION = """
+class Own(Selection):
+    def decide(self, memory, view, rng):
+        return memory, {given}
+"""
+
+PARTITION = """
+class Own(Partition):
+    def split(self, targets, home_edge, natural, rng):
+        return np.array_split(np.random.permutation(len(targets)), len(home_edge))
+"""
+
+ALGORITHM = """
+@dataclass(frozen=True)
+class Own(Algorithm):
+    def aggregate(self, state, updates, evaluator):
+        state = super().aggregate(state, updates, evaluator)
+        noisy = {n: t + 0.01 * torch.randn_like(t) for n, t in state.weights.items()}
+        return replace(state, weights=noisy)
+"""
+
+MEASURE = """
+class Own(Measure):
+    def compute(self, run):
+        return {"luck": random.random()}
+"""
+
+
+def warned(folder: Path, code: str, **changes: object) -> list[str]:
+    """The messages of a run with the class `Own`."""
+    (folder / "own.py").write_text(HEAD + code)
+    run = simfl.run(small(**changes), folder / "run")
+    return [one.message for one in run.warnings if one.kind == "shared_generators"]
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("random", "random.sample(view.clients.tolist(), 2)"),
+        ("numpy.random", "np.random.choice(view.clients, 2, replace=False)"),
+        ("torch", "torch.randperm(8)[:2]"),
+    ],
+)
+def test_a_selection_that_draws_without_its_rng_is_warned_of(
+    tmp_path: Path, name: str, given: str
+) -> None:
+    """By the name of the generator; that runs differ was to be found out by running twice."""
+    selection = f"{tmp_path}/own.py:Own"
+    (message,) = warned(tmp_path, SELECTION.format(given=given), decisions={"selection": selection})
+
+    assert f"({name})" in message
+
+
+@pytest.mark.parametrize(
+    ("code", "changes"),
+    [
+        (PARTITION, {"data": {"name": "digits", "partition": "own.py:Own"}}),
+        (ALGORITHM, {"algorithm": {"name": "own.py:Own", "local": SMALL["algorithm"]["local"]}}),
+        (MEASURE, {"evaluate": {"measures": ["own.py:Own"]}}),
+    ],
+)
+def test_so_is_what_draws_before_or_after_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, changes: dict[str, object]
+) -> None:
+    """Partitions, sums and measures, too."""
+    monkeypatch.chdir(tmp_path)
+
+    assert len(warned(tmp_path, code, **changes)) == 1
+
+
+def test_what_is_given_and_what_a_file_seeds_is_not(tmp_path: Path) -> None:
+    """The file seeds Python's generator when it is imported."""
+    code = SELECTION.format(given="rng.choice(view.clients, 2, replace=False)")
+
+    assert not warned(tmp_path, code, decisions={"selection": f"{tmp_path}/own.py:Own"})
