@@ -1,4 +1,4 @@
-"""Decisions, availabilities and protocols of a user's own whose answers are none: one line."""
+"""Decisions, availabilities, protocols and measures that give no answer: one line."""
 
 from __future__ import annotations
 
@@ -207,3 +207,12 @@ class Own(Selection):
     line = told(code, decisions={"selection": "own.py:Own"})
 
     assert "own.py:9 in Own.decide: FrozenInstanceError" in line
+
+
+def test_a_second_measure_of_a_name_is_refused():
+    """Its figures took the place of the first one's."""
+    with pytest.raises(ScenarioError) as error:
+        assemble(small(evaluate={"measures": ["accuracy_spread", "accuracy_spread"]}))
+
+    assert error.value.key == "evaluate.measures.1"
+    assert "a second measure accuracy_spread" in str(error.value)

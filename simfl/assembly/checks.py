@@ -272,8 +272,19 @@ def check_stop(
 
 
 def check_measures(scenario: Scenario, algorithm: Algorithm, parts: Mapping[Keys, Any]) -> None:
-    """Raises `ScenarioError` for a measure of the model where nothing is learned."""
+    """Raises `ScenarioError` for a measure of the model where nothing is learned.
+
+    And for a second one of a name: figures are kept under their measure's.
+    """
+    seen: set[str] = set()
     for keys, part in parts.items():
+        if keys[:2] == ("evaluate", "measures"):
+            name = part_name(type(part))
+            if name in seen:
+                reason = f"a second measure {name}, accepted: one of a name; a class of your own"
+                reason += " that extends it has another"
+                raise scenario.where(*keys).error(name, "", reason)
+            seen.add(name)
         if isinstance(part, ModelMeasure) and not algorithm.learns:
             name, one = part_name(type(algorithm)), part_name(type(part))
             reason = f"{one} looks at the final model, and algorithm {name} learns none"
