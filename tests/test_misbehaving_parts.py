@@ -84,6 +84,17 @@ class Clamped(nn.Module):
         self.head.weight.data.clamp_(-0.01, 0.01)
         return self.head(inputs.flatten(1))
 
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(64, 10)
+class Halving(Head):
+    def forward(self, inputs):
+        return self.head(inputs.mul_(0.5).flatten(1))
+class Detached(Head):
+    def forward(self, inputs):
+        return self.head(inputs.flatten(1)).detach()
+
 class Pair(nn.Module):
     def __init__(self):
         super().__init__()
@@ -284,6 +295,18 @@ def test_a_model_that_changes_its_weights_in_its_forward_pass_is_refused(own):
     """Before the run, at the model."""
     with pytest.raises(ScenarioError, match=r"changes its weights head\.weight in place") as error:
         assemble(small(model=own("Clamped")))
+
+    assert error.value.key == "model"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("Halving", "changes its inputs in place"), ("Detached", "its outputs have no gradient")],
+)
+def test_a_model_that_changes_its_inputs_or_learns_nothing_is_refused(own, name, said):
+    """Each evaluation halved the test set anew; the other one was an error of torch's."""
+    with pytest.raises(ScenarioError, match=said) as error:
+        assemble(small(model=own(name)))
 
     assert error.value.key == "model"
 

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from simfl.algorithms.base import Algorithm, Trait
 from simfl.common.arrays import IntArray
@@ -320,6 +321,14 @@ def check_tokens(model: Any, examples: Iterable[Examples]) -> None:
             )
 
 
+def _has_gradient(network: Network, weights: Mapping[str, Tensor], examples: Tensor) -> bool:
+    """Whether what the model gives in training depends on anything that is trained."""
+    leaves = {name: weights[name].clone().requires_grad_() for name in network.trainable_names}
+    with torch.enable_grad():
+        outputs, _ = network.call({**weights, **leaves}, examples.clone(), training=True)
+    return outputs.requires_grad or not leaves
+
+
 def check_model(network: Network, outputs: int) -> None:
     """Raises ValueError unless examples pass through the model and give `outputs` values each."""
     examples = torch.zeros(2, *network.input_shape, dtype=network.dtype, device=network.device)
@@ -328,6 +337,8 @@ def check_model(network: Network, outputs: int) -> None:
         weights, kept = network.initial(0), network.initial(0)
         with torch.no_grad(), torch.random.fork_rng(devices=()):
             given = [network.call(weights, examples, training=one)[0] for one in (False, True)]
+            changed = examples._version  # counts what was done to them in place
+            learns = _has_gradient(network, weights, examples)
     except PartMisbehaves as error:
         if error.__cause__ is None:  # it gave what it may not give
             raise
@@ -340,6 +351,10 @@ def check_model(network: Network, outputs: int) -> None:
             raise ValueError(f"its initial weights {name} are not finite")
         if not torch.equal(tensor, kept[name]):
             raise ValueError(f"its forward pass changes its weights {name} in place")
+    if changed:
+        raise ValueError("its forward pass changes its inputs in place: they are the data set's")
+    if not learns:
+        raise ValueError("its outputs have no gradient: its forward pass leaves torch, or detaches")
     wanted = (2, outputs)
     for found in given:
         if found.dtype != network.dtype:
