@@ -33,6 +33,7 @@ from simfl.study.studyfile import Best, Study, as_text, level, short_names
 from simfl.study.warned import warning_kinds
 from simfl.study.words import (
     Row,
+    difference_in_cell,
     in_cell,
     in_digits,
     race,
@@ -204,9 +205,7 @@ RACE: dict[str, Callable[[Row], str]] = {
     "known order": race,
 }
 DIFFERENCE: dict[str, Callable[[Row], str]] = {
-    "difference (±95%)": lambda one: with_interval(
-        one["difference"], one["ci_high"] - one["difference"]
-    ),
+    "difference (±95%)": difference_in_cell,
     "relative": lambda one: "-" if math.isnan(one["relative"]) else f"{one['relative']:+.1%}",
     "effect size": lambda one: _share(one["effect_size"]),
 }

@@ -17,8 +17,10 @@ import pandas as pd
 from scipy import special
 
 from simfl.study.comparable import CAVEATS
+from simfl.study.figures import is_yes_or_no
 from simfl.study.rows import ENDED
 from simfl.study.targets import ended_badly, ends, judged, known_first, target_of
+from simfl.study.yes_or_no import of_difference, p_value
 
 CONFIDENCE = 0.95
 LEAST_SEEDS_OF_AN_EFFECT_SIZE = 3
@@ -39,12 +41,13 @@ def paired_differences(
     `table` has one row per run with the columns `seed`, `metric` and the factors, perhaps `status`;
     pairs in which a figure is missing (NaN) are left out. One row per level other than the
     baseline: seeds, pairs, baseline_mean, mean, difference (level - baseline), ci_low and ci_high
-    (Student's interval for `confidence`), relative (difference / |baseline_mean|), effect_size
+    (Student's interval for `confidence`; `yes_or_no.of_difference` of a figure that says yes or no
+    of each run), relative (difference / |baseline_mean|), effect_size
     (Hedges' g_av of paired values: the mean difference over the root mean square of the two
     standard deviations, corrected for small samples; Lakens, Front. Psychol. 4:863, 2013, Eqs. 10
-    and 4), p_value (paired t) and verdict (higher, lower, equal, undecided, "one seed", "diverged",
-    "not all reached", "not modelled", "counted differently", "no pairs"). All are over
-    `replications`; interval and p need two, the effect size three.
+    and 4), p_value (paired t, McNemar's exact test of yes or no) and verdict (higher, lower, equal,
+    undecided, "one seed", "diverged", "not all reached", "not modelled", "counted differently",
+    "no pairs"). All are over `replications`; interval and p need two, the effect size three.
 
     "not modelled" and "counted differently": the runs of some pair differ in what this figure does
     not tell the truth about (`comparable.py`). "diverged": a run of some pair did, after which only
@@ -96,7 +99,8 @@ def paired_differences(
         diverged = wild is not None and bool(wild[both].dropna().to_numpy(dtype=bool).any())
         apart = [one for one, of in texts if (of.loc[kept, both].nunique(axis=1) > 1).any()]
         compared = pairs if reached and not (apart or diverged) else pairs.iloc[:0]
-        figures = _compared(replications(compared).to_numpy(dtype=float), confidence)
+        yes_or_no = is_yes_or_no(metric, compared.to_numpy(dtype=float))
+        figures = _compared(replications(compared).to_numpy(dtype=float), confidence, yes_or_no)
         rows.append(
             {
                 factor: level,
@@ -140,8 +144,11 @@ def replications(values: pd.DataFrame) -> pd.DataFrame:
     return values.groupby(level="seed").mean()
 
 
-def _compared(pairs: np.ndarray, confidence: float) -> dict[str, float]:
-    """The figures of one comparison; `pairs` has the shape (count, 2), baseline first."""
+def _compared(pairs: np.ndarray, confidence: float, yes_or_no: bool) -> dict[str, float]:
+    """The figures of one comparison; `pairs` has the shape (count, 2), baseline first.
+
+    Of a figure that says `yes_or_no` several pairs of a seed may have a mean between the two.
+    """
     count = len(pairs)
     figures = dict.fromkeys(
         ("baseline_mean", "mean", "difference", "ci_low", "ci_high", "relative"), math.nan
@@ -156,9 +163,14 @@ def _compared(pairs: np.ndarray, confidence: float) -> dict[str, float]:
     figures |= {"baseline_mean": base, "mean": base + difference, "difference": difference}
     figures["relative"] = difference / abs(base) if base else math.nan
     if count > 1:
-        half = half_width(differences, confidence)
-        figures |= {"ci_low": difference - half, "ci_high": difference + half}
-        figures["p_value"] = _p_value(differences)
+        if yes_or_no and bool(np.isin(differences, (-1.0, 0.0, 1.0)).all()):
+            low, high = of_difference(differences, confidence)
+            figures["p_value"] = p_value(differences)
+        else:
+            half = half_width(differences, confidence)
+            low, high = difference - half, difference + half
+            figures["p_value"] = _p_value(differences)
+        figures |= {"ci_low": low, "ci_high": high}
     if count >= LEAST_SEEDS_OF_AN_EFFECT_SIZE:
         spread = math.sqrt(float(pairs.var(axis=0, ddof=1).mean()))
         small_sample = 1 - 3 / (4 * (count - 1) - 1)

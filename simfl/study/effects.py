@@ -12,6 +12,7 @@ from scipy import special
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.comparable import caveat
 from simfl.study.comparisons import ROUNDING, all_the_same, half_width, replications
+from simfl.study.figures import is_yes_or_no
 from simfl.study.targets import ended_badly, judged, target_of
 
 MOST_BINS = 32
@@ -26,8 +27,10 @@ def main_effects(
     The effect of a level is the mean, over the runs that share the seed, all other factors and
     `within` (keys that were sampled), of its difference to those runs' mean; ci is half the width
     of Student's 95 % interval over `replications`. One row per factor and level: blocks (groups of
-    such runs), effect, ci. Groups in which a level or a figure is missing are left out; a factor
-    without any whole group has no rows, nor has a figure that is not `explainable`.
+    such runs), effect, ci. A figure that says yes or no of each run has no ci where an effect is
+    the same with every seed: a few seeds do not show that it always is. Groups in which a level or
+    a figure is missing are left out; a factor without any whole group has no rows, nor has a figure
+    that is not `explainable`.
     """
     table = judged(table, metric)
     rows = []
@@ -43,7 +46,9 @@ def main_effects(
         for level in table[factor].drop_duplicates():
             values = effects[level].to_numpy(dtype=float)
             figures = {"blocks": len(blocks), "effect": float(values.mean())}
-            rows.append({"factor": factor, "level": level, **figures, "ci": half_width(values)})
+            by_luck = all_the_same(values) and is_yes_or_no(metric, blocks.to_numpy(dtype=float))
+            figures["ci"] = math.nan if by_luck else half_width(values)
+            rows.append({"factor": factor, "level": level, **figures})
     return pd.DataFrame(rows, columns=["factor", "level", "blocks", "effect", "ci"])
 
 

@@ -173,7 +173,8 @@ def _holds(differences: FloatArray, one: Row, scale: FloatArray) -> float:
     if not sign or not differences.size:
         return math.nan
     towards = np.nan_to_num(sign * differences, nan=0.0, posinf=np.inf, neginf=-np.inf)
-    freedom, half = one["seeds"] - 1.0, one["ci_high"] - one["difference"]
+    freedom = one["seeds"] - 1.0
+    half = max(one["ci_high"] - one["difference"], one["difference"] - one["ci_low"])
     size = np.maximum(abs(one["baseline_mean"]), abs(one["mean"])) * scale
     sure = np.where(np.abs(towards) <= ROUNDING * size, 0.5, (towards > 0).astype(float))
     if freedom < 1 or not half > 0:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from simfl.common.arrays import FloatArray
 from simfl.study.comparable import CAVEATS
@@ -23,6 +22,7 @@ from simfl.study.targets import (
     median_and_bound,
     target_of,
 )
+from simfl.study.yes_or_no import of_share
 
 MOST_DIGITS = 17
 """Of a number: these tell any two apart."""
@@ -92,22 +92,15 @@ def _of_metric(of_setting: pd.DataFrame, metric: str) -> dict[str, Any]:
 def mean_interval(values: FloatArray, metric: str, confidence: float = CONFIDENCE) -> Bounds:
     """Student's interval for the mean of `values` of a figure, cut to what the figure can be.
 
-    For a figure that says yes or no of each run, Clopper and Pearson's (Biometrika 26:404, 1934):
-    five times yes are not always yes. NaN below two values.
+    For a figure that says yes or no of each run, that of `yes_or_no.of_share`. NaN below two
+    values.
     """
     if values.size < 2:
         return math.nan, math.nan
     if is_yes_or_no(metric, values):
-        return _of_share(int(values.sum()), values.size, (1 - confidence) / 2)
+        return of_share(int(values.sum()), values.size, confidence)
     mean, half = float(values.mean()), half_width(values, confidence)
     return cut((mean - half, mean + half), metric, values)
-
-
-def _of_share(yes: int, count: int, tail: float) -> Bounds:
-    """Between which shares of yes so many of `count` leave more than `tail` to either side."""
-    low = float(special.betaincinv(yes, count - yes + 1, tail)) if yes else 0.0
-    high = float(special.betaincinv(yes + 1, count - yes, 1 - tail)) if yes < count else 1.0
-    return low, high
 
 
 def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:

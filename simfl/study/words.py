@@ -47,6 +47,14 @@ def with_interval(mean: float, half: float, ends: Bounds | None = None) -> str:
     return f"{mean:.{decimals}f} ({low:.{decimals}f} to {high:.{decimals}f})"
 
 
+def difference_in_cell(comparison: Row) -> str:
+    """The difference of a row of `paired_differences` with its interval."""
+    mean, low, high = (comparison[name] for name in ("difference", "ci_low", "ci_high"))
+    half = max(high - mean, mean - low)
+    is_even = math.isclose((low + high) / 2, mean, rel_tol=1e-9, abs_tol=1e-9 * half)
+    return with_interval(mean, half, None if is_even else (low, high))
+
+
 def _tens(value: float) -> int:
     """The power of ten of its first digit."""
     return math.floor(math.log10(abs(value)))

@@ -1,0 +1,42 @@
+"""Intervals for figures that say yes or no of each run, which a few seeds leave wide.
+
+Five times yes are not always yes, and Student's interval of five equal values has no width.
+"""
+
+from __future__ import annotations
+
+from scipy import special
+
+from simfl.common.arrays import FloatArray
+from simfl.study.figures import Bounds
+
+
+def of_share(yes: float, count: int, confidence: float) -> Bounds:
+    """Clopper and Pearson's interval (Biometrika 26:404, 1934) of a share, `yes` of `count`.
+
+    A share that is less than a whole number of them, as a sum of probabilities, is taken as it is.
+    """
+    tail = (1 - confidence) / 2
+    low = float(special.betaincinv(yes, count - yes + 1, tail)) if yes > 0 else 0.0
+    high = float(special.betaincinv(yes + 1, count - yes, 1 - tail)) if yes < count else 1.0
+    return low, high
+
+
+def of_difference(differences: FloatArray, confidence: float) -> Bounds:
+    """An interval for the mean of paired differences, each -1, 0 or 1.
+
+    It is the share of 1 less that of -1, each of which lies in its own interval; both hold together
+    by Bonferroni's inequality, so that the interval holds the mean at least as often as it says.
+    """
+    each = (1 + confidence) / 2
+    more = of_share(int((differences > 0).sum()), differences.size, each)
+    fewer = of_share(int((differences < 0).sum()), differences.size, each)
+    return more[0] - fewer[1], more[1] - fewer[0]
+
+
+def p_value(differences: FloatArray) -> float:
+    """McNemar's exact test (Psychometrika 12:153, 1947): as many 1 as -1 among those not 0."""
+    more, fewer = int((differences > 0).sum()), int((differences < 0).sum())
+    if more == fewer:
+        return 1.0
+    return min(1.0, 2.0 * float(special.bdtr(min(more, fewer), more + fewer, 0.5)))
