@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from collections.abc import Sequence
 
 from rich.console import Group
 from rich.table import Table
@@ -14,9 +15,12 @@ from simfl.console.live import LiveDisplay
 from simfl.console.printable import printable
 from simfl.console.terminal import Terminal
 from simfl.protocols.publication import Progress
+from simfl.study.means import levels_told_apart
 from simfl.study.on_ray import Resources
 from simfl.study.plan import Point
 from simfl.study.session import StudySession
+from simfl.study.studyfile import short_names
+from simfl.study.words import in_digits
 from simfl.study.worker import Outcome
 
 LAST_SHOWN = 8
@@ -31,6 +35,7 @@ class StudyWatcher(LiveDisplay):
     ) -> None:
         super().__init__(quiet=quiet, transient=False)
         self._name = name
+        self._points: list[Point] = []
         self._labels: dict[str, str] = {}
         self._before = done
         self._later = 0
@@ -43,7 +48,8 @@ class StudyWatcher(LiveDisplay):
 
     def more(self, points: list[Point], later: int, standing: str = "") -> None:
         """Further runs to come, of which `later` are not known yet; how a search stands."""
-        self._labels |= {point.folder_name: point.label for point in points}
+        self._points += points
+        self._labels = labels(self._points)
         self._later, self._standing = later, standing
         if standing:
             self._print(standing)
@@ -89,6 +95,23 @@ class StudyWatcher(LiveDisplay):
         for name, progress in self._running.items():
             table.add_row(self._labels[name], "running", *_reached(progress))
         return Group(Text(printable(self._line())), table)
+
+
+def labels(points: Sequence[Point]) -> dict[str, str]:
+    """What each run is called in one line, by the name of its folder.
+
+    Keys by their last step where that leaves no doubt, numbers in the digits that tell them apart.
+    """
+    factors = list(points[0].factors) if points else []
+    names = short_names(factors)
+    texts = [levels_told_apart(point.factors[factor] for point in points) for factor in factors]
+    found = {}
+    for point in points:
+        levels = [its[one] for its, one in zip(texts, point.factors.values(), strict=True)]
+        parts = [f"{name}={in_digits(one)}" for name, one in zip(names, levels, strict=True)]
+        drawn = [] if point.draw is None else [f"draw={point.draw}"]
+        found[point.folder_name] = ", ".join([*parts, f"seed={point.seed}", *drawn])
+    return found
 
 
 def _reached(progress: Progress | None) -> tuple[str, str, str]:

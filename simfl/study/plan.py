@@ -15,7 +15,7 @@ from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.scenario.yaml_source.source import KeyPath, Source
 from simfl.study.design import Setting, settings
-from simfl.study.studyfile import HARDWARE_DRAW, Study, short_names
+from simfl.study.studyfile import HARDWARE_DRAW, Study
 
 DIGITS = 16
 """Of a run's digest in the name of its folder: 64 bits, ample for any study."""
@@ -41,21 +41,6 @@ class Point:
         """The run's folder within the study's."""
         return self.digest[:DIGITS]
 
-    @property
-    def label(self) -> str:
-        """The point in one line; keys by their last step where that leaves no doubt."""
-        names = short_names(list(self.factors))
-        parts = [
-            f"{name}={_short(value)}"
-            for name, value in zip(names, self.factors.values(), strict=True)
-        ]
-        drawn = [] if self.draw is None else [f"draw={self.draw}"]
-        return ", ".join([*parts, f"seed={self.seed}", *drawn])
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
 
 def points(study: Study, data_root: Path | None = None) -> list[Point]:
     """Every run, setting by setting and within it seed by seed.
@@ -65,10 +50,12 @@ def points(study: Study, data_root: Path | None = None) -> list[Point]:
     by draw, each with one of the seeds in turn. Raises ScenarioError for the first point that is
     no valid scenario, naming the study's file and line where it says so, and for a key that the
     study sets and nothing reads in any of the points that have it so, be it that these set the
-    section that holds it as a whole. Where some do not read it, they are without it.
+    section that holds it as a whole. Where some do not read it, they are without it. After them,
+    for a baseline that no point has.
     """
     chosen = settings(study)
     found = planned(study, chosen, data_root, must_be_read=True)
+    study.check_baselines()
     if study.uncertainty is not None:
         for draw in range(study.uncertainty.draws):
             found += planned(study, chosen, data_root, draw=draw)

@@ -474,10 +474,19 @@ class Study(_Section):
                 accepted = ", ".join(levels) or "no factor, as none has levels"
                 message = f"unknown factor {one.factor!r}{guess} accepted: {accepted}"
                 raise place.child("factor").error(show(one.factor), accepted, message)
+
+    def check_baselines(self) -> None:
+        """Raises ScenarioError for a baseline that is none of its factor's levels.
+
+        To be asked when the points are known to be sound: else a level that is misspelt is told as
+        a baseline that is wrong.
+        """
+        levels = self.levels()
+        for index, one in enumerate(self.questions.compare):
             known = levels[one.factor]
             if level(one.baseline) not in known:
-                accepted = f"one of {', '.join(map(str, known))}"
-                raise place.child("baseline").error(show(one.baseline), accepted)
+                place = self.where("questions", "compare", index, "baseline")
+                raise place.error(show(one.baseline), f"one of {', '.join(map(str, known))}")
 
     def levels(self) -> dict[str, list[Any]]:
         """The factors that have levels, with what the table calls them."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from simfl.console.study import StudyWatcher
+from simfl.console.study import StudyWatcher, labels
 from simfl.protocols.publication import Progress
 from simfl.study.worker import Outcome
 from tests.study.studies import session
@@ -16,6 +16,7 @@ from tests.study.studies import session
 def test_the_live_table(tmp_path: Path) -> None:
     """Counts, what runs and how far it is, what has ended and how, and the time that is left."""
     points = session(tmp_path).todo()
+    called = labels(points)
     watcher = StudyWatcher("tiny", points, done=2)
     first, second, third = (point.folder_name for point in points[:3])
 
@@ -31,10 +32,22 @@ def test_the_live_table(tmp_path: Path) -> None:
     assert "tiny: 3 of 10 done, 1 failed" in text
     assert "s left" in text
     (running,) = (line for line in text.splitlines() if "running" in line)
-    assert points[0].label in running
+    assert called[first] in running
     assert all(one in running for one in (" 7 ", "0.250", "1.5 ks"))
     assert "failed: KeyError: 'oh'" in text
-    assert points[1].label in text and "completed" in text
+    assert called[second] in text and "completed" in text
+
+
+def test_settings_that_differ_in_the_fifth_digit_are_called_apart(tmp_path: Path) -> None:
+    """As in tables; both were called 0.1001."""
+    grid = {"algorithm.local.learning_rate": [0.1001, 0.10012], "algorithm.local.steps": [1]}
+
+    called = labels(session(tmp_path, points={"grid": grid}, seeds=[1]).points)
+
+    assert list(called.values()) == [
+        "learning_rate=0.1001, steps=1, seed=1",
+        "learning_rate=0.10012, steps=1, seed=1",
+    ]
 
 
 def test_a_plain_line_per_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +58,7 @@ def test_a_plain_line_per_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         with StudyWatcher("tiny", points, 0, quiet=quiet) as watcher:
             watcher.ended(Outcome(point.folder_name, "diverged", "the loss is nan"))
 
-    expected = f"1 of 8 done: {point.label}: diverged: the loss is nan\n"
+    expected = f"1 of 8 done: {labels(points)[point.folder_name]}: diverged: the loss is nan\n"
     assert capsys.readouterr().err == expected
 
 

@@ -11,10 +11,12 @@ import yaml
 
 from simfl.assembly.assemble import outlined
 from simfl.assembly.unread import held
+from simfl.console.study import labels
+from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.design import chosen, corners, draw, settings
 from simfl.study.plan import Point, points, shard
 from simfl.study.studyfile import Interval, Sample, Study
-from tests.study.studies import write_study
+from tests.study.studies import session, write_study
 
 
 def sample(method: str, size: int, **intervals: Interval) -> np.ndarray:
@@ -130,7 +132,7 @@ def test_points_are_known_by_what_they_simulate(tmp_path: Path) -> None:
     plain, written, device = points(study)
 
     assert plain.digest == written.digest != device.digest
-    assert plain.label == "variant=plain, seed=1"
+    assert labels([plain]) == {plain.folder_name: "variant=plain, seed=1"}
 
 
 def test_points_that_differ_in_an_unread_key_are_one_run(tmp_path: Path) -> None:
@@ -236,3 +238,24 @@ def test_own_parts_lie_beside_the_study_or_beside_the_scenario(tmp_path: Path) -
         f"{here}/both.py:Own",
     ]
     assert str(here) not in str(found[0].factors)
+
+
+@pytest.mark.parametrize(
+    ("levels", "words"),
+    [
+        (["rpi_44", "rpi_5"], r"groups\.0\.device: unknown device 'rpi_44', did you mean"),
+        (
+            ["rpi_3b_plus", "rpi_5"],
+            r"compare\.0\.baseline: found 'rpi_4b', accepted: one of rpi_3b_plus",
+        ),
+    ],
+)
+def test_a_level_that_is_misspelt_is_not_told_as_a_wrong_baseline(
+    tmp_path: Path, levels: list[str], words: str
+) -> None:
+    """A baseline is looked for among levels that exist."""
+    key = "population.groups.0.device"
+    questions = {"compare": [{"factor": key, "baseline": "rpi_4b"}]}
+
+    with pytest.raises(ScenarioError, match=words):
+        session(tmp_path, points={"grid": {key: levels}}, questions=questions)

@@ -132,11 +132,6 @@ def error_of(folder: Path, text: str) -> str:
             "DIR/bad.yaml:2: questions.compare.0.factor: unknown factor 'protocol'",
         ),
         (
-            "points: {grid: {algorithm.mu: [0.1]}}\n"
-            "questions: {compare: [{factor: algorithm.mu, baseline: 1}]}",
-            "DIR/bad.yaml:3: questions.compare.0.baseline: found 1, accepted: one of 0.1",
-        ),
-        (
             "search: {trials: 4, over: {stop.versions: {low: 1}}, minimize: time_s}",
             "DIR/bad.yaml:2: search.over.stop.versions.high: found nothing, accepted: a number",
         ),
