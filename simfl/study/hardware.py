@@ -24,9 +24,12 @@ from simfl.study.rows import ENDED
 from simfl.study.studyfile import Best
 from simfl.study.targets import judged, target_of
 from simfl.study.words import Row
+from simfl.study.yes_or_no import of_share
 
 ENDS = (0.05, 0.95)
 """Of an interval over hardware: it holds 90 % of the draws."""
+LEAST_DRAWS = 19
+"""Of n draws the least and the greatest hold (n - 1) / (n + 1) of what is drawn next."""
 PROBABILITIES = {"keeps": "keeps to it", "is_best": "is the best"}
 """Columns of `hardware_best` by what they are called."""
 
@@ -116,6 +119,13 @@ def hardware_sentences(study: LoadedStudy) -> list[str]:
     if study.drawn["digest"].isin(study.table["digest"]).all():
         return ["no figure of these machines is uncertain: every drawn machine is as profiles say"]
     sentences = []
+    if study.draws < LEAST_DRAWS:
+        held = (study.draws - 1) / (study.draws + 1)
+        sentences.append(
+            "intervals over hardware are the least and the greatest of"
+            f" {study.draws} drawn machines: they hold {100 * held:.0f} % of machines, not 90 %,"
+            f" for which {LEAST_DRAWS} are drawn"
+        )
     if lost := int((study.drawn["status"] == "diverged").sum()):
         sentences.append(f"{lost} runs on drawn machines diverged")
     ended = study.drawn.loc[study.drawn["status"].isin(ENDED), "point"]
@@ -203,10 +213,16 @@ def _in_short(value: float) -> str:
 
 
 def in_probability(share: float, draws: int) -> str:
-    """A probability over so many draws: none of which is sure, as "> 0.98"."""
+    """A share of so many draws with its 95 % interval, as "0.61 (0.46 to 0.74)".
+
+    All of them, or none, is a bound that holds in 95 of 100 cases, as "> 0.94" of 50 draws.
+    """
     if math.isnan(share):
         return "-"
-    least = 1.0 / draws
-    if share < least:
-        return f"< {least:.2g}"
-    return f"> {1.0 - least:.2g}" if share > 1.0 - least else f"{share:.2f}"
+    surest = (1.0 - CONFIDENCE) ** (1.0 / draws)
+    if share < 1.0 / draws:
+        return f"< {math.ceil(100.0 * (1.0 - surest)) / 100.0:.2f}"
+    if share > 1.0 - 1.0 / draws:
+        return f"> {math.floor(100.0 * surest) / 100.0:.2f}"
+    low, high = of_share(share * draws, draws, CONFIDENCE)
+    return f"{share:.2f} ({low:.2f} to {high:.2f})"

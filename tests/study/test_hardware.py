@@ -122,7 +122,10 @@ def test_the_plain_runs_do_not_depend_on_the_spread(found: dict[float, LoadedStu
     told = ["digest", "folder", *(name for name in sure if name.startswith("warning"))]
 
     pd.testing.assert_frame_equal(sure.drop(columns=told), unsure.drop(columns=told))
-    assert not hardware_sentences(found[3.0])
+    assert hardware_sentences(found[3.0]) == [
+        "intervals over hardware are the least and the greatest of 3 drawn machines: they hold 50 %"
+        " of machines, not 90 %, for which 19 are drawn"
+    ]
 
 
 def test_settings_without_a_drawn_run_are_counted(
@@ -135,10 +138,10 @@ def test_settings_without_a_drawn_run_are_counted(
     )
 
     assert hardware_best(study.drawn, Best(minimize="time_s"))["is_best"].isna().all()
-    assert "finished run on drawn machines: 1;" in hardware_sentences(study)[0]
+    assert "finished run on drawn machines: 1;" in hardware_sentences(study)[-1]
     study.drawn = study.drawn[study.drawn["point"] != 0]
     assert hardware_best(study.drawn, Best(minimize="time_s"))["is_best"].tolist() == [1.0]
-    assert "finished run on drawn machines: 1;" in hardware_sentences(study)[0]
+    assert "finished run on drawn machines: 1;" in hardware_sentences(study)[-1]
 
 
 def test_a_wider_figure_gives_wider_answers(found: dict[float, LoadedStudy]) -> None:
@@ -326,5 +329,20 @@ def test_intervals_and_chances_in_words() -> None:
     assert in_interval(3.0, np.inf) == "3 or more"
     assert in_interval(np.nan, np.nan) == "-"
     assert [in_probability(one, 50) for one in (1.0, 0.985, 0.9, 0.0)] == (
-        ["> 0.98", "> 0.98", "0.90", "< 0.02"]
+        ["> 0.94", "> 0.94", "0.90 (0.78 to 0.97)", "< 0.06"]
     )
+    assert [in_probability(one, 2) for one in (1.0, 0.5)] == ["> 0.22", "0.50 (0.01 to 0.99)"]
+
+
+def test_a_bound_of_a_share_of_draws_holds() -> None:
+    """Of 1000 times 20 draws of something that is true in 0.9 of them, at most 5 % say too much."""
+    shares = np.random.default_rng(1).binomial(20, 0.9, 1000) / 20
+    texts = [in_probability(one, 20) for one in shares]
+
+    def holds(text: str) -> bool:
+        if text[0] in "<>":
+            return (text[0] == ">") == (float(text[2:]) < 0.9)
+        low, high = (float(one) for one in text.partition("(")[2].rstrip(")").split(" to "))
+        return low <= 0.9 <= high
+
+    assert np.mean([holds(one) for one in texts]) >= 0.95
