@@ -12,6 +12,7 @@ from simfl.console.search import print_search
 from simfl.console.tables import FigureTable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
+from simfl.study import luck
 from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
@@ -79,7 +80,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         ways = ", ".join(f"{name} {way}" for name, way in asked.pareto.items())
         table = _means(front, factors, list(asked.pareto), f"Pareto front ({ways})")
         console.print(table, crop=False)
-        for sentence in unranked(compared, factors, asked.pareto):
+        for sentence in unranked(compared, factors, asked.pareto) + luck.of_front(len(compared)):
             console.print(sentence)
     if asked.best and {asked.best.figure, *asked.best.subject_to} <= set(runs):
         found = best_settings(runs, factors, asked.best)
@@ -87,6 +88,8 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
             found = found.merge(hardware_best(drawn, asked.best), on="point", how="left")
         console.print(_best(found, factors, asked.best), crop=False)
         console.print(in_one_sentence(found, factors, asked.best))
+        for sentence in luck.of_best(int(found["ranked"].sum())):
+            console.print(sentence)
     # What a search asks goes by what it has seen: its trials are no sample of the settings.
     explained = factors if loaded.search is None else []
     levelled = [name for name in explained if name not in loaded.sampled]

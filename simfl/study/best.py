@@ -94,7 +94,8 @@ def in_one_sentence(found: pd.DataFrame, factors: list[str], asked: Best) -> str
             for name, verdict in zip(names, found["against_best"], strict=True)
             if verdict in NOT_TOLD_APART
         ]
-        others = f"; not told apart from it: {', '.join(alike)}" if alike else ""
+        between = "; " if any(", " in name for name in alike) else ", "
+        others = f"; not told apart from it: {between.join(alike)}" if alike else ""
         return f"the best is {names[0]}: {asked.figure} {cell}{others}"
     nearest = f"nearest is {names[0]}: {kept_of(first)} seeds, {asked.figure} {cell}"
     if first[KEPT] < first["seeds"]:

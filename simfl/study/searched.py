@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from simfl.scenario.yaml_source.text import parse
+from simfl.study import luck
 from simfl.study.asking import Choice, distributions, the_optuna
 from simfl.study.best import BROKEN, KEPT, NOT_TOLD_APART, best_settings, keeping
 from simfl.study.design import one_after_another
@@ -90,13 +91,14 @@ def standing(table: pd.DataFrame, search: Search) -> str:
 
 
 def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> list[str]:
-    """What the search has found, in a sentence, and how long ago."""
+    """What the search has found, in a sentence, how long ago, and how much of it may be luck."""
     front = path[path["front"]]
     if front.empty:
         return ["no trial is known to keep to what is asked with every seed"]
     if search.best is None:
         trials = ", ".join(map(str, front["trial"]))
-        return [f"no trial is better in all figures than trials {trials}"]
+        sentence = f"no trial is better in all figures than trials {trials}"
+        return [sentence, *luck.of_front(int(path["feasible"].sum()))]
     found = best_settings(table[table["point"] < len(path)], list(search.over), search.best)
     alike = int(found["against_best"].isin(NOT_TOLD_APART).sum())
     best = found.to_dict("records")[0]
@@ -105,6 +107,7 @@ def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> l
     return [
         f"{search.best.figure}: {text}; not told apart from it: {alike} of the others",
         f"nothing better was found in the last {since} trials",
+        *luck.of_best(int(found["ranked"].sum())),
     ]
 
 

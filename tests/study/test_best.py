@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
@@ -13,9 +14,11 @@ from simfl.console import answers
 from simfl.pictures.report import page
 from simfl.pictures.report.of_study import report_study
 from simfl.scenario.yaml_source.error import ScenarioError
+from simfl.study import luck
 from simfl.study.best import best_settings, in_one_sentence
 from simfl.study.bound import bound
 from simfl.study.loaded import LoadedStudy
+from simfl.study.means import mean_interval
 from simfl.study.studyfile import Best, Study
 from tests.pictures.report.pages import Parsed
 from tests.study.censored import TARGET, censored_runs, censored_study
@@ -169,3 +172,41 @@ def with_question(folder: Path) -> LoadedStudy:
     best = asked(**{TARGET: "<= 3600"})
     study.questions = study.questions.model_copy(update={"best": best})
     return study
+
+
+def test_the_best_of_many_is_said_to_be_flattered() -> None:
+    """Its interval is that of a setting that was named beforehand; of three the choice is small."""
+    (many,) = luck.of_best(24)
+    (front,) = luck.of_front(24)
+
+    assert "the best of 24 by the seeds that chose it" in many and "other seeds" in many
+    assert "of 24 settings luck puts some on it" in front
+    assert luck.of_best(3) == luck.of_front(3) == []
+
+
+def test_the_best_of_settings_that_are_alike_lies_beside_its_interval() -> None:
+    """400 studies of 24 settings with the same mean and 5 seeds: what the sentence is about."""
+    rng = np.random.default_rng(1)
+    settings = rng.normal(10.0, 1.0, (400, 24, 5))
+    chosen = [one[one.mean(axis=1).argmin()] for one in settings]
+    named = settings[:, 0]
+
+    def held(samples: Any) -> float:
+        ends = np.array([mean_interval(one, "time_s") for one in samples])
+        return float(((ends[:, 0] <= 10.0) & (ends[:, 1] >= 10.0)).mean())
+
+    assert held(named) > 0.9 > 0.8 > held(chosen)
+
+
+def test_names_with_commas_are_divided_by_semicolons() -> None:
+    """Two settings of two factors each looked like four."""
+    table = runs().assign(epochs=[1] * 9)
+    more = (table.assign(epochs=1 + at, point=table["point"] + 3 * at) for at in range(3))
+    table = pd.concat(more)
+    best = Best(minimize="client_energy_j")
+
+    sentence = in_one_sentence(
+        best_settings(table, ["selection", "epochs"], best), ["selection", "epochs"], best
+    )
+
+    assert sentence.endswith("not told apart from it: own, epochs 2; own, epochs 3")

@@ -14,6 +14,7 @@ from simfl.pictures.report import charts
 from simfl.pictures.report.of_search import add_search
 from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import RunFolderError
+from simfl.study import luck
 from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
@@ -344,7 +345,7 @@ def _pareto(page: Page, study: LoadedStudy) -> None:
     page.text(
         f"Settings of which no other is as good in everything and better in one: {ways}.", "note"
     )
-    for sentence in unranked(means, study.factors, objectives):
+    for sentence in unranked(means, study.factors, objectives) + luck.of_front(len(means)):
         page.text(sentence, "note")
     first, *others = objectives
     page.charts(
@@ -387,6 +388,8 @@ def _best(page: Page, study: LoadedStudy) -> None:
     chances = PROBABILITIES if study.draws else {}
     page.heading("Best setting")
     page.text(f"The {asked.in_words}: {in_one_sentence(found, study.factors, asked)}.")
+    for sentence in luck.of_best(int(found["ranked"].sum())):
+        page.text(f"{sentence[0].upper()}{sentence[1:]}.", "note")
     page.text(
         "A seed counts where its run is known to keep to the bounds; one that ended without a"
         " target, and before its bound, says neither yes nor no.",
