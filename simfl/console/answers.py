@@ -185,6 +185,8 @@ def _comparisons(
             found = paired_differences(runs, *asked)
         else:
             found = hardware_differences(runs, drawn, *asked)
+        if found.empty:
+            continue  # no run of another level is there yet
         columns: dict[str, Callable[[Row], str]] = {"seeds": lambda one: str(one["seeds"])}
         missed = found["verdict"] == "not all reached"
         columns |= RACE if missed.any() else {}

@@ -24,6 +24,19 @@ from simfl.study.yes_or_no import of_difference, p_value
 
 CONFIDENCE = 0.95
 LEAST_SEEDS_OF_AN_EFFECT_SIZE = 3
+FIGURES = (
+    "baseline_mean",
+    "mean",
+    "difference",
+    "ci_low",
+    "ci_high",
+    "relative",
+    "effect_size",
+    "p_value",
+)
+"""Columns of a comparison that are not known of every figure."""
+RACE = ("reached", "baseline_reached", "first", "behind")
+"""Columns that a target has besides."""
 ROUNDING = 1e-12
 """Figures that differ by so little of their size are the same."""
 
@@ -111,7 +124,8 @@ def paired_differences(
                 **({} if target_of(metric) is None else _race(pairs, spent)),
             }
         )
-    return pd.DataFrame(rows)
+    race = () if target_of(metric) is None else RACE
+    return pd.DataFrame(rows, columns=[factor, "seeds", "pairs", *FIGURES, "verdict", *race])
 
 
 def _race(pairs: pd.DataFrame, ends: pd.DataFrame) -> dict[str, int]:
@@ -150,10 +164,7 @@ def _compared(pairs: np.ndarray, confidence: float, yes_or_no: bool) -> dict[str
     Of a figure that says `yes_or_no` several pairs of a seed may have a mean between the two.
     """
     count = len(pairs)
-    figures = dict.fromkeys(
-        ("baseline_mean", "mean", "difference", "ci_low", "ci_high", "relative"), math.nan
-    )
-    figures |= {"effect_size": math.nan, "p_value": math.nan}
+    figures = dict.fromkeys(FIGURES, math.nan)
     if not count:
         return figures
     differences = pairs[:, 1] - pairs[:, 0]

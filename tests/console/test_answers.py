@@ -15,6 +15,7 @@ from rich.console import Console
 from simfl.console import answers
 from simfl.console.tables import FigureTable
 from simfl.study import words
+from simfl.study.comparisons import paired_differences
 from simfl.study.loaded import load_study
 from simfl.study.studyfile import Study
 from tests.study.censored import TARGET, censored_runs, censored_study
@@ -186,3 +187,14 @@ def test_one_seed_has_no_interval_and_no_verdict(
     text = capsys.readouterr().out
     assert re.search(r"frequency_hz=8e\+08 +│ +1 │ +45 │ +\+1\.5% │ +- │ +one seed │", text)
     assert not re.search(r"\d ±|higher|lower|equal", text)
+
+
+def test_a_study_of_which_the_baseline_alone_has_run_has_no_comparison_yet() -> None:
+    """As after a kill, with --collect; it ended in a traceback."""
+    there = runs().query("`decisions.allocation` == 'max'")
+
+    tables = answers._comparisons(there, [ENERGY], "decisions.allocation", "max", list(FACTORS))
+
+    assert list(tables) == []
+    found = paired_differences(there, ENERGY, "decisions.allocation", "max", list(FACTORS))
+    assert found.empty and {"difference", "verdict", "reached"} <= set(found)
