@@ -16,7 +16,13 @@ from simfl.study import luck
 from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
-from simfl.study.effects import explainable, first_order_indices, main_effects, not_explained
+from simfl.study.effects import (
+    explainable,
+    first_order_indices,
+    left_to_chance,
+    main_effects,
+    not_explained,
+)
 from simfl.study.hardware import (
     PROBABILITIES,
     hardware_best,
@@ -263,13 +269,14 @@ def _sobol_indices(
     console: Terminal, runs: pd.DataFrame, metrics: list[str], factors: list[str]
 ) -> None:
     """First-order and total indices of Saltelli's design, or why there are none."""
-    rows = []
+    rows, chance = [], list[str]()
     for metric in metrics:
         try:
             found = sobol_indices(runs, metric, factors)
         except ValueError as error:
             console.print(f"Sobol indices of {metric} are not computed: {error}")
             continue
+        chance += left_to_chance(runs, metric) if len(found) else []
         rows += [
             [
                 metric,
@@ -282,6 +289,8 @@ def _sobol_indices(
         title = "first-order and total Sobol indices and 90 % intervals"
         columns = ["first", "from", "to", "total", "from", "to"]
         console.print(FigureTable(title, ["figure", "factor"], columns, rows), crop=False)
+    for sentence in chance:
+        console.print(sentence)
 
 
 def _share(value: float) -> str:

@@ -15,6 +15,8 @@ from simfl.study.comparisons import ROUNDING, all_the_same, half_width, replicat
 from simfl.study.figures import is_yes_or_no
 from simfl.study.targets import ended_badly, judged, target_of
 
+LEAST_CHANCE = 0.02
+"""Share of a variance from which chance shows in the two digits of an index."""
 MOST_BINS = 32
 """For sampled factors; fewer where there are fewer than their square of settings."""
 
@@ -144,6 +146,25 @@ def setting_means(table: pd.DataFrame, metric: str, factors: Sequence[str]) -> p
     """The mean of a figure over the seeds of every setting, with its factors, by its point."""
     settings = table.groupby("point", sort=True)
     return settings[list(factors)].first().assign(**{metric: settings[metric].mean()})
+
+
+def left_to_chance(table: pd.DataFrame, metric: str) -> list[str]:
+    """A sentence on how much of a figure's variance over the settings its seeds leave to chance.
+
+    Total indices count it for every key, also for one that does nothing. None where it is small.
+    """
+    by_seed = judged(table, metric).pivot(index="point", columns="seed", values=metric)
+    if by_seed.shape[1] < 2:
+        return [f"{metric}: of one seed nobody knows how much of total indices is chance"]
+    variance = float(by_seed.mean(axis=1).var(ddof=1))
+    share = min(_noise(by_seed) / variance, 1.0) if variance else 0.0
+    if share < LEAST_CHANCE:
+        return []
+    return [
+        f"{metric}: {100 * share:.0f} % of the variance between settings is what their"
+        f" {by_seed.shape[1]} seeds leave to chance: the total index of a key that does nothing is"
+        f" about {share:.2f}, and indices of first order are too low by as much of their size"
+    ]
 
 
 def _groups(levels: FloatArray) -> IntArray:

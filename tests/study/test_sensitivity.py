@@ -16,6 +16,7 @@ from simfl.pictures.report import page
 from simfl.pictures.report.of_study import report_study
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.study.design import draw, saltelli
+from simfl.study.effects import left_to_chance
 from simfl.study.loaded import load_study
 from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import Interval, Sample, Study
@@ -109,3 +110,34 @@ def test_both_indices_stand_in_the_terminal_and_on_the_page(
         answers.print_answers(Study.model_validate(content), study)
         assert words in console.export_text()
         assert words in Parsed(report_study(study, tmp_path / "report.html")).text
+
+
+def test_what_seeds_leave_to_chance_is_said() -> None:
+    """Noise of variance 6 per run, 2 seeds: 3 beside 13.84 of the function, a share of 0.178."""
+    rng = np.random.default_rng(1)
+    runs = ishigami(64, seeds=2)
+    noisy = runs.assign(accuracy=runs["accuracy"] + rng.normal(0.0, math.sqrt(6.0), len(runs)))
+
+    (sentence,) = left_to_chance(noisy, "accuracy")
+
+    share = float(sentence.split(": ")[1].split(" %")[0]) / 100
+    assert share == pytest.approx(3 / (3 + 13.84), abs=0.03)
+    assert left_to_chance(runs, "accuracy") == []
+    # What a seed does to all settings alike is no noise.
+    assert left_to_chance(runs.assign(accuracy=runs["accuracy"] + runs["seed"]), "accuracy") == []
+    (one,) = left_to_chance(ishigami(4), "accuracy")
+    assert "of one seed nobody knows" in one
+
+
+def test_the_total_index_of_a_key_that_does_nothing_is_that_share() -> None:
+    """x2 alone decides, and chance is a fifth of the variance: x1 and x3 have about 0.2 each."""
+    rng = np.random.default_rng(2)
+    runs = ishigami(256, seeds=2)
+    decided = 7 * np.sin(runs["x2"]) ** 2  # of variance 6.125
+    noisy = runs.assign(accuracy=decided + rng.normal(0.0, math.sqrt(2 * 6.125 / 4), len(runs)))
+
+    found = sobol_indices(noisy, "accuracy", KEYS).set_index("factor")["total"]
+
+    (sentence,) = left_to_chance(noisy, "accuracy")
+    assert found["x1"] == pytest.approx(0.2, abs=0.03)
+    assert float(sentence.split("is about ")[1].split(",")[0]) == pytest.approx(0.2, abs=0.03)

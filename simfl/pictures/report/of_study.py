@@ -18,7 +18,7 @@ from simfl.study import luck
 from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
-from simfl.study.effects import first_order_indices, main_effects, not_explained
+from simfl.study.effects import first_order_indices, left_to_chance, main_effects, not_explained
 from simfl.study.figures import with_unit
 from simfl.study.hardware import (
     PROBABILITIES,
@@ -461,8 +461,8 @@ def _effects(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
 def _indices(study: LoadedStudy, metric: str, reasons: list[str]) -> tuple[str, pd.DataFrame]:
     """What Sobol indices are called, and a row of name, index, low and high for each.
 
-    Those of Saltelli's design, else those of the points as they are; why there are none is added
-    to `reasons`.
+    Those of Saltelli's design, else those of the points as they are; why there are none, and how
+    much of them is chance, is added to `reasons`.
     """
     if study.sample is None or study.sample.method != "saltelli":
         found = first_order_indices(study.table, metric, study.factors, study.sampled)
@@ -474,6 +474,7 @@ def _indices(study: LoadedStudy, metric: str, reasons: list[str]) -> tuple[str, 
     except ValueError as error:
         reasons.append(f"Sobol indices of {metric} are not computed: {error}")
         return title, pd.DataFrame()
+    reasons += left_to_chance(study.table, metric) if len(found) else []
     kinds = {"first_order": ("first", "first order"), "total": ("total", "total")}
     rows = [
         (f"{name}, {words}", one[kind], one[f"{short}_low"], one[f"{short}_high"])
