@@ -20,6 +20,7 @@ from simfl.study.targets import (
     ends,
     judged,
     median_and_bound,
+    median_interval,
     target_of,
 )
 from simfl.study.yes_or_no import of_share
@@ -47,7 +48,8 @@ def point_means(
     alone). METRIC_ci is half the width of Student's 95 % interval of the mean, METRIC_low and
     METRIC_high its ends, cut to what the figure can be (`figures.cut`); NaN below two runs. Of a
     target that some runs missed there is no mean: METRIC_median is the median over all runs, or
-    METRIC_above what that lies above.
+    METRIC_above what that lies above, and from six runs on METRIC_median_low and
+    METRIC_median_high are the ends of its interval (`targets.median_interval`).
     """
     rows = []
     # A table of one's own may have runs without a seed.
@@ -70,10 +72,11 @@ def _of_metric(of_setting: pd.DataFrame, metric: str) -> dict[str, Any]:
     runs = judged(of_setting, metric)
     every = runs[metric].to_numpy(dtype=float)
     values = every[~np.isnan(every)]
-    median, above = math.nan, math.nan
+    median, above, median_ends = math.nan, math.nan, (math.nan, math.nan)
     if target_of(metric) is not None and values.size < every.size:
-        median, above = median_and_bound(every, ends(runs, metric))
-        shown = values[:0]
+        shown, spent = values[:0], ends(runs, metric)
+        median, above = median_and_bound(every, spent)
+        median_ends = median_interval(every, spent, CONFIDENCE)
     else:
         shown = values
     low, high = mean_interval(shown, metric)
@@ -86,6 +89,8 @@ def _of_metric(of_setting: pd.DataFrame, metric: str) -> dict[str, Any]:
         f"{metric}_runs": len(completed(of_setting)) + ended_badly(of_setting),
         f"{metric}_median": median,
         f"{metric}_above": above,
+        f"{metric}_median_low": median_ends[0],
+        f"{metric}_median_high": median_ends[1],
     }
 
 

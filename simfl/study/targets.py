@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from simfl.common.arrays import FloatArray
 
@@ -103,6 +104,25 @@ def median_and_bound(values: FloatArray, ends: FloatArray) -> tuple[float, float
     low = float(np.median(np.where(missed, ends, values)))
     high = float(np.median(np.where(missed, np.inf, values)))
     return (low, np.nan) if low == high else (np.nan, low)
+
+
+def median_interval(values: FloatArray, ends: FloatArray, confidence: float) -> tuple[float, float]:
+    """Between which two runs the median of all that a setting may have lies, by its order.
+
+    Of n runs the r-th and the r-th from above hold it as often as n throws of a coin show neither
+    side fewer than r times (David, Nagaraja, Order Statistics, 2003, section 7.1), be the figures
+    as skewed as they may. `values` and `ends` as in `median_and_bound`: a run that missed the
+    target counts with its end below, and as infinite above. NaN below six runs at 95 %.
+    """
+    count, missed = values.size, np.isnan(values)
+    rank = 0
+    while special.bdtr(rank, count, 0.5) <= (1 - confidence) / 2:
+        rank += 1
+    if not rank:
+        return math.nan, math.nan
+    low = np.sort(np.where(missed, ends, values))[rank - 1]
+    high = np.sort(np.where(missed, np.inf, values))[count - rank]
+    return float(low), float(high)
 
 
 def known_first(

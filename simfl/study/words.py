@@ -14,12 +14,17 @@ Row = Mapping[Any, Any]
 
 
 def in_cell(setting: Row, metric: str) -> str:
-    """A figure of a row of `point_means` in a table: mean with interval, median or bound.
+    """A figure of a row of `point_means` in a table: mean, median or bound, with its interval.
 
     Behind a mean to which some of the runs have nothing to say stands how many do.
     """
     if math.isnan(setting[metric]):
-        return in_words(setting[f"{metric}_median"], setting[f"{metric}_above"])
+        text = in_words(setting[f"{metric}_median"], setting[f"{metric}_above"])
+        low, high = (setting[f"{metric}_median_{end}"] for end in ("low", "high"))
+        if text == "-" or math.isnan(low):
+            return text
+        upto = "or more" if math.isinf(high) else f"to {high:.4g}"
+        return f"{text} ({low:.4g} {upto})"
     ends = setting[f"{metric}_low"], setting[f"{metric}_high"]
     text = with_interval(setting[metric], setting[f"{metric}_ci"], ends)
     count, runs = setting[f"{metric}_count"], setting[f"{metric}_runs"]

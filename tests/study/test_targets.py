@@ -12,7 +12,7 @@ from simfl.study.comparisons import paired_differences
 from simfl.study.effects import first_order_indices, main_effects, not_explained
 from simfl.study.means import point_means
 from simfl.study.pareto import study_front, unranked
-from simfl.study.targets import median_and_bound, target_of
+from simfl.study.targets import median_and_bound, median_interval, target_of
 from simfl.study.words import in_cell, of_run, reached
 from tests.study.censored import MISSED, TARGET, censored_runs
 
@@ -168,3 +168,29 @@ def test_names_of_targets() -> None:
     assert target is not None
     assert (target.what, target.spent) == ("loss 1e-05", "energy_j")
     assert [target_of(name) for name in ("time_s", "accuracy", "cost.time_to_s")] == [None] * 3
+
+
+def test_a_median_has_an_interval_from_six_runs_on() -> None:
+    """Of six the least and the greatest (1 - 2/64 = 97 %), of nine the second from either side."""
+    missed = np.array([1.0, 2.0, 3.0, 4.0, 5.0, MISSED])
+    spent = np.full(6, 9.0)
+
+    assert median_interval(missed, spent, 0.95) == (1.0, math.inf)
+    assert median_interval(np.array([*missed, 6.0, 7.0, 8.0]), np.full(9, 9.0), 0.95) == (2.0, 8.0)
+    assert all(map(math.isnan, median_interval(missed[1:], spent[1:], 0.95)))
+    runs = pd.DataFrame({"point": [0] * 6, TARGET: missed, "time_s": spent})
+    (row,) = point_means(runs, [], [TARGET]).to_dict("records")
+    assert in_cell(row, TARGET) == "median 3.5 (1 or more)"
+    late = runs.assign(**{TARGET: [1.0, 2.0, MISSED, MISSED, MISSED, MISSED]})
+    (row,) = point_means(late, [], [TARGET]).to_dict("records")
+    assert in_cell(row, TARGET) == "> 9 (1 or more)"
+
+
+@pytest.mark.parametrize("count", [6, 10, 20])
+def test_the_interval_of_a_median_holds_it(count: int) -> None:
+    """Log-normal times around 1 s, watched until 1.5 s: 1000 times so many runs."""
+    times = np.random.default_rng(count).lognormal(0.0, 1.0, (1000, count))
+    seen = np.where(times > 1.5, MISSED, times)
+    ends = np.array([median_interval(one, np.full(count, 1.5), 0.95) for one in seen])
+
+    assert ((ends[:, 0] <= 1.0) & (ends[:, 1] >= 1.0)).mean() > 0.94
