@@ -10,6 +10,7 @@ import numpy as np
 
 from simfl.assembly import registry
 from simfl.common.arrays import FloatArray
+from simfl.study.kinds import Kind, kind_of
 from simfl.study.targets import target_of
 
 Bounds = tuple[float, float]
@@ -78,7 +79,7 @@ SHARE_ENDINGS = (
     "inside_interval",
     "on_stroke",
 )
-"""What the name of a measure's figure ends in that lies in [0, 1]."""
+"""What a name ends in that is no figure of a shipped measure (`kinds.py`) and lies in [0, 1]."""
 
 YES_OR_NO_ENDINGS = ("reached", "bounded", "stable", "blocked", "only_all_block", "first")
 """What it ends in where it is 1 or 0 for each run."""
@@ -104,6 +105,9 @@ def bounds_of(metric: str) -> Bounds:
         return FIGURES[metric].bounds
     if target_of(metric) is not None:
         return AMOUNT
+    kind = kind_of(metric)
+    if kind is not None:
+        return kind.bounds
     if metric.endswith((*SHARE_ENDINGS, *YES_OR_NO_ENDINGS)):
         return SHARE
     if metric.endswith("fairness"):
@@ -113,7 +117,9 @@ def bounds_of(metric: str) -> Bounds:
 
 def is_yes_or_no(metric: str, values: FloatArray) -> bool:
     """Whether a figure says yes (1) or no (0) of each run."""
-    return metric.endswith(YES_OR_NO_ENDINGS) and bool(np.isin(values, (0.0, 1.0)).all())
+    kind = kind_of(metric)
+    says_so = metric.endswith(YES_OR_NO_ENDINGS) if kind is None else kind is Kind.YES_OR_NO
+    return says_so and bool(np.isin(values, (0.0, 1.0)).all())
 
 
 def cut(interval: Bounds, metric: str, values: FloatArray) -> Bounds:

@@ -56,7 +56,7 @@ ROOMS = {
     ),
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
-        "measures eventlog runs.runfolder console.printable study.loaded study.studyfile"
+        "measures eventlog runs.runfolder console.printable study.loaded study.luck study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
         " study.best study.hardware study.curves study.warned study.words study.sensitivity"
         " study.searched study.asking calibration.computing calibration.held_out",
