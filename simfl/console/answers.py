@@ -46,6 +46,7 @@ from simfl.study.words import (
     race,
     reached,
     reached_columns,
+    relative_in_cell,
     with_interval,
 )
 
@@ -217,7 +218,7 @@ RACE: dict[str, Callable[[Row], str]] = {
 }
 DIFFERENCE: dict[str, Callable[[Row], str]] = {
     "difference (±95%)": difference_in_cell,
-    "relative": lambda one: "-" if math.isnan(one["relative"]) else f"{one['relative']:+.1%}",
+    "relative (95%)": relative_in_cell,
     "effect size": lambda one: _share(one["effect_size"]),
 }
 OVER_HARDWARE: dict[str, Callable[[Row], str]] = {

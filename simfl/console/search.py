@@ -40,7 +40,7 @@ def print_search(console: Terminal, loaded: LoadedStudy, search: Search) -> None
             [one["figure"], short_names([one["key"]])[0], f"{one['importance']:.2f}"]
             for one in found.to_dict("records")
         ]
-        title = "which key mattered: shares of the variance over the trials (fANOVA)"
+        title = "which key mattered: shares of the variance over the trials (fANOVA, no intervals)"
         console.print(FigureTable(title, ["figure", "key"], ["importance"], rows), crop=False)
 
 

@@ -31,6 +31,8 @@ FIGURES = (
     "ci_low",
     "ci_high",
     "relative",
+    "relative_low",
+    "relative_high",
     "effect_size",
     "p_value",
 )
@@ -55,7 +57,8 @@ def paired_differences(
     pairs in which a figure is missing (NaN) are left out. One row per level other than the
     baseline: seeds, pairs, baseline_mean, mean, difference (level - baseline), ci_low and ci_high
     (Student's interval for `confidence`; `yes_or_no.of_difference` of a figure that says yes or no
-    of each run), relative (difference / |baseline_mean|), effect_size
+    of each run), relative (difference / |baseline_mean|) with relative_low and relative_high
+    (Fieller's interval; NaN where the baseline may be zero), effect_size
     (Hedges' g_av of paired values: the mean difference over the root mean square of the two
     standard deviations, corrected for small samples; Lakens, Front. Psychol. 4:863, 2013, Eqs. 10
     and 4), p_value (paired t, McNemar's exact test of yes or no) and verdict (higher, lower, equal,
@@ -181,6 +184,7 @@ def _compared(pairs: np.ndarray, confidence: float, yes_or_no: bool) -> dict[str
             half = half_width(differences, confidence)
             low, high = difference - half, difference + half
             figures["p_value"] = _p_value(differences)
+            figures |= _relative_interval(differences, pairs[:, 0], confidence)
         figures |= {"ci_low": low, "ci_high": high}
     if count >= LEAST_SEEDS_OF_AN_EFFECT_SIZE:
         spread = math.sqrt(float(pairs.var(axis=0, ddof=1).mean()))
@@ -188,6 +192,26 @@ def _compared(pairs: np.ndarray, confidence: float, yes_or_no: bool) -> dict[str
         if spread:
             figures["effect_size"] = difference / spread * small_sample
     return figures
+
+
+def _relative_interval(
+    differences: np.ndarray, base: np.ndarray, confidence: float
+) -> dict[str, float]:
+    """Fieller's interval (J. R. Stat. Soc. B 16:175, 1954) of mean difference over baseline mean.
+
+    None where the baseline's own interval holds zero: the share may then be anything.
+    """
+    count = differences.size
+    square = float(special.stdtrit(count - 1, (1 + confidence) / 2)) ** 2 / count
+    (of_own, of_both), (_, of_base) = square * np.cov(differences, base)
+    own, mean = float(differences.mean()), float(base.mean())
+    scale = mean**2 - of_base
+    if not scale > ROUNDING * mean**2:
+        return {}
+    middle = own * mean - of_both
+    half = math.sqrt(max(middle**2 - scale * (own**2 - of_own), 0.0))
+    ends = sorted(math.copysign(1.0, mean) * (middle + one) / scale for one in (-half, half))
+    return {"relative_low": ends[0], "relative_high": ends[1]}
 
 
 def _p_value(differences: np.ndarray) -> float:

@@ -17,8 +17,8 @@ def of_best(settings: int) -> list[str]:
     if settings < FEWEST:
         return []
     return [
-        f"it is the best of {settings} by the seeds that chose it: luck flatters its figure, and"
-        " each verdict is of one pair alone; the best few with other seeds (--seeds) tell"
+        f"the best of {settings} was chosen by the seeds that judge it: luck flatters its figure,"
+        " and each verdict is of one pair alone; run the best few with other seeds"
     ]
 
 
@@ -28,5 +28,5 @@ def of_front(settings: int) -> list[str]:
         return []
     return [
         f"a front goes by means: of {settings} settings luck puts some on it and keeps others off"
-        " where intervals overlap; other seeds (--seeds) tell"
+        " where intervals overlap; run the nearest with other seeds"
     ]

@@ -12,6 +12,9 @@ from simfl.study.targets import target_of
 Row = Mapping[Any, Any]
 """A row of a table, as `to_dict("records")` has it."""
 
+LEAST_SKEW = 0.05
+"""By which share of its half width a share's interval may lie beside it and be shown as ±."""
+
 
 def in_cell(setting: Row, metric: str) -> str:
     """A figure of a row of `point_means` in a table: mean, median or bound, with its interval.
@@ -58,6 +61,20 @@ def difference_in_cell(comparison: Row) -> str:
     half = max(high - mean, mean - low)
     is_even = math.isclose((low + high) / 2, mean, rel_tol=1e-9, abs_tol=1e-9 * half)
     return with_interval(mean, half, None if is_even else (low, high))
+
+
+def relative_in_cell(comparison: Row) -> str:
+    """The relative difference of a row of `paired_differences` with its interval, in percent."""
+    share, low, high = (comparison[f"relative{end}"] for end in ("", "_low", "_high"))
+    if math.isnan(share):
+        return "-"
+    if math.isnan(low):
+        return f"{share:+.1%}"
+    mean, low, high = 100 * share, 100 * low, 100 * high
+    half = max(high - mean, mean - low)
+    is_even = abs((low + high) / 2 - mean) <= LEAST_SKEW * half
+    text = with_interval(mean, half, None if is_even else (low, high))
+    return f"{'+' if mean > 0 else ''}{text} %"
 
 
 def _tens(value: float) -> int:

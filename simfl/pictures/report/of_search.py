@@ -106,7 +106,7 @@ def _importances(page: Page, study: LoadedStudy, search: Search) -> None:
     page.text(
         "Which key mattered: the share of a figure's variance over the trials that a key explains"
         " by itself, in a forest fitted to them (fANOVA). The trials crowd where the figure was"
-        " good, so it is no share over all settings.",
+        " good, so it is no share over all settings, and it has no interval.",
         "note",
     )
     page.charts(

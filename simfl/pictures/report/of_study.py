@@ -35,7 +35,15 @@ from simfl.study.pareto import on_front, unranked
 from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import as_text, level, short_names
 from simfl.study.warned import warning_kinds
-from simfl.study.words import Row, in_cell, of_run, race, reached, reached_columns
+from simfl.study.words import (
+    Row,
+    in_cell,
+    of_run,
+    race,
+    reached,
+    reached_columns,
+    relative_in_cell,
+)
 
 LONG_NAME = 32
 """Characters; charts whose rows have longer names take the whole width."""
@@ -293,7 +301,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                     row["difference"],
                     row["ci_low"],
                     row["ci_high"],
-                    row["relative"],
+                    relative_in_cell(row),
                     row["effect_size"],
                     *(_over_hardware(row) if study.draws else ()),
                     row["verdict"],
@@ -312,7 +320,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         "difference",
         "from",
         "to",
-        "relative",
+        "relative (95 %)",
         "effect size",
         *(("over hardware (90 %)", "order holds") if study.draws else ()),
         "verdict",
