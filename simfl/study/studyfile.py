@@ -72,6 +72,8 @@ class Sample(_Section):
     def _is_balanced(self) -> Sample:
         if self.method != "latin_hypercube" and self.size & (self.size - 1):
             raise ValueError("size: a Sobol sample is balanced for powers of two only")
+        if self.method == "saltelli" and len(self.over) < 2:
+            raise ValueError("over: saltelli tells keys apart, of which there is one; give two")
         return self
 
 

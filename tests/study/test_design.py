@@ -72,8 +72,9 @@ def test_whole_numbers_that_are_drawn_twice_are_one_setting(tmp_path: Path) -> N
     found = [tuple(one.factors.values()) for one in settings(study_of(tmp_path, points))]
 
     assert sorted(found) == [(device, steps) for device in ("rpi_4b", "rpi_5") for steps in (1, 2)]
-    over["method"] = "saltelli"
-    assert len(settings(study_of(tmp_path, {"sample": over}))) == 4 * 3
+    both = {**whole, "stop.versions": {"low": 1, "high": 2, "integer": True}}
+    design = {"method": "saltelli", "size": 4, "over": both}
+    assert len(settings(study_of(tmp_path, {"sample": design}))) == 4 * 4
 
 
 def study_of(folder: Path, points: dict[str, Any]) -> Study:

@@ -78,12 +78,21 @@ def test_a_design_that_has_not_run_whole_has_no_indices() -> None:
 
 def test_the_design_stands_alone(tmp_path: Path) -> None:
     """Beside a grid it would be one design for each of its levels."""
-    over = {"algorithm.local.learning_rate": {"low": 0.1, "high": 1.0}}
+    over = {key: {"low": 0.1, "high": 1.0} for key in ("algorithm.local.learning_rate", "other")}
     sample = {"method": "saltelli", "size": 4, "over": over}
     file = write_study(tmp_path, points={"grid": {"stop.versions": [1, 2]}, "sample": sample})
 
     with pytest.raises(ScenarioError, match=r"sample\.method: found saltelli, accepted: latin"):
         Study.from_yaml(file)
+
+
+def test_one_key_alone_is_no_design(tmp_path: Path) -> None:
+    """It explains everything; scipy ended such a study in a TypeError when all had run."""
+    over = {"algorithm.local.learning_rate": {"low": 0.1, "high": 1.0}}
+    sample = {"method": "saltelli", "size": 4, "over": over}
+
+    with pytest.raises(ScenarioError, match=r"sample\.over: .*saltelli tells keys apart"):
+        Study.from_yaml(write_study(tmp_path, points={"sample": sample}))
 
 
 def test_both_indices_stand_in_the_terminal_and_on_the_page(
