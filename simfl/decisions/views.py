@@ -26,9 +26,9 @@ class ClientView:
     reported, 0 to 1 (NaN for mains power); `participations` so far; `last_seen_s` when their last
     upload arrived; `last_duration_s` and `last_energy_j` of their last round, `past_seconds` and
     `past_energy_j` summed over their rounds, as reported with the upload; `last_loss`, where the
-    selection asks for it, the mean loss on their data of the model that they received last;
-    `estimated_duration_s` of a round by the run's estimator (of a client that was not seen yet:
-    what its hardware promises).
+    selection asks for it, the mean loss on their data of the model that they got for the last round
+    or question that they answered in time; `estimated_duration_s` of a round by the run's estimator
+    (of a client that was not seen yet: what its hardware promises).
 
     Of the dispatch that a client would be part of, nominal, without noise: `cycles` of all its
     computation, so that its seconds are cycles / frequency; `transfer_s` of all its messages, and

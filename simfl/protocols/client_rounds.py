@@ -114,7 +114,7 @@ class ClientRounds:
     ) -> Generator[simpy.Event, Any, Delivered]:
         """What is there when `policy` ends: none, if all messages were lost."""
         now_s, history = self._setting.clock.now_s, self._history
-        self._late.observe(now_s)
+        self._observations.take_in(now_s)
         rounds, held = history.rounds[clients], history.version[clients]
         history.rounds[clients] += 1
         futures = self._values.submit(clients, rounds, ref, held)
@@ -201,7 +201,7 @@ class ClientRounds:
 
     def close(self, now_s: float) -> list[Rows]:
         """The run ends: count rounds that end by now; rows of what is under way."""
-        self._late.observe(now_s)
+        self._observations.take_in(now_s)
         for cohort in self._under_way.values():
             self._observations.finished(cohort.reports(cohort.arrives_s <= now_s))
         self._under_way.clear()

@@ -16,12 +16,11 @@ from simfl.system.server_id import ServerId
 
 
 class Late:
-    """Waits for the late: they are observed when they arrive, and carried over or dropped."""
+    """Waits for the late: they are seen when they arrive, and carried over or dropped."""
 
     def __init__(self, observations: Observations, log: EventLog) -> None:
         self._observations = observations
         self._log = log
-        self._reports: list[ClientReports] = []
         self._carried: dict[ServerId, list[tuple[float, FloatArray, Delivered]]] = {}
 
     def expect(
@@ -34,7 +33,7 @@ class Late:
         policy: DeadlinePolicy,
     ) -> None:
         """These clients of a server are on their way though the round closed."""
-        self._reports.append(reports)
+        self._observations.will_finish(reports)
         if policy.late == "carry_over":
             one = closed_s, reports.uploaded_s, delivered
             self._carried.setdefault(server, []).append(one)
@@ -53,17 +52,6 @@ class Late:
                 detail=[as_json({"then": policy.late})] * count,
             )
         )
-
-    def observe(self, now_s: float) -> None:
-        """The servers see the rounds that have ended by now."""
-        waiting = []
-        for reports in self._reports:
-            there = reports.uploaded_s <= now_s
-            if there.any():
-                self._observations.finished(reports.take(there))
-            if not there.all():
-                waiting.append(reports.take(~there))
-        self._reports = waiting
 
     def forget(self, server: ServerId) -> None:
         """A server has lost what it had received."""

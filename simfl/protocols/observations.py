@@ -117,6 +117,7 @@ class Observations:
             np.full(edges + 1, np.nan),
         )
         self._latencies = Latencies(estimator, edges + 1)
+        self._on_their_way: list[ClientReports] = []
 
     @property
     def participations(self) -> IntArray:
@@ -150,6 +151,21 @@ class Observations:
         self._rounds.observe(clients, duration_s, self._registered_s(clients))
         self._clients.finished(reports)
 
+    def will_finish(self, reports: ClientReports) -> None:
+        """Uploads are on their way whose rounds have closed: each is seen once it has arrived."""
+        self._on_their_way.append(reports)
+
+    def take_in(self, now_s: float) -> None:
+        """See those of them that have arrived by now."""
+        waiting = []
+        for reports in self._on_their_way:
+            there = reports.uploaded_s <= now_s
+            if there.any():
+                self.finished(reports.take(there))
+            if not there.all():
+                waiting.append(reports.take(~there))
+        self._on_their_way = waiting
+
     def losses(self, clients: IntArray, loss: FloatArray) -> None:
         """Clients reported the mean loss on their data of the model that they received."""
         self._changes += 1
@@ -172,6 +188,7 @@ class Observations:
         self, clients: IntArray, time_s: float, round_number: int, server: ServerId
     ) -> ClientView:
         """The view of some clients, by the server that would dispatch them."""
+        self.take_in(time_s)
         world, expected, rounds = self._world, self._expected, self._rounds
         columns: dict[str, Callable[[], NDArray[Any]]] = {
             "device_class": lambda: self._device_class[world.device_index[clients]],
