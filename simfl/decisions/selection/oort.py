@@ -11,14 +11,19 @@ Symbols
 
 Of a round's m clients (1 - eps) m are exploited: drawn in proportion to U_n + sqrt(0.1 ln R / L_n)
 among those within `cutoff` of the lowest score that would make it, scores clipped at their 95 %
-quantile. eps m are explored: clients never tried, fastest first.
+quantile. eps m are explored: clients never tried, fastest first; where eps m rounds to nobody, one
+with that probability.
 
 Departures
-1. The loss is the mean over a client's data of the model that it received last, so that the mean of
-   squares is the square of the mean. Where there are no losses (a run without learning) it is 1.
-2. T starts at the median estimated duration; the pacer raises it by `pace` times its start whenever
-   the utility of the last `window` rounds is below that of the `window` rounds before.
+1. The loss is the mean over a client's data of the model that it got last, so that the mean of
+   squares is the square of the mean. Who was tried and has not answered in time yet counts as the
+   mean of those who have. Where there are no losses (a run without learning) it is 1.
+2. T starts at the median estimated duration; after every `window` rounds the pacer raises it by
+   `pace` times its start if their utility is below that of the `window` rounds before. That is the
+   U_n of clients that had been tried before.
 3. The fastest unknown clients are taken outright; the paper draws them by speed.
+4. What is added for having waited is not made smaller by slowness, as it is in the authors' code,
+   which also scales the utilities to 1 at most before it adds that.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from simfl.common.arrays import FloatArray, IntArray
+from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.decisions.sampling import CountedSelection
 from simfl.decisions.views import ClientView
 
@@ -80,7 +85,10 @@ class Oort(CountedSelection):
         utility = self._utility(view, memory.preferred_s)
 
         share = max(self.exploration_min, self.exploration * self.exploration_decay ** (number - 1))
-        explored = min(round(share * count), int((~tried).sum()))
+        explored = round(share * count)
+        if not explored and not tried.all():
+            explored = int(rng.random() < share * count)
+        explored = min(explored, int((~tried).sum()))
         exploited = min(count - explored, int(tried.sum()))
         explored = count - exploited
         new = np.flatnonzero(~tried)
@@ -95,7 +103,9 @@ class Oort(CountedSelection):
 
     def _utility(self, view: ClientView, preferred_s: float) -> FloatArray:
         """U_n."""
-        loss = np.minimum(np.nan_to_num(view.last_loss, nan=1.0), LARGEST_LOSS)
+        loss = np.minimum(view.last_loss, LARGEST_LOSS)
+        known = loss[~np.isnan(loss)]
+        loss = np.nan_to_num(loss, nan=float(known.mean()) if known.size else 1.0)
         relative = np.nan_to_num(preferred_s / view.estimated_duration_s, nan=1.0)
         utility: FloatArray = view.num_examples * loss * np.minimum(relative, 1.0) ** self.penalty
         return utility
@@ -105,7 +115,7 @@ class Oort(CountedSelection):
         view: ClientView,
         memory: Pace,
         utility: FloatArray,
-        tried: np.ndarray,
+        tried: BoolArray,
         count: int,
         rng: np.random.Generator,
     ) -> IntArray:

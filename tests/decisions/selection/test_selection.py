@@ -156,6 +156,44 @@ def test_oort_chooses_among_models_that_diverge(loss):
     assert [clients.tolist() for clients in chosen[-20:]] == [[0, 2]] * 20
 
 
+def test_oort_takes_who_never_answers_for_an_average_client():
+    """As losses fall, clients without one are no better than the others: not one of every round."""
+    silent, losses = np.arange(4), np.full(20, np.nan)
+
+    def view_of(index):
+        losses[4:] = np.where(np.isnan(losses[4:]), 1.0, losses[4:]) * 0.97
+        return oort_view([1] * 20, losses if index else [np.nan] * 20)
+
+    _, chosen = rounds(Oort(count=4), 200, view_of)
+
+    often = counts(chosen[100:], 20)
+    assert often[silent].sum() < 0.4 * often.sum()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_oort_goes_on_exploring_few_clients_at_a_time(count):
+    """A fifth of one client is one client now and then: everybody is tried in the end."""
+    known = np.full(100, np.nan)
+    rule = Oort(count=count)
+    memory = rule.initial()
+    for index in range(800):
+        view = oort_view(np.linspace(1, 2, 100), known)
+        memory, clients = rule.decide(memory, view, np.random.default_rng(index))
+        known[clients] = 2.0
+
+    assert np.isfinite(known).all()
+
+
+def test_oort_without_exploration_tries_nobody_new():
+    """Nothing of one client is nobody."""
+    view = oort_view([1.0] * 6, [2.0] * 6)
+    rule = Oort(count=2, exploration=1.0, exploration_decay=1e-9, exploration_min=0.0)
+
+    _, chosen = rounds(rule, 50, lambda index: view)
+
+    assert np.unique(np.concatenate(chosen)).size == 2
+
+
 def test_oorts_pacer_allows_slower_clients_when_utility_stalls():
     """The preferred duration grows by its step when the last window gained less."""
     rule = Oort(count=2, window=5, pace=0.5)
