@@ -2,9 +2,9 @@
 
 Source: Z. Chai et al., HPDC 2020 (arXiv 2001.09249), as in the public FLGo code.
 
-Clients are sorted by estimated round duration into `tiers` tiers of equal size, once. A round takes
-its clients from one tier, uniformly; the tier is drawn among those with credits left, by losses
-that are taken anew every `interval` rounds:
+Clients are sorted by estimated round duration into `tiers` tiers of equal size. A round takes its
+clients from one tier, uniformly; the tier is drawn among those with credits left, by losses that
+are taken anew every `interval` rounds:
 
     P(tier) = (n - rank) / (n (n + 1) / 2)  over the n tiers with credits, rank 0 is the worst
 
@@ -12,7 +12,9 @@ Departures
 1. Tiers rank by the mean loss of the models that their clients received last, the highest being the
    worst; the paper evaluates accuracy on test data held by the tiers. A tier of which no loss is
    known ranks as if it had the mean of the others, and equal losses share their ranks.
-2. A client that may not play at the first decision is put into its tier when it first may.
+2. The paper sorts all clients before the start. Here a client has its place from when it may first
+   play, by what is estimated of it then, and the tiers are formed anew of all that ever might.
+   Where that makes more or fewer of them, credits and losses are taken anew, too.
 3. A tier of which no client may play has no part in a draw, as one without credits.
 4. Credits are equal; `credits` null is no limit. When none are left all tiers get them anew.
 """
@@ -32,9 +34,9 @@ from simfl.decisions.views import ClientView
 
 @dataclass(frozen=True)
 class Tiers:
-    """The tier of each client seen, and per tier: upper limit in s, draws, mean loss."""
+    """Seconds estimated of each client seen, and per tier: upper limit in s, draws, mean loss."""
 
-    of_client: Mapping[int, int] = field(default_factory=dict)
+    first_s: Mapping[int, float] = field(default_factory=dict)
     limits_s: tuple[float, ...] = ()
     draws: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()
@@ -62,20 +64,21 @@ class TiFL(CountedSelection):
     ) -> tuple[Tiers, IntArray]:
         """Draw a tier that has clients here, then clients of it."""
         duration_s = np.nan_to_num(view.estimated_duration_s, nan=0.0)
-        limits_s = memory.limits_s or _limits(duration_s, self.tiers)
-        numbers = view.clients.tolist()
-        new = np.searchsorted(limits_s[:-1], duration_s).tolist()
-        of_client = {**dict(zip(numbers, new, strict=True)), **memory.of_client}
-        tier = np.array([of_client[number] for number in numbers])
+        numbers, limits_s = view.clients.tolist(), memory.limits_s
+        first_s = {**dict(zip(numbers, duration_s.tolist(), strict=True)), **memory.first_s}
+        if len(first_s) > len(memory.first_s):
+            limits_s = _limits(np.array([*first_s.values()]), self.tiers)
+        as_many = len(limits_s) == len(memory.limits_s)
+        tier = np.searchsorted(limits_s[:-1], [first_s[number] for number in numbers])
 
-        draws = np.array(memory.draws or (0,) * len(limits_s))
+        draws = np.array(memory.draws if as_many else (0,) * len(limits_s))
         open_to = np.isin(np.arange(draws.size), tier)
         if self.credits is not None:
             if not (open_to & (draws < self.credits)).any():
                 draws = np.zeros_like(draws)
             open_to &= draws < self.credits
         losses = np.array(memory.losses)
-        if memory.rounds % self.interval == 0:
+        if memory.rounds % self.interval == 0 or not as_many:
             losses = _mean_losses(tier, view.last_loss, draws.size)
         share = np.zeros(draws.size)
         share[open_to] = _by_loss(losses[open_to])
@@ -86,7 +89,7 @@ class TiFL(CountedSelection):
         chosen = rng.choice(members, size=count, replace=False)
         draws[drawn] += 1
         after = Tiers(
-            of_client, limits_s, tuple(draws.tolist()), tuple(losses.tolist()), memory.rounds + 1
+            first_s, limits_s, tuple(draws.tolist()), tuple(losses.tolist()), memory.rounds + 1
         )
         return after, np.sort(chosen)
 

@@ -216,6 +216,35 @@ def test_tifl_keeps_a_round_within_one_tier():
     assert {int(tier[clients[0]]) for clients in chosen} == set(range(5))
 
 
+def test_tifl_has_its_tiers_when_all_have_been_there():
+    """Who happens to be there first does not decide what the tiers are."""
+    duration_s = np.random.default_rng(3).random(20)
+    tier = np.argsort(np.argsort(duration_s)) // 4
+
+    def view_of(index):
+        there = [np.array([7]), np.array([2, 7, 11])][index] if index < 2 else np.arange(20)
+        return client_view(there, estimated_duration_s=duration_s[there])
+
+    memory, chosen = rounds(TiFL(count=2, tiers=5, credits=20), 60, view_of)
+
+    assert len(memory.limits_s) == 5
+    assert all(np.unique(tier[clients]).size == 1 for clients in chosen[2:])
+    assert sum(memory.draws) == 58  # credits are new with the tiers
+
+
+def test_tifl_keeps_a_client_where_it_was_put():
+    """Later estimates move nobody, and who may not play now keeps the place."""
+    first_s, later_s = np.arange(20) / 10, np.arange(20)[::-1] / 10
+
+    def view_of(index):
+        there = np.arange(20) if index == 0 else np.arange(index % 2, 20, 2)
+        return client_view(there, estimated_duration_s=(later_s if index else first_s)[there])
+
+    _, chosen = rounds(TiFL(count=2, tiers=5), 60, view_of)
+
+    assert all(np.unique(clients // 4).size == 1 for clients in chosen)
+
+
 def test_tifl_draws_the_worst_tier_most():
     """Probabilities 3/6, 2/6, 1/6 by descending loss."""
     duration_s = np.repeat([1.0, 2.0, 3.0], 2)
