@@ -174,6 +174,42 @@ def test_who_wants_those_present_is_never_starved(selection: object, tmp_path: P
     assert not of_kind(run, "starved_rounds")
 
 
+@pytest.mark.parametrize(
+    ("selection", "small_ones"),
+    [
+        ({"name": "tifl", "count": 3, "tiers": 4}, True),  # of eight clients: two a tier
+        ({"name": "tifl", "share": 0.5, "tiers": 4}, True),
+        ({"name": "tifl", "count": 2, "tiers": 4}, False),
+        ({"name": "random", "count": 3}, False),
+        ("all", False),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["synchronous", "asynchronous"])
+def test_rounds_smaller_than_the_count_are_warned_of(
+    protocol: str, selection: object, small_ones: bool, tmp_path: Path
+) -> None:
+    """Clients were there, and the selection chose fewer; clients in flight have no rounds."""
+    run = simfl.run(
+        small(
+            protocol=protocol,
+            decisions={"selection": selection},
+            algorithm={"name": "none", "local": {"epochs": 1, "batch_size": 16}},
+            stop={"versions": 10},
+        ),
+        tmp_path / "run",
+    )
+
+    found = of_kind(run, "small_rounds")
+    selects = run.details("select")
+    if not small_ones or protocol == "asynchronous":
+        assert not found
+        return
+    (one,) = found
+    small_rounds = selects[selects["value"] < 3]
+    assert one.count == len(small_rounds) > 0
+    assert one.first_s == small_rounds["time_s"].iloc[0]
+
+
 @pytest.mark.parametrize("count", [1, 4])
 def test_a_selection_that_takes_whoever_is_there_has_no_choice(count: int, tmp_path: Path) -> None:
     """Four are waited for: four of them are no choice, one of them is."""

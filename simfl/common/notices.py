@@ -44,6 +44,10 @@ ADVICE = {
         "fewer clients are present than rounds want: the protocol's wait_for, more clients, a"
         " smaller count, or an availability under which more of them come"
     ),
+    "small_rounds": (
+        "smaller rounds cost less and teach less, whatever the rule is worth: under tifl fewer"
+        " tiers, so that each has as many clients as a round is to have, or a smaller count"
+    ),
     "no_choice": (
         "selections that have no choice cannot differ: the protocol's wait_for above the"
         " selection's count, more clients, or a smaller count; with clients in flight a lower"

@@ -17,7 +17,10 @@ class CountedSelection(Selection):
     """Base of selections of `count` clients, or of the `share` of those that may play."""
 
     count: Annotated[
-        int | None, ">= 1", "clients asked per round, of which over_selection merges fewer"
+        int | None,
+        ">= 1",
+        "clients asked per round, of which over_selection merges fewer; under asynchronous and"
+        " buffered one of them is dispatched",
     ] = None
     share: Annotated[float | None, "> 0", "<= 1", "share of the clients, instead of count"] = None
 

@@ -15,6 +15,7 @@ from simfl.common.contract import at_work
 from simfl.common.notices import Notice, notice
 from simfl.decisions.asked import enough_for, wanted_by
 from simfl.decisions.base import QueryingSelection, Selection
+from simfl.decisions.sampling import CountedSelection
 from simfl.protocols.choice import numbers_among
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.dispatcher import Dispatcher
@@ -89,9 +90,13 @@ class _Odd:
 
 @dataclass(frozen=True)
 class _Oddities:
-    """Rounds with too few clients, or that waited for them; choices with no more than wanted."""
+    """Rounds with too few clients, or that waited for them; choices with no more than wanted.
+
+    `small` are rounds of fewer than the count or share of those who were there.
+    """
 
     starved: _Odd = field(default_factory=_Odd)
+    small: _Odd = field(default_factory=_Odd)
     no_choice: _Odd = field(default_factory=_Odd)
     waiting: _Odd = field(default_factory=_Odd)
 
@@ -126,13 +131,21 @@ class Selecting:
 
     @property
     def warnings(self) -> list[Notice]:
-        """Of rounds to which too few clients could come, or no more than were to be chosen."""
+        """Of rounds to which too few clients could come, or no more than were to be chosen.
+
+        And of those for which fewer were chosen.
+        """
         starved, none = self._oddities.starved, self._oddities.no_choice
+        small = self._oddities.small
         found = []
         if starved.odd:
             message = f"{starved.odd} of {starved.rounds} rounds found fewer clients than they were"
             message += " to have: too few were present"
             found.append(notice("starved_rounds", message, starved.odd, starved.first_s))
+        if small.odd:
+            message = f"in {small.odd} of {small.rounds} rounds the selection chose fewer clients"
+            message += " than its count or share of those that were there"
+            found.append(notice("small_rounds", message, small.odd, small.first_s))
         if 2 * none.odd > none.rounds:
             message = f"in {none.odd} of {none.rounds} choices the selection had none: no more"
             message += " clients were present and free than it was to choose"
@@ -207,6 +220,9 @@ class Selecting:
             own.memory, decision = selection.decide(memory, view, rng)
         own.decided = True
         chosen = numbers_among(players, view.clients, decision, selection)
+        if not one and isinstance(selection, CountedSelection):
+            few = chosen.size < selection.wanted(players.size)
+            self._oddities.small.count(few, self._clock.now_s)
         listed = chosen[:MOST_LISTED] if one else chosen
         detail = {"eligible": int(players.size), "selected": listed.tolist(), **asked, **waited}
         if listed.size < chosen.size:

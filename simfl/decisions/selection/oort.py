@@ -24,6 +24,9 @@ Departures
 3. The fastest unknown clients are taken outright; the paper draws them by speed.
 4. What is added for having waited is not made smaller by slowness, as it is in the authors' code,
    which also scales the utilities to 1 at most before it adds that.
+
+Limit: all that are chosen count as tried. Under protocols that dispatch one of them (asynchronous,
+buffered) choose one: `count: 1`.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ Departures
    Where that makes more or fewer of them, credits and losses are taken anew, too.
 3. A tier of which no client may play has no part in a draw, as one without credits.
 4. Credits are equal; `credits` null is no limit. When none are left all tiers get them anew.
+5. The paper has no tier of fewer clients than a round. Here such a tier gives all that it has, and
+   the run warns of smaller rounds.
 """
 
 from __future__ import annotations

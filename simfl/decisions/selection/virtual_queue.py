@@ -18,6 +18,9 @@ Departures
 1. The paper learns durations with a contextual bandit; here the run's estimator does.
 2. Queues of clients that may not play now stand still; the paper counts available clients alike.
 3. Ties go to the lowest client number.
+
+Limit: all that are chosen count as served. Under protocols that dispatch one of them (asynchronous,
+buffered) choose one: `count: 1`.
 """
 
 from __future__ import annotations
