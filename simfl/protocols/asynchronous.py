@@ -20,7 +20,11 @@ from simfl.protocols.run import Run
 
 @dataclass(frozen=True)
 class Asynchronous(Protocol):
-    """The server updates its model at every arrival and sends that client's slot on."""
+    """The server updates its model at every arrival and sends that client's slot on.
+
+    FedAsync's shares are `decisions.staleness: {name: polynomial, initial: 0.6, exponent: 0.5}`.
+    The default is FedCure's rule, 0.2 x 0.9^staleness.
+    """
 
     name: ClassVar[str] = "asynchronous"
     overlapping: ClassVar[bool] = True
