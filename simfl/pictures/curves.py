@@ -73,11 +73,12 @@ def plot(source: LoadedRun | LoadedStudy, *, x: str = "time_s", y: str = "accura
 
     `y` is accuracy or loss; `x` time_s, client_energy_j, bytes, versions, client_active_j,
     server_energy_j or energy_j. Bands are 95 % intervals of the mean over the seeds. Raises
-    ValueError for other figures, and `RunFolderError` where nothing was evaluated.
+    ValueError for other figures, and `RunFolderError` where nothing was evaluated, or no setting's
+    seeds have a place in common.
     """
     curves = named_curves(source, x, y)
     if not curves:
-        raise RunFolderError(f"{source.path}: no curve of {y}: nothing was evaluated")
+        raise RunFolderError(f"{source.path}: no curve of {y}: {_why_none(source, x, y)}")
     with mpl.rc_context(PAPER_STYLE):
         figure = Shown(figsize=(5.0, 3.4 + 0.1 * len(curves)), layout="constrained")
         axes = figure.subplots()
@@ -89,8 +90,18 @@ def plot(source: LoadedRun | LoadedStudy, *, x: str = "time_s", y: str = "accura
     return figure
 
 
+def _why_none(source: LoadedRun | LoadedStudy, x: str, y: str) -> str:
+    """Why there is not one curve: nothing was evaluated, or the seeds' curves do not overlap."""
+    if isinstance(source, LoadedRun) or y not in source.rounds or source.rounds[y].isna().all():
+        return "nothing was evaluated"
+    return (
+        f"at no {x} all seeds of a setting have a value; accepted: x versions, or a run with a"
+        " smaller evaluate.every"
+    )
+
+
 def draw_curves(axes: Axes, curves: Sequence[Named], x: str, y: str) -> None:
-    """Lines by name with their bands."""
+    """Lines by name with their bands; of a single place a point with its interval."""
     for index, (name, curve) in enumerate(curves):
         colour = COLOURS[index % len(COLOURS)]
         line = LINES[index % len(LINES)]
@@ -98,6 +109,9 @@ def draw_curves(axes: Axes, curves: Sequence[Named], x: str, y: str) -> None:
         axes.plot(places, curve[y], line, color=colour, label=name, linewidth=1.4)
         low, high = (curve[f"{y}_{end}"].to_numpy() for end in ("low", "high"))
         axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
+        if places.size == 1:
+            axes.plot(places, curve[y], "o", color=colour, markersize=5)
+            axes.vlines(places, low, high, color=colour, alpha=0.5)
     axes.set(xlabel=with_unit(x), ylabel=f"test {with_unit(y)}")
     if max(curve[x].max() for _, curve in curves) >= 10_000:
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))

@@ -9,12 +9,12 @@ import numpy as np
 from simfl.common.files import replacing
 from simfl.console.printable import printable
 from simfl.pictures.colours import COLOURS, STATE_COLOURS
-from simfl.pictures.panels import Bars, Line, Panel, name_axis, number_axis
+from simfl.pictures.panels import Axis, Bars, Line, Panel, name_axis, number_axis
 from simfl.pictures.sheet import draw_sheet
 from simfl.runs.runfolder import LoadedRun
 
 MOST_NAMED_EDGES = 8
-"""More edge servers than colours are not told apart."""
+"""More edge servers than colours are not told apart: all have one colour."""
 
 MARGIN = 1.05
 """How far an axis goes beyond what it shows."""
@@ -56,12 +56,20 @@ def _accuracy(run: LoadedRun, column: str, label: str) -> Panel:
         figure, x, y = "global version", *(run.column("rounds", one) for one in (column, "version"))
     low, high = (float(y.min()), float(y.max())) if y.size else (0.0, 1.0)
     beyond = (MARGIN - 1) * (high - low)
+    # Without a version the run lasted, and cost, something all the same.
+    ended = {"time_s": "horizon_s"}.get(column, column)
+    end = float(x.max()) if x.size else float(run.manifest[ended])
     return Panel(
-        number_axis(label, 0.0, MARGIN * float(x.max(initial=0.0))),
+        _from_zero(label, end),
         number_axis(figure, low - beyond, high + beyond, whole=figure == "global version"),
         [Line(x, y, COLOURS[0])],
         grid=True,
     )
+
+
+def _from_zero(label: str, end: float) -> Axis:
+    """Of seconds or joules, of which there may be none but never fewer."""
+    return number_axis(label, 0.0, MARGIN * end or 1.0)
 
 
 def _energy(run: LoadedRun) -> Panel:
@@ -77,7 +85,7 @@ def _energy(run: LoadedRun) -> Panel:
             legend.append(({"tail": "radio's tail"}.get(state, state), colour))
         left = left + joules
     return Panel(
-        number_axis("mean energy per client (J)", 0.0, MARGIN * float(left.max(initial=0.0))),
+        _from_zero("mean energy per client (J)", float(left.max(initial=0.0))),
         name_axis([printable(str(kind)) for kind in kinds]),
         shapes,
         "where the joules of clients go",
@@ -91,9 +99,10 @@ def _participation(run: LoadedRun) -> Panel:
     )
     half = 0.4 if client.size <= MOST_APART else 0.5
     edges = np.unique(edge[~np.isnan(edge)])
+    told_apart = edges.size <= MOST_NAMED_EDGES
     shapes, legend = [], []
     for index, one in enumerate(edges):
-        own, colour = edge == one, COLOURS[index % len(COLOURS)]
+        own, colour = edge == one, COLOURS[index if told_apart else 0]
         ends = (client[own] - half, client[own] + half)
         shapes.append(Bars(*ends, np.zeros(np.count_nonzero(own)), finished[own], colour))
         legend.append((f"edge {one:.0f}", colour))
@@ -102,5 +111,5 @@ def _participation(run: LoadedRun) -> Panel:
         number_axis("rounds finished", 0.0, MARGIN * float(finished.max(initial=1.0)), whole=True),
         shapes,
         "who took part",
-        legend if 1 < edges.size <= MOST_NAMED_EDGES else (),
+        legend if told_apart and edges.size > 1 else (),
     )

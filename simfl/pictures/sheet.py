@@ -100,7 +100,8 @@ def draw_sheet(grid: Sequence[Sequence[Panel]], title: str) -> Image.Image:
         _draw_shapes(pen, frame)
     sheet = large.reduce(FINER)
     pen = ImageDraw.Draw(sheet)
-    pen.text((WIDTH / 2, TITLE_ROW / 2), title, INK, _font(LARGE), anchor="mm")
+    shown = fitting(title, WIDTH - 2 * GAP, LARGE)
+    pen.text((WIDTH / 2, TITLE_ROW / 2), shown, INK, _font(LARGE), anchor="mm")
     for frame in placed:
         _draw_texts(sheet, pen, frame)
     return sheet
@@ -205,6 +206,15 @@ def _rows(legend: Sequence[tuple[str, str]], width: float) -> list[list[tuple[st
 
 def _entry_width(text: str) -> float:
     return SWATCH + GAP + _text_width(text, SMALL) + 2 * GAP
+
+
+def fitting(text: str, width: float, size: int) -> str:
+    """The text, without its middle where it is wider: a title's end says which of several it is."""
+    shown, kept = text, len(text)
+    while _text_width(shown, size) > width:
+        kept -= 1
+        shown = f"{text[: kept - kept // 3]}\u2026{text[len(text) - kept // 3 :]}"
+    return shown
 
 
 def _text_width(text: str, size: int) -> float:

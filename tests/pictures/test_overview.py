@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pytest
-from PIL import ImageColor
+from PIL import ImageColor, ImageFont
 
 import simfl
 from simfl.pictures.colours import STATE_COLOURS
 from simfl.pictures.curves import plot
 from simfl.pictures.overview import overview_panels, save_overview
 from simfl.pictures.panels import Bars, name_axis, number_axis
-from simfl.pictures.sheet import LARGE, SMALL, WIDTH, draw_sheet, frames
+from simfl.pictures.sheet import LARGE, SMALL, WIDTH, draw_sheet, fitting, frames
 from simfl.runs.runfolder import LoadedRun
 
+FONT = str(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf")
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
@@ -123,6 +125,43 @@ def test_names_that_are_long_or_many_leave_room_for_the_panel() -> None:
 
     assert axis.ticks[0] == (0.0, "x" * 29 + "\u2026")
     assert [place for place, _ in axis.ticks] == [float(place) for place in range(0, 40, 3)]
+
+
+def test_a_long_title_keeps_its_beginning_and_its_seed() -> None:
+    """It was cut at both ends."""
+    title = f"{'very_long_' * 30}name, seed 7"
+
+    shown = fitting(title, WIDTH, LARGE)
+
+    assert shown.startswith("very_long_") and "\u2026" in shown and shown.endswith("name, seed 7")
+    assert 0.9 * WIDTH < ImageFont.truetype(FONT, LARGE).getlength(shown) <= WIDTH
+    assert fitting("a run, seed 7", WIDTH, LARGE) == "a run, seed 7"
+
+
+def test_more_edge_servers_than_colours_have_one_colour(tmp_path: Path) -> None:
+    """The ninth had the first one's, and no legend said so."""
+    changes = ["population.edges=9", "stop.versions=1", "model.hidden=[8]"]
+    scenario = simfl.Scenario.from_yaml(SCENARIOS / "quickstart.yaml", changes)
+    panel = overview_panels(simfl.run(scenario, tmp_path / "run"))[1][1]
+
+    assert len(panel.shapes) == 9 and not panel.legend
+    assert len({shape.colour for shape in panel.shapes}) == 1
+
+
+def test_a_run_without_versions_has_axes_from_zero_to_its_end(tmp_path: Path) -> None:
+    """They went from -1 to 1 s and J, whatever it took."""
+    scenario = simfl.Scenario.from_yaml(SCENARIOS / "quickstart.yaml", ["stop={time_s: 0.3}"])
+    run = simfl.run(scenario, tmp_path / "run")
+    at_once = simfl.Scenario.from_yaml(SCENARIOS / "quickstart.yaml", ["stop={time_s: 1e-9}"])
+    spent = overview_panels(simfl.run(at_once, tmp_path / "at_once"))[1][0]
+
+    first, second = overview_panels(run)[0]
+
+    assert run.manifest["counts"]["versions"] == 0
+    assert (first.x.low, first.x.high) == (0.0, pytest.approx(0.315))
+    assert second.x.low == 0.0 < run.manifest["client_energy_j"]
+    assert second.x.high == pytest.approx(1.05 * run.manifest["client_energy_j"])
+    assert (spent.x.low, spent.x.high) == (0.0, 1.0)
 
 
 def test_a_plot_is_a_picture_in_a_notebook(trained: LoadedRun) -> None:

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 import simfl
 from simfl.cli.app import app
 from simfl.pictures.curves import caption, draw_curves
-from simfl.pictures.report import page
+from simfl.pictures.report import charts, page
 from simfl.pictures.report.of_study import report_study
+from simfl.runs.runfolder import RunFolderError
 from simfl.study.curves import curve_of, mean_curve
 from simfl.study.loaded import LoadedStudy, load_study
 from simfl.study.means import levels_told_apart, setting_names, told_apart
@@ -185,6 +186,39 @@ def test_bands_much_higher_than_the_lines_are_cut() -> None:
         draw_curves(axes, [("one", curve)], "time_s", "accuracy")
 
         assert np.allclose(np.clip(axes.get_ylim(), 0, 1), limits)
+
+
+def test_one_evaluation_is_a_point_with_its_interval() -> None:
+    """A line from a place to itself is not seen: the axes were empty."""
+    place = pd.DataFrame({"time_s": [2.0], "accuracy": [0.6]})
+    place = place.assign(accuracy_low=0.5, accuracy_high=0.7)
+    axes = Figure().subplots()
+
+    draw_curves(axes, [("one", place)], "time_s", "accuracy")
+    columns = {"x": [2.0], "y": [0.6], "low": [0.5], "high": [0.7]}
+    trace = charts.curves([("one", columns)], "time (s)", "accuracy")["data"][-1]
+
+    assert [line.get_marker() for line in axes.lines] == ["None", "o"]
+    assert np.allclose(axes.collections[-1].get_segments(), [[[2.0, 0.5], [2.0, 0.7]]])
+    assert trace["mode"] == "markers"
+    assert np.allclose([trace["error_y"][end][0] for end in ("array", "arrayminus")], 0.1)
+
+
+def test_seeds_that_were_never_evaluated_at_one_time_are_told_from_none(
+    study: LoadedStudy,
+) -> None:
+    """They were evaluated, and by versions there is a curve."""
+    other = load_study(study.path)
+    last = study.rounds.groupby(["point", "seed"]).tail(1)
+    other.rounds = last.assign(time_s=np.arange(len(last), dtype=float))
+
+    with pytest.raises(RunFolderError, match=r"at no time_s all seeds of a setting.*x versions"):
+        simfl.plot(other)
+
+    assert len(simfl.plot(other, x="versions").axes[0].lines) == 4
+    other.rounds = other.rounds.assign(accuracy=np.nan)
+    with pytest.raises(RunFolderError, match="nothing was evaluated"):
+        simfl.plot(other)
 
 
 def test_the_command_draws_a_study_and_a_run(study: LoadedStudy, tmp_path: Path) -> None:

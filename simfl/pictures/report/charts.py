@@ -65,7 +65,8 @@ def lines(
 def curves(named: Sequence[tuple[str, Mapping[str, Values]]], x: str, y: str) -> Chart:
     """Lines by name with a band each; of a curve the columns x, y, low and high.
 
-    A click on a name in the legend takes its line and its band away.
+    A curve of a single place is a point with its interval. A click on a name in the legend takes
+    its line and its band away.
     """
     traces = []
     for index, (name, curve) in enumerate(named):
@@ -81,6 +82,10 @@ def curves(named: Sequence[tuple[str, Mapping[str, Values]]], x: str, y: str) ->
             ]
         line = {"color": colour, "dash": DASHES[index % len(DASHES)], "width": 2}
         traces.append({**shown, "x": places, "y": list(curve["y"]), "line": line})
+        if len(places) == 1:
+            error = {**_bars(curve["y"], (low, high)), "color": colour}
+            marker = {"color": colour, "symbol": MARKERS[index % len(MARKERS)], "size": 8}
+            traces[-1] |= {"mode": "markers", "marker": marker, "error_y": error}
     chart = _chart(traces, x, y)
     chart["layout"]["showlegend"] = len(named) > 1
     longest = max(len(name) for name, _ in named)
