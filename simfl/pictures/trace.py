@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import pandas as pd
 
 from simfl.common.files import replacing
-from simfl.runs.runfolder import LoadedRun, RunFolderError
+from simfl.runs.runfolder import LoadedRun, RunFolderError, edge_servers
 
 Event = dict[str, Any]
 
@@ -91,7 +91,7 @@ def trace_events(run: LoadedRun, levels: pd.DataFrame | None = None) -> Iterator
 
 def _places(run: LoadedRun) -> dict[str, tuple[int, int]]:
     """Process and track of each machine: an edge server's is the first of its process."""
-    edges = sorted(run.clients["edge"].unique())
+    edges = edge_servers(run)
     places = {"cloud": (CLOUD_PROCESS, 0), "network": (CLOUD_PROCESS, 1)}
     places |= {f"edge-{edge}": (CLOUD_PROCESS + 1 + edge, 0) for edge in edges}
     for client, edge in zip(run.clients["client"], run.clients["edge"], strict=True):

@@ -409,6 +409,16 @@ class LoadedRun:
         return float(rounds.loc[met, column].iloc[0]) if met.any() else float("nan")
 
 
+def edge_servers(run: LoadedRun) -> list[int]:
+    """Numbers of the run's edge servers: those of clients, and those without any that its log has.
+
+    `nearest`, for one, leaves edge servers without clients, which wait all the same.
+    """
+    logged = run.events["actor"].drop_duplicates()
+    alone = logged[logged.str.startswith("edge-")].str.removeprefix("edge-").astype(int)
+    return sorted({*run.clients["edge"].astype(int), *alone})
+
+
 def _frame(table: pa.Table) -> pd.DataFrame:
     frame: pd.DataFrame = table.to_pandas()
     return frame

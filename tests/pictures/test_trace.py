@@ -60,6 +60,27 @@ def test_edges_are_processes_and_devices_their_tracks(
         assert tracks[f"client {client.client} ({client.device})"] == f"edge {client.edge}"
 
 
+def test_an_edge_server_without_clients_is_a_process_of_its_own(tmp_path: Path) -> None:
+    """`nearest` gives it none; it waits, and the log and the clients' table are of one run."""
+    scenario = small(
+        population={"edges": 6},
+        protocol={"name": "hierarchical", "edge_rounds": 1},
+        decisions={"association": "nearest"},
+        stop={"versions": 1},
+    )
+    run = simfl.run(scenario, tmp_path / "run")
+
+    content = json.loads(save_trace(run, tmp_path / "t.json").read_text())["traceEvents"]
+
+    alone = set(range(6)) - set(run.clients["edge"])
+    assert alone
+    processes = {one["args"]["name"] for one in content if one["name"] == "process_name"}
+    assert processes == {"cloud", *(f"edge {edge}" for edge in range(6))}
+    waits = [one for one in content if one["name"] == "wait" and one["tid"] == 0]
+    assert alone <= {one["pid"] - CLOUD_PROCESS - 1 for one in waits}
+    assert ("clients, edge servers", "8, 6") in what_ran(run)
+
+
 def test_counters(run: LoadedRun, trace: list[dict[str, Any]]) -> None:
     """Accuracy over time, and each edge server's queue."""
     accuracy = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,8 @@ OPEN_MARKERS = {
 def lines(
     series: Mapping[str, tuple[Values, Values]], x: str, y: str, *, steps: bool = False
 ) -> Chart:
-    """Lines by name: (x values, y values)."""
-    return _chart(
+    """Lines by name: (x values, y values), from 0 on: what goes on is seconds, joules or runs."""
+    chart = _chart(
         [
             {
                 "type": "scatter",
@@ -50,7 +51,7 @@ def lines(
                 "y": list(values),
                 "line": {
                     "color": _colour(index),
-                    "dash": DASHES[index // len(COLOURS) % len(DASHES)],
+                    "dash": DASHES[index % len(DASHES)],
                     "shape": "hv" if steps else "linear",
                 },
                 "marker": {"size": 6, "symbol": MARKERS[index % len(MARKERS)]},
@@ -60,6 +61,8 @@ def lines(
         x,
         y,
     )
+    chart["layout"]["xaxis"]["rangemode"] = "tozero"
+    return chart
 
 
 def curves(named: Sequence[tuple[str, Mapping[str, Values]]], x: str, y: str) -> Chart:
@@ -264,7 +267,7 @@ def _chart(traces: list[Chart], x: str, y: str, rows: int = 0) -> Chart:
     # Below the axis: the upper edge is where the tools of a chart appear.
     legend = {"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom"}
     return {
-        "data": traces,
+        "data": [_as_written(trace) for trace in traces],
         "layout": {
             "height": max(200, rows * ROW_HEIGHT + 140) if rows else HEIGHT,
             "margin": {"l": 64, "r": 16, "t": 32, "b": 84 if len(traces) > 1 else 52},
@@ -275,7 +278,18 @@ def _chart(traces: list[Chart], x: str, y: str, rows: int = 0) -> Chart:
             "showlegend": len(traces) > 1,
             "legend": {**legend, "traceorder": "normal", "font": {"size": 12}},
             "hovermode": "closest",
-            "xaxis": {**axis, "title": {"text": x, "standoff": 8}},
-            "yaxis": {**axis, "title": {"text": y, "standoff": 8}},
+            "xaxis": {**axis, "title": {"text": escape(x, quote=False), "standoff": 8}},
+            "yaxis": {**axis, "title": {"text": escape(y, quote=False), "standoff": 8}},
         },
+    }
+
+
+def _as_written(trace: Chart) -> Chart:
+    """A trace whose names are what they say: plotly reads "<b>" as bold, and drops "<other>"."""
+    texts = {key: trace[key] for key in ("name", "text", "x", "y") if key in trace}
+    return trace | {
+        key: escape(its, quote=False)
+        if isinstance(its, str)
+        else [escape(one, quote=False) if isinstance(one, str) else one for one in its]
+        for key, its in texts.items()
     }

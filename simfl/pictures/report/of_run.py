@@ -16,7 +16,7 @@ from simfl.pictures.report import charts
 from simfl.pictures.report.fairness import fairness
 from simfl.pictures.report.page import Page, shown
 from simfl.pictures.report.timeline import timeline
-from simfl.runs.runfolder import LoadedRun, RunFolderError
+from simfl.runs.runfolder import LoadedRun, RunFolderError, edge_servers
 
 INTERRUPTIONS = {
     "crash": "crashes",
@@ -91,7 +91,7 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
         ("ended", f"{manifest['status']}: {manifest['reason']}"),
         ("algorithm, protocol", f"{_name(scenario['algorithm'])}, {_name(scenario['protocol'])}"),
         ("data, model", f"{_name(scenario['data'])}, {_name(scenario['model'])}"),
-        ("clients, edge servers", f"{len(run.clients)}, {run.clients['edge'].nunique()}"),
+        ("clients, edge servers", f"{len(run.clients)}, {len(edge_servers(run))}"),
         ("global versions", str(manifest["counts"]["versions"])),
         ("simulated time", f"{manifest['horizon_s']:.4g} s"),
         ("energy of all machines", f"{manifest['energy_j']:.4g} J"),

@@ -23,16 +23,19 @@ def timeline(page: Page, run: LoadedRun) -> None:
         return
     order = sorted(drawn["actor"].unique(), key=_actor_key)
     actors = order[:MOST_ACTORS]
-    chosen = drawn[drawn["actor"].isin(actors)].sort_values("start_s").head(MOST_SLICES)
+    theirs = drawn[drawn["actor"].isin(actors)].sort_values("start_s")
+    chosen = theirs.head(MOST_SLICES)
     kinds = {
         kind: (own["actor"].tolist(), own["start_s"].tolist(), own["duration_s"].tolist())
         for kind in charts.KIND_COLOURS
         if len(own := chosen[chosen["kind"] == kind])
     }
-    seen_s = float(chosen["time_s"].max())
+    end_s = run.manifest["horizon_s"]
+    # From the first one on that is left out, machines that seem to wait may do something.
+    whole_s = end_s if len(chosen) == len(theirs) else theirs["start_s"].iloc[MOST_SLICES]
     if len(chosen) < len(drawn):
         page.text(
-            f"The first {seen_s:.4g} s of {run.manifest['horizon_s']:.4g} s, {len(actors)} of"
+            f"The first {whole_s:.4g} s of {end_s:.4g} s, {len(actors)} of"
             f" {len(order)} machines; simfl trace writes all of it for Perfetto.",
             "note",
         )

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import simfl
 from simfl.cli.app import app
-from simfl.pictures.report import of_run, page
+from simfl.pictures.report import charts, of_run, page, timeline
 from simfl.pictures.report.of_run import report_run
 from simfl.pictures.report.of_study import report_study
 from simfl.runs.runfolder import LoadedRun, RunFolderError
@@ -225,6 +225,46 @@ def test_a_run_that_has_not_ended(run: LoadedRun, tmp_path: Path) -> None:
 
     with pytest.raises(RunFolderError, match="of a run that has ended"):
         report_run(simfl.load_run(tmp_path), tmp_path / "report.html")
+
+
+def test_charts_show_names_as_they_are_written() -> None:
+    """Plotly takes "<b>" for bold type and leaves other tags out."""
+    lines = charts.lines({"a<b>": ([1.0], [2.0])}, "x & y (s)", "y (1)")
+    rows = charts.intervals(["lr <0.1>"], [1.0], ([0.5], [1.5]), "accuracy (share)")
+    one = dict.fromkeys(("x", "y", "x_low", "x_high", "y_low", "y_high"), (1.0,))
+    front = charts.front({**one, "names": ["<i>"]}, "x (s)", "y (1)", [True])
+
+    assert lines["data"][0]["name"] == "a&lt;b&gt;"
+    assert lines["layout"]["xaxis"]["title"]["text"] == "x &amp; y (s)"
+    assert rows["data"][0]["y"] == ["lr &lt;0.1&gt;"]
+    assert front["data"][1]["text"] == ["&lt;i&gt;"]
+
+
+def test_lines_begin_at_zero_and_one_below_another_is_seen() -> None:
+    """Of mean and oldest staleness, where they are the same, there was one line."""
+    same = ([3.0, 4.0], [0.0, 1.0])
+    chart = charts.lines({"mean": same, "oldest": same}, "s (s)", "v (1)", steps=True)
+
+    assert chart["layout"]["xaxis"]["rangemode"] == "tozero"
+    assert [trace["line"]["dash"] for trace in chart["data"]] == ["solid", "dash"]
+
+
+@pytest.mark.usefixtures("_no_plotly")
+def test_a_timeline_is_whole_until_the_first_thing_that_is_left_out(
+    run: LoadedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that it was until the last end of what it shows, be it of a long wait for a radio."""
+    monkeypatch.setattr(timeline, "MOST_SLICES", 20)
+
+    parsed = Parsed(report_run(run, tmp_path / "report.html"))
+
+    drawn = run.events[
+        run.events["kind"].isin(charts.KIND_COLOURS) & (run.events["duration_s"] > 0)
+    ]
+    starts = sorted(drawn.loc[drawn["kind"] != "idle", "start_s"])
+    ends = [trace["base"] for trace in parsed.charts()[-1]["data"]]
+    assert max(max(one) for one in ends) <= starts[20]
+    assert f"The first {starts[20]:.4g} s of {run.manifest['horizon_s']:.4g} s" in parsed.text
 
 
 def test_text_cannot_break_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
