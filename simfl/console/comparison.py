@@ -30,6 +30,9 @@ NOT_SHOWN = (
 )
 """Columns of a row: which warnings there are says more than how many, and keys stand above."""
 
+DEALT_OUT = ("data.partition.", "data.noise_variance.")
+"""Sections of the data that leave the test examples as they are."""
+
 NAMES = {"warning_kinds": "warnings", SIZED_ONLY.column: "codecs that only size"}
 """What columns of a row are called."""
 
@@ -38,8 +41,9 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     """Two tables: keys of the scenarios that differ, and figures with differences to the first.
 
     A target that a run missed is shown as more than what the run had spent at its end. Figures that
-    go by what is learned have no difference where codecs differ that only size messages. Below
-    them, what was found odd in how many of the runs, and what to do about it.
+    go by what is learned have no difference where codecs differ that only size messages. Between
+    the tables stands what makes the runs unlike (`unlike`). Below them, what was found odd in how
+    many of the runs, and what to do about it.
     """
     targets = Questions(targets={"accuracy": list(accuracies)}).target_columns()
     rows = [row(run, targets) for run in runs]  # what cannot be read is found before a word is said
@@ -49,6 +53,8 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     settings = [[key, *texts] for key, texts in different.items()]
     told = FigureTable("what differs", [""], names, settings)
     console.print(told if different else "the scenarios are the same", crop=False)
+    for sentence in unlike(different, [run.rounds for run in runs]):
+        console.print(sentence)
     figures: list[list[str]] = []
     for figure in dict.fromkeys(name for one in rows for name in one if name not in NOT_SHOWN):
         first, *others = (of_run(one, figure) for one in rows)
@@ -61,6 +67,39 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     title = "figures, and differences to the first run"
     console.print(FigureTable(title, [""], names, figures), crop=False)
     print_kinds(console, warning_kinds(pd.DataFrame(rows)))
+
+
+def unlike(different: Mapping[str, Sequence[str]], rounds: Sequence[pd.DataFrame]) -> list[str]:
+    """What makes differences of runs say less than they seem to, in a sentence each.
+
+    `different` is what `differing_keys` found, `rounds` are the runs' tables of versions.
+    """
+    found = []
+    if not different and not all(one.equals(rounds[0]) for one in rounds):
+        found.append(
+            "but the runs are not: a file that the scenario names (data, a profile, a part of"
+            " one's own), the version of simfl or the numeric platform is another"
+        )
+    if "seed" in different:
+        found.append(
+            f"seeds differ ({', '.join(different['seed'])}), and with them all random draws, the"
+            " test examples of some data sets among them: a difference of two such runs may be"
+            " chance; simfl study runs every setting with the same seeds"
+        )
+    data = [one for one in different if one.startswith("data.") and not one.startswith(DEALT_OUT)]
+    if data:
+        named = "data.name" if "data.name" in data else ", ".join(data)
+        found.append(
+            f"data differ ({named}): accuracy, loss and what was spent to a target may be of other"
+            " test examples, or another task"
+        )
+    if "evaluate.every" in different:
+        found.append(
+            f"evaluate.every differs ({', '.join(different['evaluate.every'])}): a target counts as"
+            " met when a version is evaluated, so that it is met later, and best_accuracy is lower,"
+            " where fewer are"
+        )
+    return found
 
 
 def differing_keys(scenarios: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

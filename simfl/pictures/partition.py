@@ -40,8 +40,9 @@ def draw_partition(title: str, examples: IntArray, label_counts: IntArray) -> Fi
         axes.set(xlabel="client", ylabel="examples", title=printable(title))
         axes.set_xlim(-0.7, clients - 0.3)
         axes.set_ylim(0, 1.03 * float(examples.max()))
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        # With more ticks at least, one client would have several, at parts of a number.
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         if 0 < labels <= MOST_NAMED_LABELS:
             # As in the bars: the first label is at the bottom.
@@ -57,7 +58,12 @@ def draw_partition(title: str, examples: IntArray, label_counts: IntArray) -> Fi
             )
         elif labels:
             norm = BoundaryNorm(np.arange(labels + 1) - 0.5, labels)
-            figure.colorbar(ScalarMappable(norm, ListedColormap(colours)), ax=axes, label="label")
+            figure.colorbar(
+                ScalarMappable(norm, ListedColormap(colours)),
+                ax=axes,
+                label="label",
+                ticks=range(0, labels, -(-labels // 10)),
+            )
     return figure
 
 

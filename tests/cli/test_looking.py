@@ -69,6 +69,42 @@ def test_compare_says_how_far_a_run_that_missed_its_target_was_watched(
     assert re.search(rf"energy_to_accuracy_\S+_j +│ +\S+ │ +> {end_j:.4g} │", result.stdout)
 
 
+def test_compare_says_what_makes_runs_unlike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other seeds, data, evaluations; another partition is a question, and no other test set."""
+    monkeypatch.setenv("COLUMNS", "500")
+    simfl.run(small(), tmp_path / "a")
+    simfl.run(small(data={"partition": "iid"}), tmp_path / "iid")
+    synthetic = {"name": "synthetic", "outputs": 3}
+    simfl.run(small(seed=4, data=synthetic, evaluate={"every": 2}), tmp_path / "b")
+
+    alike = command("compare", tmp_path / "a", tmp_path / "iid").stdout
+    found = command("compare", tmp_path / "a", tmp_path / "b").stdout
+
+    assert "data.partition.name" in alike
+    assert not re.search("seeds differ|data differ|evaluate.every differs", alike)
+    assert "seeds differ (3, 4)" in found
+    assert "data differ (data.name): accuracy, loss" in found
+    assert "evaluate.every differs (1, 2): a target counts as met" in found
+
+
+def test_compare_says_that_a_file_of_equal_scenarios_has_changed(tmp_path: Path) -> None:
+    """They name the same table, which holds other rows."""
+    table = tmp_path / "table.csv"
+    data = {"name": "csv", "path": str(table), "label": "label"}
+    for folder, last in (("a", 0.5), ("b", 0.25), ("c", 0.25)):
+        rows = [f"{row / 100},{last},{row % 2}" for row in range(100)]
+        table.write_text("\n".join(["first,second,label", "0.5,0.75,1", *rows]))
+        simfl.run(small(data=data, stop={"versions": 1}), tmp_path / folder)
+
+    changed = command("compare", tmp_path / "a", tmp_path / "b").stdout
+    same = command("compare", tmp_path / "b", tmp_path / "c").stdout
+
+    assert "the scenarios are the same\nbut the runs are not" in changed
+    assert "the scenarios are the same" in same and "but the runs" not in same
+
+
 def test_equal_scenarios_and_no_runs(tmp_path: Path) -> None:
     """Nothing differs is said; what is no run is refused."""
     simfl.run(small(stop={"versions": 1}), tmp_path / "a")

@@ -109,3 +109,14 @@ def test_bars_of_the_picture_are_the_counts(clients: int, labels: int) -> None:
     assert heights == pytest.approx(drawn)
     assert tops[drawn > 0] == pytest.approx(drawn.cumsum(axis=1)[drawn > 0])
     assert len(set(label_colours(20))) == 20
+
+
+def test_clients_and_labels_are_whole_numbers() -> None:
+    """One client had eight ticks, from -0.6 on, and the scale of many labels began at -0.5."""
+    alone = draw_partition("one", np.array([30]), np.full((1, 30), 1))
+    alone.draw_without_rendering()
+    axes, scale = alone.axes
+
+    left, right = axes.get_xlim()
+    assert [tick for tick in axes.get_xticks() if left <= tick <= right] == [0]
+    assert scale.get_yticks().tolist() == list(range(0, 30, 3))
