@@ -61,8 +61,15 @@ def named_curves(source: LoadedRun | LoadedStudy, x: str, y: str) -> list[Named]
         curves = source.curves(y, x)
         settings = source.table.drop_duplicates("point").sort_values("point").head(MOST_SETTINGS)
         names = setting_names(settings, source.factors)
+        seeds, every = (
+            source.table.groupby("point")["seed"].nunique(),
+            source.table["seed"].nunique(),
+        )
+        lacking = {
+            point: f" ({own} of {every} seeds)" for point, own in seeds.items() if own < every
+        }
         found = [
-            (printable(name), curves[curves["point"] == point])
+            (printable(name + lacking.get(point, "")), curves[curves["point"] == point])
             for name, point in zip(names, settings["point"], strict=True)
         ]
     return [(name, curve) for name, curve in found if len(curve)]

@@ -16,7 +16,7 @@ from simfl.pictures.colours import COLOURS
 from simfl.pictures.style import STYLE
 from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
-from simfl.study.means import point_means, setting_names
+from simfl.study.means import point_means, setting_names, with_completed
 
 MOST_SETTINGS, MOST_METRICS = 40, 4
 
@@ -34,13 +34,14 @@ def save_study_overview(study: LoadedStudy, path: Path) -> Path:
 def draw_study_overview(study: LoadedStudy) -> Figure:
     """A panel for each of the first 4 metrics: mean and 95 % interval of the first 40 settings.
 
-    The title says how many there are. Figures that no run has are left out. A target that some runs
+    The title says how many there are, and a setting's name how many of its seeds' runs completed,
+    where not all did. Figures that no run has are left out. A target that some runs
     missed has an open marker at the median over all runs, or an arrow from what that lies above.
     """
     metrics = study.metrics[:MOST_METRICS]
     every = point_means(study.table, study.factors, metrics)
     means = every.head(MOST_SETTINGS)
-    names = [printable(name) for name in setting_names(means, study.factors)]
+    names = with_completed(setting_names(means, study.factors), means)
     with mpl.rc_context(STYLE):
         size = (3.4 + 2.05 * len(metrics), 1.2 + 0.32 * len(means))
         figure = Figure(figsize=size, layout="constrained")
@@ -50,7 +51,7 @@ def draw_study_overview(study: LoadedStudy) -> Figure:
             axes.set(xlabel=with_unit(metric), ylim=(len(means) - 0.5, -0.5))
             axes.grid(alpha=0.3)
             axes.locator_params(axis="x", nbins=4)
-        panels[0].set_yticks(range(len(means)), names)
+        panels[0].set_yticks(range(len(means)), [printable(name) for name in names])
         one_seed = study.table["seed"].nunique() == 1
         sure = "one seed, no intervals" if one_seed else "means over seeds and 95 % intervals"
         first = [

@@ -124,6 +124,19 @@ def setting_names(means: pd.DataFrame, factors: Sequence[str]) -> list[str]:
     return found or _in_digits(means, told, MOST_DIGITS)
 
 
+def with_completed(names: Sequence[str], means: pd.DataFrame) -> list[str]:
+    """Names of settings of `point_means`; behind a name, how many of its seeds' runs completed.
+
+    Where all of the study's seeds did, the name alone.
+    """
+    runs = means["runs"]
+    seeds = runs + means["diverged"] + means["missing"]
+    return [
+        name if count == every else f"{name} ({count} of {every} completed)"
+        for name, count, every in zip(names, runs.tolist(), seeds.tolist(), strict=True)
+    ]
+
+
 def _in_digits(means: pd.DataFrame, told: Sequence[str], digits: int) -> list[str]:
     """Names of settings by these factors, with so many digits of numbers."""
     columns = [_without_shared_keys([_short(one, digits) for one in means[name]]) for name in told]

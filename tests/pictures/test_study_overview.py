@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from simfl.pictures import study_overview
+from simfl.pictures.curves import plot
 from simfl.pictures.report import of_study, page
 from simfl.pictures.study_overview import draw_study_overview, save_study_overview
 from tests.study.studies import run_here, session
@@ -16,7 +17,8 @@ from tests.study.studies import run_here, session
 def test_means_of_every_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A panel per metric, a row per setting, named by its levels; the file is a PNG.
 
-    Where there are more than are drawn, the picture says so, and the report of the study, too.
+    A setting of which some seeds did not complete, or are not there, says so: its mean is of
+    others. Where there are more than are drawn, the picture says so, and the report, too.
     """
     one = session(tmp_path, seeds=[1, 2], questions={"metrics": ["accuracy", "time_s"]})
     run_here(one)
@@ -32,6 +34,20 @@ def test_means_of_every_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(labels) == 4
     path = save_study_overview(study, tmp_path / "overview.png")
     assert path.read_bytes().startswith(b"\x89PNG")
+
+    study.table = study.table.iloc[1:].assign(
+        status=[*["completed"] * (len(study.table) - 2), "diverged"]
+    )
+    lacking = draw_study_overview(study).axes[0].get_yticklabels()
+    assert [text.get_text().partition(" (")[2] for text in lacking] == [
+        "1 of 2 completed)",
+        "",
+        "",
+        "1 of 2 completed)",
+    ]
+    legend = plot(study).legends[0].get_texts()
+    assert [text.get_text().partition(" (")[2] for text in legend] == ["1 of 2 seeds)", "", "", ""]
+    study = one.collect()
 
     monkeypatch.setattr(study_overview, "MOST_SETTINGS", 3)
     monkeypatch.setattr(study_overview, "MOST_METRICS", 1)

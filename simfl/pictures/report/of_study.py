@@ -30,7 +30,7 @@ from simfl.study.hardware import (
     in_probability,
 )
 from simfl.study.loaded import LoadedStudy
-from simfl.study.means import point_means, setting_names, told_apart
+from simfl.study.means import point_means, setting_names, told_apart, with_completed
 from simfl.study.pareto import on_front, unranked
 from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import as_text, level, short_names
@@ -144,7 +144,7 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         if study.draws
     }
     shown = means.head(MOST_SETTINGS)
-    names = setting_names(shown, factors)
+    names = with_completed(setting_names(shown, factors), shown)
     if len(means) > MOST_SETTINGS:
         page.text(
             f"Charts show the first {MOST_SETTINGS} of {len(means)} settings, the table all.",
