@@ -18,7 +18,7 @@ from simfl.common.files import RunFolderError, replacing
 from simfl.console.printable import printable
 from simfl.pictures.colours import COLOURS
 from simfl.pictures.style import STYLE
-from simfl.runs.runfolder import LoadedRun
+from simfl.runs.runfolder import LoadedRun, load_run
 from simfl.study.comparisons import CONFIDENCE
 from simfl.study.curves import NotDrawable, check_axes, curve_of, mean_curve
 from simfl.study.figures import with_unit
@@ -90,11 +90,20 @@ def plot(source: LoadedRun | LoadedStudy, *, x: str = "time_s", y: str = "accura
         figure = Shown(figsize=(5.0, 3.4 + 0.1 * len(curves)), layout="constrained")
         axes = figure.subplots()
         draw_curves(axes, curves, x, y)
+        if y == "accuracy":
+            axes.set_ylabel(f"test {with_unit(_one_run(source).accuracy_name)}")
         if len(curves) > 1:
             widest = max(len(name) for name, _ in curves)
             columns = 1 if widest > 28 else 2 if widest > 12 else min(len(curves), 4)
             figure.legend(loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
     return figure
+
+
+def _one_run(source: LoadedRun | LoadedStudy) -> LoadedRun:
+    """The run, or a study's first one."""
+    if isinstance(source, LoadedRun):
+        return source
+    return load_run(source.path / source.table["folder"].iloc[0])
 
 
 def _why_none(source: LoadedRun | LoadedStudy, x: str, y: str) -> str:

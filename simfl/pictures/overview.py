@@ -51,7 +51,8 @@ def _accuracy(run: LoadedRun, column: str, label: str) -> Panel:
     accuracy = run.column("rounds", "accuracy")
     evaluated = ~np.isnan(accuracy)
     if evaluated.any():
-        figure, x, y = "test accuracy", run.column("rounds", column)[evaluated], accuracy[evaluated]
+        figure = f"test {run.accuracy_name}"
+        x, y = run.column("rounds", column)[evaluated], accuracy[evaluated]
     else:
         figure, x, y = "global version", *(run.column("rounds", one) for one in (column, "version"))
     low, high = (float(y.min()), float(y.max())) if y.size else (0.0, 1.0)

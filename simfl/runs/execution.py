@@ -233,6 +233,7 @@ def _new_manifest(simulation: Simulation) -> Manifest:
         "numeric_platform": simulation.platform,
         "not_stacked_because": simulation.network.not_stacked_because,
         "test_examples": len(simulation.partitioned.data.test),
+        "task": simulation.partitioned.data.task,
         "trained_by": simulation.trained_by,
         "device": simulation.network.on.described(),
         "sized_only": [f"{way} {codec}" for way, codec in simulation.sized_only.items()],

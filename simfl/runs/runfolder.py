@@ -22,7 +22,7 @@ from simfl.eventlog.columns import table_of
 from simfl.eventlog.kinds import CLIENT_STATES, COLUMNS, FORMAT_VERSION, KINDS, SCHEMA, STATES
 from simfl.eventlog.parquet_parts import count_rows, read_parquet, write_parquet
 from simfl.provenance.replay import longest_log
-from simfl.runs.summary import main_figures
+from simfl.runs.summary import accuracy_name, main_figures
 from simfl.scenario.yaml_source.source import read_source
 
 if TYPE_CHECKING:
@@ -322,6 +322,11 @@ class LoadedRun:
             return None
         last_accuracy, last_loss = (float(one[-1]) if one.size else math.nan for one in known)
         return last_accuracy, last_loss
+
+    @property
+    def accuracy_name(self) -> str:
+        """What the column `accuracy` holds: "accuracy", a share, or "R^2" of a regression."""
+        return accuracy_name(self.manifest)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

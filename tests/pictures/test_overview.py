@@ -14,8 +14,11 @@ from simfl.pictures.colours import STATE_COLOURS
 from simfl.pictures.curves import plot
 from simfl.pictures.overview import overview_panels, save_overview
 from simfl.pictures.panels import Bars, name_axis, number_axis
+from simfl.pictures.report.of_run import what_ran
 from simfl.pictures.sheet import LARGE, SMALL, WIDTH, draw_sheet, fitting, frames
 from simfl.runs.runfolder import LoadedRun
+from simfl.runs.summary import main_figures
+from tests.small import small
 
 FONT = str(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf")
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -162,6 +165,20 @@ def test_a_run_without_versions_has_axes_from_zero_to_its_end(tmp_path: Path) ->
     assert second.x.low == 0.0 < run.manifest["client_energy_j"]
     assert second.x.high == pytest.approx(1.05 * run.manifest["client_energy_j"])
     assert (spent.x.low, spent.x.high) == (0.0, 1.0)
+
+
+def test_a_regression_has_no_accuracy(tmp_path: Path, trained: LoadedRun) -> None:
+    """What stands there is R^2, which may be negative, and no share of right answers."""
+    data = {"name": "synthetic", "task": "regression", "outputs": 1, "partition": "iid"}
+    run = simfl.run(small(data=data, stop={"versions": 1}), tmp_path / "run")
+
+    assert overview_panels(run)[0][0].y.label == "test R^2"
+    assert plot(run).axes[0].get_ylabel() == "test R^2 (1)"
+    assert main_figures(run.manifest, run.last_scores)[0][0] == "R^2"
+    assert "last test R^2" in dict(what_ran(run))
+    assert overview_panels(trained)[0][0].y.label == "test accuracy"
+    assert plot(trained).axes[0].get_ylabel() == "test accuracy (share)"
+    assert main_figures(trained.manifest, trained.last_scores)[0][0] == "accuracy"
 
 
 def test_a_plot_is_a_picture_in_a_notebook(trained: LoadedRun) -> None:

@@ -13,12 +13,12 @@ def fairness(page: Page, run: LoadedRun) -> None:
     """What clients did, spent and reached, and the measures of the run."""
     page.heading("Fairness and certificates")
     rows: list[tuple[str, str, float, str]] = []
-    clients = run.clients
+    clients, accuracy = run.clients, run.accuracy_name
     for column, what in (
         ("participations", "rounds finished by a client"),
         ("energy_j", "energy of a client (J)"),
-        ("global_accuracy", "accuracy of the final global model on a client's own data"),
-        ("served_accuracy", "accuracy of what a client is served, on its own data"),
+        ("global_accuracy", f"{accuracy} of the final global model on a client's own data"),
+        ("served_accuracy", f"{accuracy} of what a client is served, on its own data"),
     ):
         if column in clients:
             values = clients[column].to_numpy(dtype=float)

@@ -17,6 +17,7 @@ from simfl.pictures.report.fairness import fairness
 from simfl.pictures.report.page import Page, shown
 from simfl.pictures.report.timeline import timeline
 from simfl.runs.runfolder import LoadedRun, RunFolderError, edge_servers
+from simfl.study.figures import with_unit
 
 INTERRUPTIONS = {
     "crash": "crashes",
@@ -109,7 +110,8 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
         ("simfl, torch", ", ".join(manifest["versions"].values())),
     ]
     if len(scored):
-        rows.insert(5, ("last test accuracy", f"{scored['accuracy'].iloc[-1]:.4f}"))
+        what = f"last test {run.accuracy_name}"
+        rows.insert(5, (what, f"{scored['accuracy'].iloc[-1]:.4f}"))
     interruptions = run.events["kind"].value_counts()
     rows += [
         (what, str(interruptions[kind]))
@@ -124,8 +126,9 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
 
 def _outcome(page: Page, run: LoadedRun) -> None:
     page.heading("Outcome")
-    rounds, figures = run.rounds, {"accuracy": "test accuracy", "loss": "test loss"}
-    units = {"accuracy": "test accuracy (share)", "loss": "test loss (1)"}
+    accuracy, rounds = run.accuracy_name, run.rounds
+    figures = {"accuracy": f"test {accuracy}", "loss": "test loss"}
+    units = {"accuracy": f"test {with_unit(accuracy)}", "loss": "test loss (1)"}
     figures = {name: label for name, label in figures.items() if rounds[name].notna().any()}
     for name, label in (figures or {"version": "global version"}).items():
         scored, unit = rounds.dropna(subset=name), units.get(name, "version (count)")
