@@ -255,7 +255,7 @@ def padding_of(trained: Trained) -> str:
     padded = trained.trainer._padded
     if padded is None:
         return "not padded"
-    notices = "; ".join(one.message for one in padded.notices()) or "law 1 claimed"
+    notices = "; ".join(one.message for one in trained.trainer.notices()) or "law 1 claimed"
     sizes = {shape[0]: size for shape, size in padded._sizes.items()}
     return f"padded to {sizes} (rows: jobs), {notices}"
 
@@ -388,11 +388,11 @@ def launches(bench: Bench) -> None:
         trained = Trained(short, data_of(short, flight), bench.device)
         trained.updates(flight)
         began = time.perf_counter()
-        with profile(activities=activities) as profiled:
+        with profile(activities=activities, acc_events=True) as profiled:
             trained.updates(flight)
         wall_s = time.perf_counter() - began
         on_device = [
-            one for one in profiled.events() if one.device_type is torch.autograd.DeviceType.CUDA
+            one for one in profiled.events() if one.device_type == torch.autograd.DeviceType.CUDA
         ]
         busy_s = 1e-6 * sum(one.time_range.elapsed_us() for one in on_device)
         steps = -(-short.rows // loops.BATCH) * -(-flight // max(trained.trainer.cohorts))

@@ -43,7 +43,16 @@ def job_bytes(network: Network, rows: int, states: int) -> float:
     memory, wide = network.memory, network.dtype.itemsize / FLOAT32_BYTES
     inputs = INPUTS_HELD * FLOAT32_BYTES * network.example_values * rows
     training = float(memory.needed_bytes(rows, states))
-    return wide * (COPIES * memory.model_bytes + training + inputs)
+    windows = FLOAT32_BYTES * _window_values(network) * rows
+    return wide * (COPIES * memory.model_bytes + training + inputs + windows)
+
+
+def _window_values(network: Network) -> int:
+    """Of one example, what a step holds at most: the windows of all convolutions, which wait for
+    the backward pass, and those of one convolution's gradient."""
+    layers = () if network.stacked is None else network.stacked.convolutions
+    most = max((layer.gradient_values for layer in layers), default=0)
+    return most + sum(layer.window_values for layer in layers)
 
 
 def cohort_jobs(network: Network, rows: int, states: int) -> int:

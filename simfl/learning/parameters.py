@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 Parameters = dict[str, Tensor]
@@ -170,6 +171,36 @@ def stack(
 
 def unstack(stacked: Parameters, *, share: bool = False) -> list[Parameters]:
     """Each job's slices, as tensors of its own: a view (`share`) keeps the whole stack alive."""
+    tensors = {name: tensor.detach() for name, tensor in stacked.items()}
+    if not share and any(one.device.type != "cpu" for one in tensors.values()):
+        return _each_in_one(tensors)
     taken: Callable[[Tensor], Any] = torch.unbind if share else torch.unbind_copy
-    columns = [taken(tensor.detach()) for tensor in stacked.values()]
+    columns = [taken(tensor) for tensor in tensors.values()]
     return [dict(zip(stacked, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+PLACE_BYTES = 512
+"""What an accelerator's allocator begins tensors at multiples of."""
+
+
+def _each_in_one(stacked: Parameters) -> list[Parameters]:
+    """Each job's slices, as parts of one tensor for each type of number.
+
+    On an accelerator a copy takes longer to start than to make: one of a job's whole model takes
+    as long as one of a bias.
+    """
+    apart: Callable[[Tensor], Any] = torch.unbind_copy
+    jobs: list[Parameters] = [{} for _ in next(iter(stacked.values()), ())]
+    for dtype in dict.fromkeys(tensor.dtype for tensor in stacked.values()):
+        names = [name for name, tensor in stacked.items() if tensor.dtype is dtype]
+        flat = [stacked[name].reshape(len(jobs), -1) for name in names]
+        step = PLACE_BYTES // dtype.itemsize
+        sizes = [-(-one.shape[1] // step) * step for one in flat]
+        padded = [
+            F.pad(one, (0, size - one.shape[1])) for one, size in zip(flat, sizes, strict=True)
+        ]
+        for own, whole in zip(jobs, apart(torch.cat(padded, 1)), strict=True):
+            for name, part in zip(names, whole.split(sizes), strict=True):
+                shape = stacked[name].shape[1:]
+                own[name] = part[: shape.numel()].view(shape)
+    return [{name: own[name] for name in stacked} for own in jobs]

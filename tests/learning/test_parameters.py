@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from simfl.learning import parameters
 from simfl.learning.parameters import all_finite, stack, unstack
 
 
@@ -30,6 +31,24 @@ def test_unstacking_gives_back_what_was_stacked() -> None:
     for row, model in zip(rows, models, strict=True):
         assert all(torch.equal(row[name], model[name]) for name in model)
     assert rows[0]["batches"].data_ptr() != rows[1]["batches"].data_ptr()
+
+
+def test_an_accelerators_way_to_unstack_gives_the_same() -> None:
+    """In the same order; contiguous, from a place on that its kernels can begin at."""
+    stacked = stack(members(3))
+
+    rows = parameters._each_in_one(stacked)
+
+    for row, expected in zip(rows, unstack(stacked), strict=True):
+        assert list(row) == list(expected)
+        for name, tensor in row.items():
+            assert torch.equal(tensor, expected[name])
+            assert tensor.is_contiguous()
+            assert tensor.storage_offset() * tensor.itemsize % parameters.PLACE_BYTES == 0
+            assert tensor.untyped_storage().data_ptr() != stacked[name].untyped_storage().data_ptr()
+    assert rows[0]["matrix"].untyped_storage().data_ptr() != (
+        rows[1]["matrix"].untyped_storage().data_ptr()
+    )
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simfl.learning.kernels import stacked_convolution
+from simfl.learning.kernels.convolution_windows import Windows
 from simfl.learning.kernels.stacked_convolution import Convolution, Form, convolution_form
 from simfl.learning.kernels.stacked_layers import Pass
 
-FORMS: tuple[Form, ...] = ("matrix", "alone", "windows", "groups")
+FORMS: tuple[Form, ...] = ("matrix", "alone", "windows")
 LAYERS: dict[str, tuple[dict[str, Any], tuple[int, int, int]]] = {
     "plain": ({"out_channels": 3, "kernel_size": 3}, (2, 6, 5)),
     "padded": ({"out_channels": 4, "kernel_size": 3, "padding": 1}, (4, 4, 4)),
@@ -118,18 +119,43 @@ def test_company_changes_no_bit_of_a_matrix_convolution(
         ((10, 12, 12), 20, 5, "cpu", "alone"),
         ((64, 4, 4), 64, 3, "cpu", "alone"),  # a matrix too large for a cache
         ((4, 16, 16), 1, 1, "cpu", "alone"),  # a matrix of zeros for the most part
-        ((10, 4, 4), 20, 5, "meta", "matrix"),
+        ((10, 4, 4), 20, 5, "meta", "windows"),
         ((1, 28, 28), 10, 5, "meta", "windows"),
-        ((10, 12, 12), 20, 5, "meta", "groups"),
+        ((64, 4, 4), 64, 3, "meta", "windows"),
     ],
 )
 def test_the_form_is_a_rule_of_shape_and_device(
     shape: tuple[int, int, int], out_channels: int, kernel: int, device: str, form: Form
 ) -> None:
-    """Small images are a matrix; larger ones go alone on a CPU and in company elsewhere.
+    """On a CPU small images are a matrix and larger ones go alone; elsewhere all are windows.
 
     A device without data stands for an accelerator here.
     """
     layer = nn.Conv2d(shape[0], out_channels, kernel, padding=kernel // 2, device=device)
 
     assert convolution_form(layer, torch.empty(32, *shape, device=device)) == form
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")  # by torch
+@pytest.mark.parametrize("name", LAYERS)
+def test_windows_are_counted_as_they_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values that memory is counted for are those that are laid out, forth and back."""
+    settings, shape = LAYERS[name]
+    layer = nn.Conv2d(shape[0], **settings)
+    monkeypatch.setattr(stacked_convolution, "convolution_form", lambda *_: "windows")
+    sizes: list[int] = []
+    taken = Windows.taken
+
+    def counted(windows: Windows, images: Tensor) -> Tensor:
+        found = taken(windows, images)
+        sizes.append(found[0].numel())
+        return found
+
+    monkeypatch.setattr(Windows, "taken", counted)
+    own = tensors(layer, JOBS, torch.float32)
+    stacked = Convolution("layer", layer)
+    images = torch.ones(JOBS * ROWS, *shape, requires_grad=True)
+
+    stacked(Pass(own, torch.ones(JOBS, ROWS)), images).sum().backward()
+
+    assert sizes == [stacked.window_values, stacked.gradient_values]

@@ -43,13 +43,10 @@ def convolved(
     weight: Tensor,
     bias: Tensor | None,
     module: torch.nn.Conv2d,
-    groups: int = 1,
 ) -> Tensor:
     """`F.conv2d` with stride, padding and dilation of a module."""
     if not rounds(images):
-        return F.conv2d(
-            images, weight, bias, module.stride, module.padding, module.dilation, groups
-        )
+        return F.conv2d(images, weight, bias, module.stride, module.padding, module.dilation)
     found = F.conv2d(
         images.bfloat16(),
         weight.bfloat16(),
@@ -57,6 +54,5 @@ def convolved(
         module.stride,
         module.padding,
         module.dilation,
-        groups,
     ).to(images.dtype)
     return found if bias is None else found + bias.view(1, -1, 1, 1)

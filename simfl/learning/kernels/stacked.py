@@ -70,8 +70,8 @@ class StackedForward:
         forms = {form for layer in self.convolutions for form in layer.forms}
         self.convolves = bool(forms)
         self.one_by_one = "alone" in forms
-        together = "groups" in forms or any(map(_makes_vectors, modules.values()))
-        self.needs_company = together and not self.one_by_one
+        vectors = any(map(_makes_vectors, modules.values()))
+        self.needs_company = vectors and not self.one_by_one
         on_cpu = all(one.device.type == "cpu" for one in module.parameters())
         if on_cpu and self.dense is None and not self.one_by_one:
             _verify_bits(self, module, input_shape, learns)

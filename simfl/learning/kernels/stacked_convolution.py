@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simfl.learning.kernels.convolution_matrix import (
@@ -19,22 +18,20 @@ from simfl.learning.kernels.convolution_matrix import (
     convolution_matrix,
     matrix_convolution,
     output_size,
-    padding_of,
 )
+from simfl.learning.kernels.convolution_windows import Windows, windows_convolution
 from simfl.learning.kernels.precision import convolved
 from simfl.learning.kernels.stacked_layers import Pass
-from simfl.learning.kernels.stacked_product import stacked_linear
 
-Form = Literal["matrix", "alone", "windows", "groups"]
+Form = Literal["matrix", "alone", "windows"]
 """matrix: one batched product (`convolution_matrix.py`). alone: the library's own convolution, one
-job after the other. windows: a batched product with every window of the images. groups: all jobs as
-groups of one convolution."""
+job after the other. windows: a batched product with every window of the images
+(`convolution_windows.py`)."""
 
 WHY: dict[Form, str] = {
     "matrix": "small images: one batched product",
     "alone": "larger images on a CPU gain nothing from company",
-    "windows": "few channels on an accelerator",
-    "groups": "an accelerator needs company",
+    "windows": "an accelerator needs company: one batched product",
 }
 """Why a layer has its form, for people."""
 
@@ -44,35 +41,32 @@ MOST_ENTRIES = 1 << 17
 MOST_WASTE = 8
 """Entries of the matrix per multiplication of the convolution up to which the matrix pays."""
 
-FEWEST_CHANNELS = 4
-"""Input channels per job below which grouped convolution goes to another kernel for few groups than
-for many (seen for 1 to 3 channels)."""
-
 
 def convolution_form(module: nn.Conv2d, images: Tensor) -> Form:
     """The form for images (rows, channels, ...): a static rule of their shape and device kind.
 
-    Small images are a product with a matrix everywhere. On a CPU larger ones gain nothing from
-    company; on an accelerator they need it.
+    On a CPU small images are a product with a matrix, and larger ones gain nothing from company; an
+    accelerator needs it.
     """
+    if images.device.type != "cpu":
+        return "windows"
     _, channels, height, width = images.shape
     inputs, per_filter = channels * height * width, module.weight[0].numel()
     entries = math.prod(output_size(module, height, width)) * module.out_channels * inputs
-    if entries <= MOST_ENTRIES and inputs <= MOST_WASTE * per_filter:
-        return "matrix"
-    if images.device.type == "cpu":
-        return "alone"
-    return "windows" if channels < FEWEST_CHANNELS else "groups"
+    small = entries <= MOST_ENTRIES and inputs <= MOST_WASTE * per_filter
+    return "matrix" if small else "alone"
 
 
 class Convolution:
     """The layer of one `nn.Conv2d` that is not grouped and pads with zeros.
 
-    `forms` are those that it has taken so far.
+    `forms` are those that it has taken so far. Where it lays windows out, `window_values` are those
+    of one image, and `gradient_values` those of the gradient of one image's outputs.
     """
 
     def __init__(self, prefix: str, module: nn.Conv2d) -> None:
         self.forms: set[Form] = set()
+        self.window_values = self.gradient_values = 0
         self.name = prefix
         self._module = module
         self._matrices: dict[tuple[Any, ...], ConvolutionMatrix] = {}
@@ -80,7 +74,6 @@ class Convolution:
             "matrix": self._matrix,
             "alone": self._alone,
             "windows": self._windows,
-            "groups": self._groups,
         }
 
     def __call__(self, current: Pass, activation: Tensor) -> Tensor:
@@ -115,27 +108,12 @@ class Convolution:
         return one_by_one[0] if len(one_by_one) == 1 else torch.cat(one_by_one)
 
     def _windows(self, activation: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        module = self._module
-        height, width = output_size(module, *activation.shape[2:])
-        padded = F.pad(activation, padding_of(module))
-        windows = F.unfold(padded, module.kernel_size, module.dilation, 0, module.stride)
-        rows = windows.transpose(1, 2).reshape(len(weight), -1, windows.shape[1])
-        outputs = stacked_linear(rows, weight.flatten(2), bias)
-        return outputs.reshape(len(activation), height, width, -1).permute(0, 3, 1, 2)
-
-    def _groups(self, activation: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        module, jobs = self._module, len(weight)
-        images = activation.reshape(jobs, -1, *activation.shape[1:]).transpose(0, 1).flatten(1, 2)
-        outputs = convolved(
-            images,
-            weight.flatten(0, 1),
-            None if bias is None else bias.flatten(),
-            module,
-            groups=jobs,
-        )
-        return (
-            outputs.view(len(outputs), jobs, -1, *outputs.shape[2:]).transpose(0, 1).flatten(0, 1)
-        )
+        _, channels, height, width = activation.shape
+        windows = Windows.of(self._module, height, width)
+        self.window_values = windows.values(channels)
+        self.gradient_values = windows.of_gradients(height, width).values(weight.shape[1])
+        outputs = windows_convolution(activation.permute(0, 2, 3, 1), weight, bias, windows)
+        return outputs.permute(0, 3, 1, 2)
 
 
 def _channels_last(images: Tensor) -> Tensor:
