@@ -99,8 +99,8 @@ class BatchedTrainer(Trainer):
             self.augmentation,
             whole=padded is not None,
         )
-        updates = self._cohort(stacked, data).updates(share=self._share)
-        placed = dict(zip(company, updates, strict=True))
+        updates = self._cohort(stacked, data).updates(share=self._share, after=doubles)
+        placed = dict(zip(order, updates, strict=True))
         return [placed[place] for place in range(len(tasks))]
 
     def _cohort(self, stacked: StackedForward, data: StackedBatches) -> Cohort:

@@ -78,22 +78,26 @@ class Cohort(ABC):
     def gradients(self, step: int) -> Parameters:
         """The live jobs' gradients at this step, by parameter name; absent where there is none."""
 
-    def updates(self, *, share: bool = False) -> list[Update]:
-        """Compute all jobs; one update per task, with `share` of views into the stack."""
-        measures = [task.measures(self.network) for task in self.tasks]
+    def updates(self, *, share: bool = False, after: int = 0) -> list[Update]:
+        """Compute all jobs; one update per task, with `share` of views into the stack.
+
+        None of the first `after` jobs, which are there for company.
+        """
+        tasks = self.tasks[after:]
+        measures = [task.measures(self.network) for task in tasks]
         if self.recipe.kind == "gradient":
-            rows = unstack(self._mean_gradient(), share=share)
+            rows = unstack(_from(self._mean_gradient(), after), share=share)
             return [
                 task.derived(gradient, **figures)
-                for task, gradient, figures in zip(self.tasks, rows, measures, strict=True)
+                for task, gradient, figures in zip(tasks, rows, measures, strict=True)
             ]
-        optimizer = unstack(self.train(), share=share) or [{} for _ in self.tasks]
-        rows = unstack({**self.parameters, **self.buffers}, share=share)
+        optimizer = unstack(_from(self.train(), after), share=share) or [{} for _ in tasks]
+        rows = unstack(_from({**self.parameters, **self.buffers}, after), share=share)
         sent = self.tasks[0].sent(self.network)
         return [
             task.trained(self.network, sent, tensors, held, steps, **figures)
             for task, tensors, held, steps, figures in zip(
-                self.tasks, rows, optimizer, self.data.steps, measures, strict=True
+                tasks, rows, optimizer, self.data.steps[after:], measures, strict=True
             )
         ]
 
@@ -214,6 +218,11 @@ class DenseCohort(Cohort):
 
     def _weighted(self, weights: Tensor) -> OutputSlopes:
         return OutputSlopes(self.network.objective, self.data.targets, weights)
+
+
+def _from(tensors: Parameters, job: int) -> Parameters:
+    """Stacked tensors from this job on: views."""
+    return {name: tensor[job:] for name, tensor in tensors.items()} if job else tensors
 
 
 def first_jobs(tensors: Parameters, live: int) -> Parameters:

@@ -27,10 +27,11 @@ LARGEST_COHORT = 256
 SMALLEST_COHORT = 2
 """Jobs. One alone would go to other kernels than several."""
 
-ENOUGH_FLOPS = 2.0**34
-"""Floating-point operations of one step of all jobs that keep a GPU busy for much longer than it
-takes to start their kernels: more jobs would gain nothing. An estimate from published rates of
-today's GPUs, 20 to 70 Tflop/s in float32."""
+ENOUGH_FLOPS = 2.0**31
+"""Floating-point operations of one layer in one step of all jobs, forth and back, that keep a GPU
+busy for as long as it takes to start the layer's kernels: more jobs would gain little, and fewer
+clients in flight than jobs pay for all of them. Measured on an H100 in float32, where some fifteen
+kernels a layer start in 10 microseconds each (docs/scaling.md)."""
 
 FEWEST_ROWS, MOST_ROWS = 1024, 1 << 16
 """Examples in one pass of an evaluation."""
@@ -61,7 +62,8 @@ def cohort_jobs(network: Network, rows: int, states: int) -> int:
     assert total_bytes is not None
     fit = int(COHORT_SHARE * total_bytes / job_bytes(network, rows, states))
     flops = 3 * network.forward_flops * rows  # a backward pass costs two
-    busy = LARGEST_COHORT if flops <= 0 else max(1, int(ENOUGH_FLOPS / flops))
+    enough = ENOUGH_FLOPS * (1 if network.stacked is None else network.stacked.calls)
+    busy = LARGEST_COHORT if flops <= 0 else enough / flops
     jobs = SMALLEST_COHORT
     while 2 * jobs <= min(fit, LARGEST_COHORT) and jobs < busy:
         jobs *= 2

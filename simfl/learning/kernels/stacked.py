@@ -37,10 +37,11 @@ class StackedForward:
     `one_by_one` says that some layer computes one job after the other, so that nothing is gained
     by stacking. `needs_company` says that a stack of one goes to other kernels than a stack of
     several, so that a lone job must be computed twice, side by side, to get the bits it gets in
-    company. `convolutions` are the layers that convolve, each with the forms that it takes, and
-    `convolves` says that there are any. `draws` says that some layer draws random numbers in
-    training, `only_layers` that all products are those of Linear and Conv2d layers. `dense` is the
-    hand-written form of a multi-layer perceptron, None for other modules.
+    company. `calls` counts what a pass calls, layers and functions. `convolutions` are the layers
+    that convolve, each with the forms that it takes, and `convolves` says that there are any.
+    `draws` says that some layer draws random numbers in training, `only_layers` that all products
+    are those of Linear and Conv2d layers. `dense` is the hand-written form of a multi-layer
+    perceptron, None for other modules.
 
     Raises NotStackable, with all obstacles, where the module has no batched form, or where its
     batched form does not reproduce the module on random rows (a module that lets rows of a batch
@@ -59,6 +60,7 @@ class StackedForward:
         modules = dict(module.named_modules())
         self._heard: tuple[str, list[Tensor]] | None = None
         self._layers = layers_of(self._graph, module)
+        self.calls = sum(node.op.startswith("call_") for node in self._layers)
         self.draws = any(map(_draws, modules.values())) or draws_by_function(self._graph)
         self.only_layers = not multiplies_elsewhere(self._graph, modules)
         self._first = next(iter(self._graph.nodes))
