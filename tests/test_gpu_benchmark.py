@@ -85,7 +85,6 @@ def test_every_part_runs_on_a_cpu() -> None:
     assert "the largest difference of those that ran: 0.0e+00" in result.stdout
 
 
-@pytest.mark.slow
 def test_figures_of_an_accelerator(script: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """Padded cohorts, through the parts that train."""
     bench = script.Bench(Posing(2e7), smoke=True, ends=float("inf"))

@@ -27,10 +27,14 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
 
     `<out>/<scale>` keeps the runs, the figures, and each exhibit's values and verdicts as CSV. Runs
     share facts there (what clients achieve alone, say), with `--reuse` trained models too. With
-    `--record` the values go to `analysis/results` as well, from which the pages are made.
+    `--record` the values go to `analysis/results` as well, from which the pages are made: those of
+    a CPU, so that they are the same again to the bit.
     """
     began_s = time.monotonic()
-    asked = _parser(paper).parse_args(arguments)
+    parser = _parser(paper)
+    asked = parser.parse_args(arguments)
+    if asked.record and asked.device != "cpu":
+        parser.error(f"--record: found --device {asked.device}, accepted with it: cpu")
     scale = paper.scales[asked.scale]
     folder = asked.out / scale.name
     skipped: dict[str, str] = {}
@@ -45,6 +49,7 @@ def main(paper: Paper, arguments: Sequence[str] | None = None) -> pd.DataFrame:
             tuple(asked.data or scale.data),
             Options(
                 data_root=asked.data_root,
+                device=asked.device,
                 workers=asked.workers,
                 store=FolderStore(asked.reuse) if asked.reuse is not None else facts,
             ),
@@ -150,6 +155,7 @@ def _parser(paper: Paper) -> argparse.ArgumentParser:
         help="these experiments, with what is named `NAME, ...`; no others",
     )
     add("--data-root", type=Path, help="folder of the data (else SIMFL_DATA)")
+    add("--device", default="cpu", help="cpu, cuda, cuda:N or auto (default: %(default)s)")
     add("--out", type=Path, default=Path("runs") / paper.claims.stem, help="%(default)s")
     add("--reuse", type=Path, help="folder of results to share between runs")
     add("--limit-min", type=float, default=math.inf, help="after so many minutes no run begins")

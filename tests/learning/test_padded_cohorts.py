@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from simfl.learning import padded_cohorts
+from simfl.learning import cohort, padded_cohorts
 from simfl.learning.batched import BatchedTrainer
 from simfl.learning.cohort_size import (
     COHORT_SHARE,
+    ENOUGH_FLOPS,
     LARGEST_COHORT,
     SMALLEST_COHORT,
     cohort_jobs,
@@ -21,9 +22,10 @@ from simfl.learning.cohort_size import (
 )
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import LocalTraining, Recipe, Update
+from simfl.learning.kernels import stacked_convolution
 from simfl.learning.minibatch import Minibatch
 from simfl.learning.network import Network
-from simfl.learning.parameters import Parameters
+from simfl.learning.parameters import Parameters, unstack
 from simfl.learning.task import Task
 from simfl.learning.trainer import Loss
 from tests.learning.posing import Posing
@@ -143,12 +145,47 @@ def test_what_a_job_takes_of_the_memory() -> None:
 
 
 def test_what_keeps_a_device_busy_needs_no_more_company() -> None:
-    """Steps of many operations are computed for few jobs at a time."""
+    """Steps of many operations a layer are computed for few jobs at a time."""
     net = network("residual", torch.float32).placed(Posing(1e15))
     few = cohort_jobs(net, 1 << 16, 0)
 
     assert few < cohort_jobs(net, ROWS, 0) == LARGEST_COHORT
-    assert 3 * net.forward_flops * (1 << 16) * few >= 2.0**34
+    assert net.stacked is not None
+    enough = ENOUGH_FLOPS * net.stacked.calls
+    assert enough <= 3 * net.forward_flops * (1 << 16) * few < 2 * enough
+
+
+def test_windows_of_convolutions_take_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a step's at once, and those of one layer's gradient."""
+    alone = job_bytes(network("cnn", torch.float32), ROWS, 0)
+    monkeypatch.setattr(stacked_convolution, "convolution_form", lambda *_: "windows")
+    net = network("cnn", torch.float32)
+
+    found = job_bytes(net, ROWS, 0)
+
+    assert net.stacked is not None
+    layers = net.stacked.convolutions
+    values = sum(one.window_values for one in layers) + max(one.gradient_values for one in layers)
+    assert found - alone == ROWS * 4 * values > 0
+
+
+def test_a_job_that_is_there_for_company_gets_no_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cohort padded to four jobs takes one update out of its stack for one client."""
+    taken: list[int] = []
+
+    def counted(stacked: Parameters, *, share: bool = False) -> list[Parameters]:
+        found = unstack(stacked, share=share)
+        taken.append(len(found))
+        return found
+
+    monkeypatch.setattr(cohort, "unstack", counted)
+    net = network("mlp", torch.float32)
+    trainer = BatchedTrainer(net.placed(Posing(room_for(net, 4))), shards((16,)), plain_loss)
+
+    submit(trainer, 0, Recipe(LocalTraining(epochs=1, batch_size=8, learning_rate=0.1))).result()
+
+    assert taken[-1] == 1
+    assert sum(taken) < 4 * len(taken)
 
 
 def test_passes_of_an_evaluation_grow_with_the_memory() -> None:

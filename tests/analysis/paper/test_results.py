@@ -325,6 +325,33 @@ def test_what_an_exhibit_adds_to_its_runs_is_recorded_when_it_ends(
     assert rows.loc[("of_both", 0), ["value", "commit"]].tolist() == [0.1, "later"]
 
 
+def test_only_values_of_a_cpu_are_recorded(
+    page: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Refused before anything runs; without `--record` runs go where they are asked to."""
+    asked: list[object] = []
+
+    def show(study: Study) -> pd.DataFrame:
+        asked.append(study.options.device)
+        return values(("a", 0, 0.7))
+
+    paper = replace(pages.paper_of("a_paper"), exhibits={"table1": Exhibit("Table 1", show)})
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    arguments = ["table1", "--out", str(tmp_path / "out"), "--scale", "paper"]
+
+    with pytest.raises(SystemExit) as refused:
+        main(paper, [*arguments, "--device", "cuda", "--record"])
+
+    assert refused.value.code == 2
+    assert "--record: found --device cuda, accepted with it: cpu" in capsys.readouterr().err
+    main(paper, [*arguments, "--device", "auto"])
+    main(paper, [*arguments, "--record"])
+    assert asked == ["auto", "cpu"]
+
+
 def test_two_that_record_at_once_lose_nothing(tmp_path: Path, commit: list[str]) -> None:
     """Into one file and its plan, run by run."""
     file, plan = tmp_path / "a.csv", tmp_path / "plan.csv"
