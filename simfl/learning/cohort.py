@@ -92,7 +92,8 @@ class Cohort(ABC):
                 for task, gradient, figures in zip(tasks, rows, measures, strict=True)
             ]
         optimizer = unstack(_from(self.train(), after), share=share) or [{} for _ in tasks]
-        rows = unstack(_from({**self.parameters, **self.buffers}, after), share=share)
+        trained = _from({**self.parameters, **self.buffers}, after)
+        rows = unstack(trained, share=share, stays=self.recipe.stays)
         sent = self.tasks[0].sent(self.network)
         return [
             task.trained(self.network, sent, tensors, held, steps, **figures)

@@ -7,7 +7,7 @@ leading job axis, one slice per client job that is trained together with the oth
 from __future__ import annotations
 
 import cmath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -169,11 +169,16 @@ def stack(
     return stacked
 
 
-def unstack(stacked: Parameters, *, share: bool = False) -> list[Parameters]:
-    """Each job's slices, as tensors of its own: a view (`share`) keeps the whole stack alive."""
+def unstack(
+    stacked: Parameters, *, share: bool = False, stays: Collection[str] = ()
+) -> list[Parameters]:
+    """Each job's slices, as tensors of its own: a view (`share`) keeps the whole stack alive.
+
+    What `stays` with a client keeps no other tensor of its job alive, nor in files.
+    """
     tensors = {name: tensor.detach() for name, tensor in stacked.items()}
     if not share and any(one.device.type != "cpu" for one in tensors.values()):
-        return _each_in_one(tensors)
+        return _each_in_one(tensors, stays)
     taken: Callable[[Tensor], Any] = torch.unbind if share else torch.unbind_copy
     columns = [taken(tensor) for tensor in tensors.values()]
     return [dict(zip(stacked, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -183,16 +188,18 @@ PLACE_BYTES = 512
 """What an accelerator's allocator begins tensors at multiples of."""
 
 
-def _each_in_one(stacked: Parameters) -> list[Parameters]:
-    """Each job's slices, as parts of one tensor for each type of number.
+def _each_in_one(stacked: Parameters, stays: Collection[str]) -> list[Parameters]:
+    """Each job's slices, as parts of one tensor for each type of number and for what `stays`.
 
     On an accelerator a copy takes longer to start than to make: one of a job's whole model takes
     as long as one of a bias.
     """
     apart: Callable[[Tensor], Any] = torch.unbind_copy
     jobs: list[Parameters] = [{} for _ in next(iter(stacked.values()), ())]
-    for dtype in dict.fromkeys(tensor.dtype for tensor in stacked.values()):
-        names = [name for name, tensor in stacked.items() if tensor.dtype is dtype]
+    kinds: dict[tuple[torch.dtype, bool], list[str]] = {}
+    for name, tensor in stacked.items():
+        kinds.setdefault((tensor.dtype, name in stays), []).append(name)
+    for (dtype, _), names in kinds.items():
         flat = [stacked[name].reshape(len(jobs), -1) for name in names]
         step = PLACE_BYTES // dtype.itemsize
         sizes = [-(-one.shape[1] // step) * step for one in flat]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -173,8 +174,8 @@ def test_a_job_that_is_there_for_company_gets_no_update(monkeypatch: pytest.Monk
     """A cohort padded to four jobs takes one update out of its stack for one client."""
     taken: list[int] = []
 
-    def counted(stacked: Parameters, *, share: bool = False) -> list[Parameters]:
-        found = unstack(stacked, share=share)
+    def counted(stacked: Parameters, **settings: Any) -> list[Parameters]:
+        found = unstack(stacked, **settings)
         taken.append(len(found))
         return found
 

@@ -37,7 +37,7 @@ def test_an_accelerators_way_to_unstack_gives_the_same() -> None:
     """In the same order; contiguous, from a place on that its kernels can begin at."""
     stacked = stack(members(3))
 
-    rows = parameters._each_in_one(stacked)
+    rows = parameters._each_in_one(stacked, ())
 
     for row, expected in zip(rows, unstack(stacked), strict=True):
         assert list(row) == list(expected)
@@ -49,6 +49,19 @@ def test_an_accelerators_way_to_unstack_gives_the_same() -> None:
     assert rows[0]["matrix"].untyped_storage().data_ptr() != (
         rows[1]["matrix"].untyped_storage().data_ptr()
     )
+
+
+def test_what_stays_keeps_nothing_else_alive() -> None:
+    """On an accelerator: a client's private layer is not a part of its whole model's memory."""
+    generator = torch.Generator().manual_seed(1)
+    shapes = {"body": (40, 30), "head": (10, 30), "bias": (10,)}
+    model = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+
+    (row,) = parameters._each_in_one(stack([model]), {"head", "bias"})
+
+    where = {name: tensor.untyped_storage().data_ptr() for name, tensor in row.items()}
+    assert where["head"] == where["bias"] != where["body"]
+    assert all(torch.equal(row[name], model[name]) for name in shapes)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
