@@ -108,9 +108,10 @@ A profile is a YAML file of one machine, link or region: `devices/` has the ship
 scenario's `population.profiles` names folders with your own (`simfl new --device my_pi` makes one).
 Every profile has `kind` (`device`, `server`, `link` or `region`), `sources` (path of a figure, as
 `processor.kappa`, -> where it comes from) and `unverified` (paths of the figures that are
-estimates). `simfl calibrate` adds `uncertainty` and `calibrated` ([calibrate.md](calibrate.md)).
-A number may stand with its interval, as `{value: 2.6e10, interval: [2.0e10, 3.3e10]}`
-([its meaning](calibrate.md#what-a-profile-says-of-its-figures)).
+estimates; those in neither list count as such). `simfl calibrate` adds `uncertainty` and
+`calibrated` ([calibrate.md](calibrate.md)). A number may stand with its interval, as
+`{value: 2.6e10, interval: [2.0e10, 3.3e10]}` ([its
+meaning](calibrate.md#what-a-profile-says-of-its-figures)).
 [hardware.md](hardware.md) has the formulas. Batteries, their charging and where devices
 stand belong to a scenario's population ([scenario.md](scenario.md)).
 """

@@ -514,9 +514,12 @@ def test_list_own_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     figures = listing._profiles("devices", [tmp_path], verbose=True).columns[2]
     assert "1, 0.5 to 2" in list(figures.cells)
+    toaster = list(figures.cells).index("1, 0.5 to 2")
+    sources = listing._profiles("devices", [tmp_path], verbose=True).columns[3]
+    assert list(sources.cells)[toaster] == "unverified"
     shown = simfl_command("list", "devices", "--profiles", tmp_path).stdout
 
-    assert "A toaster " in shown
+    assert re.search("A toaster .*1, 1 unverified", shown)
     assert "rpi_4b" in shown
     result = simfl_command("list", "devices", "--profiles", tmp_path / "nowhere")
     assert (result.exit_code, "no such folder of profiles" in result.stderr) == (2, True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 import simfl
 from simfl.assembly.assemble import assemble
@@ -58,6 +59,22 @@ def test_a_profile_with_a_dot_in_its_name_counts(name: str, tmp_path: Path) -> N
         counts += [one.message for one in foreseen(simulation) if one.kind == "unverified_figures"]
 
     assert counts[0] == counts[1].replace("rpi_5", name)
+
+
+def test_figures_from_nowhere_count_as_estimates(tmp_path: Path) -> None:
+    """A profile that names neither sources nor what is unverified has no figure that is known."""
+    said = yaml.safe_load((shipped_folder() / "minipc_n100.yaml").read_text(encoding="utf-8"))
+    bare = {key: value for key, value in said.items() if key not in ("sources", "unverified")}
+    silent = {**bare, "unverified": [*said["sources"], *said["unverified"]]}
+    messages = []
+    for content in (bare, silent):
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+        groups = [{"device": "mine", "link": "ethernet_1g", "share": 1.0}]
+        scenario = small(population={"profiles": [str(tmp_path)], "groups": groups})
+        told = foreseen(assemble(scenario, Options(device="cpu")))
+        messages += [one.message for one in told if one.kind == "unverified_figures"]
+
+    assert len(messages) == 2 and messages[0] == messages[1]
 
 
 def test_the_quick_start_warns_of_unverified_figures_alone(tmp_path: Path) -> None:

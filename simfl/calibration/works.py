@@ -71,10 +71,13 @@ def _outputs(one: Computation, measured: Measurements) -> int:
     if one.outputs is not None:
         return one.outputs
     try:
-        of_torchvision = model_part(one.model).name == TorchvisionModel.name
+        name = model_part(one.model).name
+        registry.resolve("models", name, measured.path.parent)
+    except ScenarioError as error:
+        raise measured.wrong(one.line, "model", one.model, "", error.message) from error
     except ValueError as error:
         raise measured.wrong(one.line, "model", one.model, "", _found(one.model, error)) from error
-    if not of_torchvision:
+    if name != TorchvisionModel.name:
         message = "missing, accepted: how many classes the model tells apart"
         raise measured.wrong(one.line, "outputs", None, "", message)
     return OUTPUTS

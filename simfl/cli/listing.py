@@ -182,12 +182,13 @@ def _profiles(kind: str, folders: Sequence[Path], *, verbose: bool) -> Table:
     for name in catalogue.list_profiles(one):
         profile = catalogue.profile(one, name)
         figures = {path: _at(profile.values, path) for path in profile.figures()}
+        estimates = profile.estimates()
         if not verbose:
-            unverified = f", {len(profile.unverified)} unverified" if profile.unverified else ""
+            unverified = f", {len(estimates)} unverified" if estimates else ""
             table.add_row(name, profile.about, f"{len(figures)}{unverified}")
             continue
         for index, (path, value) in enumerate(figures.items()):
-            source = "unverified" if path in profile.unverified else profile.sources.get(path, "")
+            source = "unverified" if path in estimates else profile.sources[path]
             interval = profile.uncertainty.intervals.get(path)
             ends = f", {interval.low:g} to {interval.high:g}" if interval is not None else ""
             table.add_row(name if index == 0 else "", path, f"{_short(value)}{ends}", source)

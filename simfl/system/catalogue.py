@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
-from itertools import takewhile
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -31,12 +31,15 @@ import simfl.system
 from simfl.system.cost import MissingCost
 from simfl.system.device import Device, Server
 from simfl.system.drawn import drawn_values, is_uncertain
-from simfl.system.fields import build, shown, suggestion
+from simfl.system.fields import FieldError, build, check, checked, field_names, shown, suggestion
 from simfl.system.link import Link
 from simfl.system.processor import Processor
+from simfl.system.profile_text import about, not_yaml, parsed, placed
 from simfl.system.region import Region
 from simfl.system.uncertainty import (
+    SECONDS,
     Calibrated,
+    Interval,
     Uncertainty,
     read_calibrated,
     read_uncertainty,
@@ -79,6 +82,11 @@ class Profile:
     def figures(self) -> list[str]:
         """Paths of all fields that hold a number or a table of numbers."""
         return [path for path, value in _leaves(self.values) if _is_figure(value)]
+
+    def estimates(self) -> list[str]:
+        """Paths of the figures that nobody has verified: said to be so, or without a source."""
+        known = set(self.sources) - set(self.unverified)
+        return [path for path in self.figures() if path not in known]
 
     @property
     def is_uncertain(self) -> bool:
@@ -133,6 +141,9 @@ class Catalogue:
     def profile(self, kind: Kind, name: str) -> Profile:
         """The profile `name` as it stands in its file, not yet checked field by field."""
         if name not in self._files:
+            for file in (folder / f"{name}.yml" for folder in self._folders):
+                if file.is_file():
+                    raise CatalogueError(f"{file}: accepted: a profile's name ends in .yaml")
             raise CatalogueError(
                 f"unknown {kind} '{name}'{suggestion(name, self.list_profiles(kind))}"
             )
@@ -155,21 +166,19 @@ class Catalogue:
     def link(self, name: str) -> Link:
         """The link `name`."""
         profile = self.profile("link", name)
-        for key in profile.values:
-            if key != "link":
-                raise CatalogueError(
-                    f"{profile.path}: {key}: unknown key{suggestion(key, ['link'])}"
-                )
         return self._part(Link, "link", profile)  # type: ignore[type-abstract]  # not called
 
     def region(self, name: str) -> Region:
         """The region `name`, whose electricity clients and servers use."""
         profile = self.profile("region", name)
         named = {"name": name, "sources": profile.sources, "unverified": profile.unverified}
-        return _guarded(f"{profile.path}", lambda: build(Region, {**profile.values, **named}))
+        return _guarded(profile.path, lambda: build(Region, {**profile.values, **named}))
 
     def _machine(self, cls: type[Machine], profile: Profile) -> Machine:
         own = self._values(profile)
+        # Its own keys first, for the processor is handed the idle power of the whole machine.
+        plain = {key: value for key, value in own.items() if key != "processor"}
+        _guarded(profile.path, lambda: checked(cls, plain, without=("processor", *_NOT_KEYS)))
         processor = self._part(Processor, "processor", profile)  # type: ignore[type-abstract]  # not called
         values = {
             **own,
@@ -178,7 +187,7 @@ class Catalogue:
             "sources": profile.sources,
             "unverified": profile.unverified,
         }
-        return _guarded(f"{profile.path}", lambda: build(cls, values))
+        return _guarded(profile.path, lambda: build(cls, values))
 
     def _values(self, profile: Profile) -> Mapping[str, Any]:
         """A profile's figures, as it says them or at this catalogue's draw."""
@@ -186,35 +195,36 @@ class Catalogue:
 
     def _part(self, base: type[Part], key: str, profile: Profile) -> Part:
         """The processor or link that the file describes under `key`."""
-        where = f"{profile.path}: {key}"
         own = self._values(profile)
         values = own.get(key)
         if not isinstance(values, Mapping) or not isinstance(values.get("name"), str):
-            raise CatalogueError(f"{where}: missing or not a mapping with a name")
+            raise _wrong(profile.path, f"{key}: missing or not a mapping with a name")
         name = values["name"]
         if ":" in name:
-            return self._imported(base, key, values, profile.path.parent, where)
+            return self._imported(base, key, values, profile.path)
         known = _parts(base)
         if name not in known:
-            raise CatalogueError(f"{where}.name: unknown {key} '{name}'{suggestion(name, known)}")
+            message = f"{key}.name: unknown {key} '{name}'{suggestion(name, known)}"
+            raise _wrong(profile.path, message)
         arguments = {field: value for field, value in values.items() if field != "name"}
         if "power_active_w" in arguments and "power_idle_w" in own:
             # A wattmeter sees the whole device.
             arguments = {"power_idle_w": own["power_idle_w"], **arguments}
-        return _guarded(where, lambda: build(known[name], arguments), separator=".")
+        return _guarded(profile.path, lambda: build(known[name], arguments), f"{key}.")
 
-    def _imported(
-        self, base: type[Part], key: str, values: Mapping[str, Any], folder: Path, where: str
-    ) -> Part:
+    def _imported(self, base: type[Part], key: str, values: Mapping[str, Any], file: Path) -> Part:
         if self._resolve is None:
-            raise CatalogueError(f"{where}.name: import paths need a scenario that resolves them")
+            raise _wrong(file, f"{key}.name: import paths need a scenario that resolves them")
         resolve = self._resolve
         module, _, class_name = values["name"].rpartition(":")
         # A file is looked for beside the profile, so that it is found from any scenario's folder.
-        path = f"{(folder / module).absolute() if module.endswith('.py') else module}:{class_name}"
-        part: object = _guarded(where, lambda: resolve(f"{key}s", {**values, "name": path}))
+        beside = (file.parent / module).absolute()
+        path = f"{beside if module.endswith('.py') else module}:{class_name}"
+        part: object = _guarded(
+            file, lambda: resolve(f"{key}s", {**values, "name": path}), f"{key}: "
+        )
         if not isinstance(part, base):
-            raise CatalogueError(f"{where}.name: {values['name']} is not a {base.__name__}")
+            raise _wrong(file, f"{key}.name: {values['name']} is not a {base.__name__}")
         return part
 
     @cached_property
@@ -232,51 +242,50 @@ class Catalogue:
     def _profile(self, name: str, path: Path) -> Profile:
         try:
             text = path.read_text(encoding="utf-8-sig")
-            content = deepcopy(_parsed(text))
+            content = deepcopy(parsed(text))
         except OSError as error:
             raise CatalogueError(f"{path}: an unreadable file ({error.strerror})") from error
         except RecursionError:
             raise CatalogueError(f"{path}: nested without end, accepted: a few levels") from None
         # PyYAML's constructors raise plain errors for what they cannot read ("!!int x", year 0).
         except (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError) as error:
-            raise CatalogueError(_not_yaml(path, error)) from error
+            raise CatalogueError(not_yaml(path, error)) from error
         if not isinstance(content, Mapping):
             found = "an empty file" if content is None else shown(content)
             raise CatalogueError(f"{path}: found {found}, accepted: a mapping")
         values = dict(content)
         kind = values.pop("kind", None)
         if kind not in KINDS:
-            raise CatalogueError(f"{path}: kind: found {shown(kind)}, accepted: {', '.join(KINDS)}")
+            raise _wrong(path, f"kind: found {shown(kind)}, accepted: {', '.join(KINDS)}")
         sources, unverified = values.pop("sources", {}), values.pop("unverified", [])
-        if not isinstance(sources, Mapping) or not isinstance(unverified, list):
-            raise CatalogueError(f"{path}: sources is a mapping, unverified a list of fields")
+        if not isinstance(sources, Mapping):
+            accepted = "a mapping of figures' paths to where they come from"
+            raise _wrong(path, f"sources: found {shown(sources)}, accepted: {accepted}")
+        if not isinstance(unverified, list):
+            accepted = "a list of figures' paths"
+            raise _wrong(path, f"unverified: found {shown(unverified)}, accepted: {accepted}")
         spread, calibrated = values.pop("uncertainty", {}), values.pop("calibrated", None)
-        values, beside = _guarded(f"{path}", lambda: without_intervals(values))
+        values, beside = _guarded(path, lambda: without_intervals(values))
         known = dict(_leaves(values))
-        profile = Profile(
+        _refuse_unknown_keys(path, kind, values)
+        for key, figures in (("sources", sources), ("unverified", unverified)):
+            for figure in figures:
+                if not isinstance(figure, str) or figure not in known:
+                    near = suggestion(figure, known)
+                    raise _wrong(path, f"{key}: found {figure}, but the file has no such key{near}")
+        uncertainty = _guarded(path, lambda: read_uncertainty(spread, known, beside))
+        _refuse_intervals(path, kind, values, uncertainty)
+        return Profile(
             name,
-            _about(text),
+            about(text),
             kind,
             path,
             values,
             sources,
             tuple(unverified),
-            _guarded(f"{path}", lambda: read_uncertainty(spread, known, beside)),
-            None
-            if calibrated is None
-            else _guarded(f"{path}", lambda: read_calibrated(calibrated)),
+            uncertainty,
+            None if calibrated is None else _guarded(path, lambda: read_calibrated(calibrated)),
         )
-        for figure in (*sources, *unverified):
-            if figure not in known:
-                near = suggestion(figure, known)
-                raise CatalogueError(f"{path}: sources: no field {figure}{near}")
-        return profile
-
-
-@lru_cache(maxsize=256)
-def _parsed(text: str) -> Any:
-    """The content of a profile; parsed once, for a study reads the same ones for every point."""
-    return yaml.load(text, Loader=_Loader)
 
 
 def shipped_folder() -> Path:
@@ -286,55 +295,77 @@ def shipped_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "devices"
 
 
-def _about(text: str) -> str:
-    """The first sentence of the comment lines at the head of a file."""
-    lines = takewhile(lambda line: line.startswith("#"), text.splitlines())
-    comment = " ".join(line.lstrip("# ").rstrip() for line in lines)
-    return comment.partition(". ")[0].removesuffix(".")
+def _refuse_unknown_keys(path: Path, kind: Kind, values: Mapping[str, Any]) -> None:
+    """Refuse keys that no machine, link or region has, and no processor or link of this room.
 
-
-def _not_yaml(path: Path, error: Exception) -> str:
-    """File, line and problem of text that is no YAML."""
-    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-    place = f"{path}:{mark.line + 1}" if mark else f"{path}"
-    problem = getattr(error, "problem", None) or str(error)
-    return f"{place}: not valid YAML: {' '.join(problem.split())}"
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML in which 7e-29 is a number (YAML 1.1 wants 7.0e-29) and a repeated key is an error.
-
-    Aliases are errors too: a few of them can stand for billions of values. And 10:00 is text, where
-    YAML 1.1 counts by sixties: 600.
+    Before anything else is told of a file, which might be due to a key that is misspelt.
     """
-
-    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
-        """The tag of a node."""
-        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
-        by_sixties = kind is yaml.ScalarNode and ":" in value and tag.endswith((":int", ":float"))
-        return "tag:yaml.org,2002:str" if by_sixties else tag
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """The next node, which must not be an alias."""
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(
-                None, None, f"found the alias *{event.anchor}, accepted: values", event.start_mark
-            )
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping whose keys are all different."""
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        repeated = [key for key in keys if keys.count(key) > 1]
-        if repeated:
-            raise yaml.constructor.ConstructorError(None, None, f"{repeated[0]}: given twice")
-        return super().construct_mapping(node, deep)
+    known = _KEYS[kind]
+    for key in values:
+        if key not in known:
+            raise _wrong(path, f"{key}: unknown key{suggestion(key, [*known, *_OF_A_FILE])}")
+    for section, base in _SECTIONS.items():
+        cls = _class_of(values, section, base)
+        own = field_names(cls) if cls else []
+        for key in values[section] if cls else ():
+            if key not in ("name", *own):
+                raise _wrong(path, f"{section}.{key}: unknown key{suggestion(key, own)}")
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
+def _class_of(values: Mapping[str, Any], section: str, base: type[Part]) -> type[Part] | None:
+    """The processor or link of this room that a profile names."""
+    part = values.get(section)
+    name = part.get("name") if isinstance(part, Mapping) else None
+    return _parts(base).get(name) if isinstance(name, str) else None
+
+
+def _refuse_intervals(
+    path: Path, kind: Kind, values: Mapping[str, Any], uncertainty: Uncertainty
+) -> None:
+    """Refuse an interval in which some draw is no value of its key: below 0, or between integers.
+
+    What shares draw above 1 is cut, and lognormal figures lie above 0.
+    """
+    for figure, interval in uncertainty.intervals.items():
+        if figure == SECONDS:
+            continue
+        section, _, below = figure.partition(".")
+        base = _SECTIONS.get(section)
+        cls = _class_of(values, section, base) if base else _MACHINES.get(kind)
+        value = _leaf(values, figure)
+        trial = interval.low if interval.low < 0 else _between(interval, value)
+        if cls is None or not (interval.low < 0 or isinstance(value, int)):
+            continue
+        try:
+            check(cls, (below if base else figure).split("."), trial)
+        except FieldError as error:
+            refused = f"found {trial:g} in its interval, {str(error).partition(', ')[2]}"
+            raise _wrong(path, f"{figure}: {refused}") from error
+
+
+def _between(interval: Interval, value: float) -> float:
+    """A figure between a value and an end of its interval that is no whole number."""
+    end = interval.low if interval.low < value else interval.high
+    return value + (end - value) / math.pi
+
+
+def _leaf(values: Mapping[str, Any], path: str) -> Any:
+    for step in path.split("."):
+        values = values[step]
+    return values
+
+
+_NOT_KEYS = ("name", "sources", "unverified")
+"""Fields of a machine or region that its file does not have under its own keys."""
+_KEYS: Mapping[Kind, Sequence[str]] = {
+    "device": [name for name in field_names(Device) if name not in _NOT_KEYS],
+    "server": [name for name in field_names(Server) if name not in _NOT_KEYS],
+    "link": ["link"],
+    "region": [name for name in field_names(Region) if name not in _NOT_KEYS],
+}
+_OF_A_FILE = ("kind", "sources", "unverified", "uncertainty", "calibrated")
+_SECTIONS: Mapping[str, Any] = {"processor": Processor, "link": Link}
+_MACHINES: Mapping[Kind, type] = {"device": Device, "server": Server, "region": Region}
 
 
 def _parts(base: type[Part]) -> dict[str, type[Part]]:
@@ -369,14 +400,19 @@ def _snake_case(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
-def _guarded(where: str, make: Callable[[], Made], separator: str = ": ") -> Made:
-    """`make()`, its errors told with the file and the key they are about."""
+def _guarded(path: Path, make: Callable[[], Made], above: str = "") -> Made:
+    """`make()`, its errors told with the file, the line and the key, which `above` leads to."""
     try:
         return make()
     except MissingCost as missing:
-        raise missing.of(where) from missing
+        raise missing.of(placed(path, above.rstrip(".: "))) from missing
     except ValueError as error:
-        raise CatalogueError(f"{where}{separator}{error}") from error
+        raise _wrong(path, f"{above}{error}") from error
+
+
+def _wrong(path: Path, message: str) -> CatalogueError:
+    """What is wrong with a profile; `message` is led by the key's path."""
+    return CatalogueError(placed(path, message))
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

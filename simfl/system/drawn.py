@@ -83,8 +83,10 @@ _SHARES = {
     "packet_loss": _BELOW_ONE,
 }
 """Figures that are shares, and how large they can be."""
-_SIGNED = ("_db", "_c")
-"""Units of figures that may be below 0: decibels, degrees Celsius."""
+SIGNED = frozenset(
+    ("path_loss_db", "temperature_rest_c", "temperature_hot_c", "temperature_cool_c")
+)
+"""Figures that may be below 0."""
 _OF_TRAINING = (
     "cycles_per_example",
     "cycles_per_bit",
@@ -144,7 +146,8 @@ def drawn_values(
         elif path not in joint:
             figure = interval.at(_at(drawn, path), normal(path))
             # A normal law goes below 0; most figures do not.
-            least = -math.inf if path.endswith(_SIGNED) else interval.low / 10.0
+            signed = interval.low < 0 or path.rpartition(".")[2] in SIGNED
+            least = -math.inf if signed else interval.low / 10.0
             _put(drawn, path, max(figure, least))
     for path, figure in joint.items():
         _put(drawn, path, figure)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -35,8 +35,17 @@ def build(cls: type[T], values: Mapping[str, Any]) -> T:
 
     ValueErrors of the class's own checks pass through.
     """
-    dataclass: Any = cls  # which no bound of T says without ruling out abstract ones
-    known = {item.name: item for item in fields(dataclass) if item.init}
+    return cls(**checked(cls, values))
+
+
+def checked(
+    cls: type[Any], values: Mapping[str, Any], without: Container[str] = ()
+) -> dict[str, Any]:
+    """The fields of `cls` that `values` give, those in `without` left out, as `build` takes them.
+
+    Raises FieldError for the first that is unknown, missing or not what the field accepts.
+    """
+    known = {item.name: item for item in fields(cls) if item.init and item.name not in without}
     for key in values:
         if key not in known:
             raise FieldError(f"{key}: unknown key{suggestion(key, known)}")
@@ -47,7 +56,20 @@ def build(cls: type[T], values: Mapping[str, Any]) -> T:
             arguments[name] = _checked(hints[name], values[name], name)
         elif item.default is MISSING and item.default_factory is MISSING:
             raise FieldError(f"{name}: missing, accepted: {_wanted(hints[name])}")
-    return cls(**arguments)
+    return arguments
+
+
+def check(cls: type[Any], path: Sequence[str], value: Any) -> None:
+    """Raise FieldError where the field of `cls` at `path` does not accept `value`."""
+    name, *below = path
+    for section in reversed(below):
+        value = {section: value}
+    _checked(get_type_hints(cls, include_extras=True)[name], value, name)
+
+
+def field_names(cls: type[Any]) -> list[str]:
+    """The fields of the dataclass `cls` that values can be given for."""
+    return [item.name for item in fields(cls) if item.init]
 
 
 def suggestion(found: str, known: Iterable[str]) -> str:

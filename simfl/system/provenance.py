@@ -82,7 +82,4 @@ def without_measured_watts(profiles: Sequence[Profile]) -> list[str]:
 
 def unverified_figures(profiles: Sequence[Profile]) -> dict[str, tuple[int, int]]:
     """By profile: how many of its figures nobody has verified, and how many it has."""
-    return {
-        one.name: (len(set(one.unverified) & set(one.figures())), len(one.figures()))
-        for one in profiles
-    }
+    return {one.name: (len(one.estimates()), len(one.figures())) for one in profiles}

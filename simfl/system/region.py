@@ -42,6 +42,9 @@ class Region:
                 self._series(getattr(self, key))
             except ValueError as error:
                 raise ValueError(f"{key}: {error}") from error
+        least = min(grams for _, grams in self.carbon_gco2_per_kwh)
+        if least < 0:
+            raise ValueError(f"carbon_gco2_per_kwh: found {least:g}, accepted: grams >= 0")
 
     @cached_property
     def carbon(self) -> StepSeries | None:

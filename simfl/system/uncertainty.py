@@ -45,7 +45,7 @@ class Interval:
         if self.low > self.high:
             raise ValueError(f"low: found {self.low:g}, accepted: at most high, {self.high:g}")
         if self.distribution not in DISTRIBUTIONS:
-            accepted = suggestion(self.distribution, DISTRIBUTIONS).lstrip(", ")
+            accepted = suggestion(self.distribution, DISTRIBUTIONS).lstrip(",; ")
             raise ValueError(f"distribution: found {shown(self.distribution)}, {accepted}")
         if self.low < 0 and self.distribution == "lognormal":
             raise ValueError(

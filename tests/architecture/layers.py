@@ -178,7 +178,11 @@ ROOMS = {
 
 # Libraries that a room may import in some of its modules only.
 LOADERS = (
-    ("system", re.compile(r"\.(catalogue|\w*trace\w*)(\.\w+)?$"), frozenset({"yaml", "pyarrow"})),
+    (
+        "system",
+        re.compile(r"\.(catalogue|profile_text|\w*trace\w*)(\.\w+)?$"),
+        frozenset({"yaml", "pyarrow"}),
+    ),
     ("learning", re.compile(r"^simfl\.learning\.datasets\."), frozenset({"pandas"})),
     ("learning", re.compile(r"^simfl\.learning\.datasets\.image_folder$"), frozenset({"PIL"})),
     (

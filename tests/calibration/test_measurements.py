@@ -77,6 +77,7 @@ def test_rows_of_all_three_kinds_are_read(tmp_path: Path) -> None:
         (f"{TRANSFER},state", "rpi_4b,up,1e6,1,idle", ":3: state: found 'idle', accepted: an"),
         (ANY, "pi,mlp,784,10,1,1,,1,,,", ":3: device: no profile is called 'pi'; accepted: --base"),
         (ANY, "rpi_4b,mlp,784,,1,1,,1,,,", ":3: outputs: missing, accepted: how many classes"),
+        (ANY, "rpi_4b,resnet19,3x64x64,,1,1,,1,,,", ":3: model: unknown name 'resnet19', did"),
         (ANY, "rpi_4b,mpl,784,10,1,1,,1,,,", ":3: model: unknown name 'mpl', did you mean 'mlp'"),
         (ANY, "rpi_4b,cnn,784,10,1,1,,1,,,", ":3: model: found 'cnn', model cnn takes images"),
         (ANY, "rpi_4b,[2],784,10,1,1,,1,,,", ":3: model: found '[2]', accepted: a model's name"),

@@ -243,16 +243,32 @@ def test_wrong_kind() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("power_idle_w: 1", "", "sources: no field power_idle_w"),
+        (
+            "power_idle_w: 1",
+            "",
+            "yaml:14: unverified: found power_idle_w, but the file has no such",
+        ),
+        (
+            "power_idle_w: 1",
+            "power_idel_w: 1",
+            "yaml:4: power_idel_w: unknown key, did you mean 'po",
+        ),
+        ("kind: device", "kind: device\nname: b", "yaml:3: name: unknown key; accepted: battery_j"),
+        ("[power_idle_w]", "[[power_idle_w]]", "yaml:14: unverified: found ['power_idle_w'], but"),
+        ("[power_idle_w]", "power_idle_w", "unverified: found 'power_idle_w', accepted: a list"),
         (
             "power_idle_w: 1",
             "power_idle_w: one",
             "power_idle_w: found 'one', accepted: a number >= 0",
         ),
-        ("power_idle_w: 1", "power_idle_w: -1", "power_idle_w: found -1"),
+        (
+            "power_idle_w: 1",
+            "power_idle_w: -1",
+            "yaml:4: power_idle_w: found -1, accepted: a number >= 0",
+        ),
         ("memory_bytes: 1e9", "", "memory_bytes: missing"),
         ("memory_bytes: 1e9", "memory: 1e9", "memory: unknown key, did you mean 'memory_bytes'?"),
-        ("  cores: 4", "  cores: four", "processor.cores: found 'four', accepted: an integer >= 1"),
+        ("  cores: 4", "  cores: four", "yaml:8: processor.cores: found 'four', accepted"),
         ("  cores: 4", "  core: 4", "processor.core: unknown key, did you mean 'cores'?"),
         ("  name: cpu", "  name: cpus", "processor.name: unknown processor 'cpus', did you mean"),
         ("  name: cpu", "", "processor: missing or not a mapping with a name"),
@@ -263,11 +279,19 @@ def test_wrong_kind() -> None:
             "kind: found 'devices', accepted: device, server, link, region",
         ),
         ("kind: device", "", "kind: found None"),
-        ("  cores: 4", "  cores: 4\n  cores: 5", "cores: given twice"),
+        (
+            "  cores: 4",
+            "  cores: 4\n  cores: 5",
+            "board.yaml:9: not valid YAML: cores: given twice",
+        ),
         ("  cores: 4", "  cores: [", "board.yaml:10: not valid YAML: expected"),
         ("processor.kappa: measured", "processor.kapa: x", "did you mean 'processor.kappa'?"),
         ("sources: {", "sources: [{", "board.yaml:14: not valid YAML: expected"),
-        ("{processor.kappa: measured}", "[x]", "sources is a mapping"),
+        (
+            "{processor.kappa: measured}",
+            "[x]",
+            "yaml:13: sources: found ['x'], accepted: a mapping",
+        ),
     ],
 )
 def test_wrong_files(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -281,6 +305,31 @@ def test_wrong_files(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert str(caught.value).startswith(str(tmp_path / "board.yaml"))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("law", ["power_active_w: 6", "kappa: 7e-29"])
+def test_a_machines_idle_power_is_told_by_its_own_key(tmp_path: Path, law: str) -> None:
+    """Its processor, which takes it beside a wattmeter's figure, has no such key in the file."""
+    text = BOARD.replace("kappa: 7e-29", law).replace("sources: {processor.kappa: measured}", "")
+    for found in ("-2", "two", "[2]"):
+        catalogue = write(
+            tmp_path, "board", text.replace("power_idle_w: 1", f"power_idle_w: {found}")
+        )
+        with pytest.raises(CatalogueError, match=r"yaml:4: power_idle_w: found .*a number >= 0 \("):
+            catalogue.device("board")
+    bare = text.replace("power_idle_w: 1", "").replace("unverified: [power_idle_w]", "")
+    with pytest.raises(CatalogueError, match=r"yaml: power_idle_w: missing, accepted: a number"):
+        write(tmp_path, "board", bare).device("board")
+
+
+def test_a_file_with_another_ending_is_told(tmp_path: Path) -> None:
+    """A profile that is called board.yml is found by nobody."""
+    (tmp_path / "board.yml").write_text(BOARD)
+
+    with pytest.raises(
+        CatalogueError, match=r"board\.yml: accepted: a profile's name ends in \.yaml"
+    ):
+        Catalogue([tmp_path]).device("board")
 
 
 def test_a_server_says_what_an_aggregation_takes_at_least(tmp_path: Path) -> None:
@@ -310,7 +359,7 @@ def test_a_server_says_what_an_aggregation_takes_at_least(tmp_path: Path) -> Non
             BOARD.replace("power_idle_w: 1", "power_idle_w: 1" + "0" * 400).encode(),
             "power_idle_w: ",
         ),
-        (BOARD.replace("cores: 4", "cores: 0x" + "f" * 5000).encode(), "board.yaml: processor"),
+        (BOARD.replace("cores: 4", "cores: 0x" + "f" * 5000).encode(), r"board\.yaml:8: processor"),
     ],
 )
 def test_files_that_are_no_profile(tmp_path: Path, content: bytes, message: str) -> None:
@@ -344,7 +393,7 @@ def test_wrong_link_files(tmp_path: Path, text: str) -> None:
     """An empty file, a list and a stray key are refused."""
     catalogue = write(tmp_path, "cable", text)
 
-    with pytest.raises(CatalogueError, match=r"cable\.yaml: "):
+    with pytest.raises(CatalogueError, match=r"cable\.yaml:(3:)? "):
         catalogue.link("cable")
 
 
@@ -360,7 +409,7 @@ def test_missing_cost_names_file_and_field(tmp_path: Path, line: str, field: str
     text = BOARD.replace(line, "").replace("sources: {processor.kappa: measured}", "")
     catalogue = write(tmp_path, "board", text)
 
-    with pytest.raises(MissingCost, match=rf"board\.yaml: processor: no figure for {field}"):
+    with pytest.raises(MissingCost, match=rf"board\.yaml:6: processor: no figure for {field}"):
         catalogue.device("board")
 
 

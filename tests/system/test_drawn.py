@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,15 @@ import numpy as np
 import pytest
 import yaml
 
+from simfl.system.accelerator import Accelerator
 from simfl.system.catalogue import KINDS, Catalogue, CatalogueError, Kind, shipped_folder
-from simfl.system.drawn import SECONDS_FACTOR, WATTS_FACTOR
+from simfl.system.drawn import SECONDS_FACTOR, SIGNED, WATTS_FACTOR
+from simfl.system.fields import FieldError, check, field_names
+from simfl.system.log_distance import LogDistanceRadio
 from simfl.system.rates import Rates
+from simfl.system.tcp import TcpLink
+from simfl.system.thermal import ThermalCpu
+from simfl.system.umi import UmiRadio
 from simfl.system.uncertainty import Interval
 
 BOARD: dict[str, Any] = {
@@ -194,7 +201,10 @@ def test_whether_a_profile_is_uncertain(tmp_path: Path) -> None:
         ({"value": 2e10, "interval": [1e10]}, "accepted: [low, high], two numbers with the value"),
         ({"interval": [1e10, 2e10]}, "value: found None, accepted: a number"),
         ({"value": 2e10, "interval": [0.0, 4e10]}, "a low end above 0, or distribution: normal"),
-        ({"value": 2e10, "interval": [1e10, 4e10], "distribution": "gauss"}, "accepted: lognormal"),
+        (
+            {"value": 2e10, "interval": [1e10, 4e10], "distribution": "gauss"},
+            "found 'gauss', accepted: lognormal",
+        ),
         ({"value": 2e10, "interval": [1e10, 4e10], "sd": 1}, "sd: unknown key; accepted: dist"),
     ],
 )
@@ -205,7 +215,56 @@ def test_a_figure_that_is_none_is_refused(
     with pytest.raises(CatalogueError) as caught:
         profile(tmp_path, processor={**BOARD["processor"], "rates": {"dense": figure}})
 
-    assert f"board.yaml: {DENSE}." in str(caught.value) and words in str(caught.value)
+    assert f": {DENSE}." in str(caught.value) and words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "figure", "words"),
+    [
+        ("cores", {"value": 4, "interval": [2, 8]}, "its interval, accepted: an integer >= 1"),
+        ("seconds_per_step", {"value": 1e-3, "interval": [-1.0, 1.0]}, "-1 in its interval, acc"),
+        (
+            "rates",
+            {"dense": {"value": 1e9, "interval": [-2e9, 4e9]}},
+            "found -2e+09 in its interval",
+        ),
+    ],
+)
+def test_an_interval_with_impossible_figures_is_refused(
+    path: str, figure: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    """When the file is read, and not by some draws of a study."""
+    inner = figure.get("dense", figure)
+    inner["distribution"] = "normal"
+
+    with pytest.raises(CatalogueError) as caught:
+        profile(tmp_path, processor={**BOARD["processor"], path: figure})
+
+    assert f": processor.{path}" in str(caught.value) and words in str(caught.value)
+
+
+def test_decibels_that_cannot_be_negative_are_cut(tmp_path: Path) -> None:
+    """Every draw of a noise figure is a link; only what may be below 0 is not cut at a tenth."""
+    radio = yaml.safe_load((shipped_folder() / "cell_macro.yaml").read_text())
+    figure = {"value": 1.0, "interval": [0, 2], "distribution": "normal"}
+    for key in ("noise_figure_db", "path_loss_db"):
+        link = {**radio["link"], key: figure}
+        (tmp_path / "cell.yaml").write_text(yaml.safe_dump({**radio, "link": link}))
+        values = drawn(Catalogue([tmp_path]).profile("link", "cell"), f"link.{key}")
+        assert (values.min() < 0) == (key in SIGNED)
+        assert all(Catalogue([tmp_path], draw=number).link("cell") for number in range(40))
+
+
+@pytest.mark.parametrize("cls", [ThermalCpu, Accelerator, LogDistanceRadio, UmiRadio, TcpLink])
+def test_no_other_figure_may_be_negative(cls: type) -> None:
+    """`SIGNED` are the keys of processors and links that accept a number below 0."""
+    accepting = set()
+    for name in field_names(cls):
+        with contextlib.suppress(FieldError):
+            check(cls, [name], -1.5)
+            accepting.add(name)
+
+    assert accepting == SIGNED & set(field_names(cls))
 
 
 @pytest.mark.parametrize("kind", KINDS)

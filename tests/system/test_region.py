@@ -67,6 +67,19 @@ def test_an_hour_of_a_profile_is_no_number(hour: str, tmp_path: Path) -> None:
         Catalogue([tmp_path]).region("grid")
 
 
+def test_emissions_are_not_negative(tmp_path: Path) -> None:
+    """A price may be below 0 for an hour; grams per kilowatt-hour are not."""
+    text = (
+        "kind: region\ncarbon_gco2_per_kwh: [[0, 420], [36000, {}]]\nprice_per_kwh: [[0, -0.1]]\n"
+    )
+    (tmp_path / "grid.yaml").write_text(text.format(-180))
+    (tmp_path / "windy.yaml").write_text(text.format(0))
+
+    assert Catalogue([tmp_path]).region("windy").price is not None
+    with pytest.raises(CatalogueError, match=r"grid\.yaml:2: carbon_gco2_per_kwh: found -180, acc"):
+        Catalogue([tmp_path]).region("grid")
+
+
 def test_currencies_are_not_mixed() -> None:
     """Money of two kinds cannot be added up; a region without a price does not matter."""
     dear = replace(HOURLY, currency="INR")
