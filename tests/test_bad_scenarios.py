@@ -451,7 +451,7 @@ BAD: list[Bad] = [
         "missing cost",
         OWN,
         "population.groups.0.device",
-        "own/mine.yaml: processor: no figure for kappa, power_table or power_active_w",
+        "own/mine.yaml:[0-9]+: processor: no figure for kappa, power_table or power_active_w",
         {"own/mine.yaml": DEVICE.replace("  kappa: 1e-28\n", "")},
     ),
     Bad(
@@ -465,7 +465,7 @@ BAD: list[Bad] = [
         "key of a device",
         OWN,
         "population.groups.0.device",
-        "own/mine.yaml: processor.kapa: unknown key, did you mean 'kappa'\\? accepted: .*cores",
+        "mine.yaml:[0-9]+: processor.kapa: unknown key, did you mean 'kappa'\\? accepted: .*cores",
         {"own/mine.yaml": DEVICE.replace("kappa", "kapa")},
     ),
     Bad(
@@ -479,7 +479,7 @@ BAD: list[Bad] = [
         "plug-in of a device",
         OWN,
         "population.groups.0.device",
-        "own/mine.yaml: processor: name: found '.*abacus.py:Abacus', a file that is not there",
+        "mine.yaml:[0-9]+: processor: name: found '.*abacus.py:Abacus', a file that is not there",
         {"own/mine.yaml": DEVICE.partition("  name")[0] + "  name: abacus.py:Abacus\n"},
     ),
 ]
