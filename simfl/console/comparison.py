@@ -13,6 +13,7 @@ from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
 from simfl.runs.runfolder import LoadedRun
 from simfl.study.comparable import SIZED_ONLY, caveat_of_pair
+from simfl.study.regression import TASK, regression_sentence
 from simfl.study.rows import row
 from simfl.study.studyfile import Questions, level
 from simfl.study.warned import warning_kinds
@@ -27,6 +28,7 @@ NOT_SHOWN = (
     "warning_messages",
     "charged_client_idle",
     "charged_server_idle",
+    TASK,
 )
 """Columns of a row: which warnings there are says more than how many, and keys stand above."""
 
@@ -66,6 +68,8 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
         figures.append([name, shown(first), *cells])
     title = "figures, and differences to the first run"
     console.print(FigureTable(title, [""], names, figures), crop=False)
+    for sentence in regression_sentence(pd.DataFrame(rows), list(rows[0])):
+        console.print(sentence)
     print_kinds(console, warning_kinds(pd.DataFrame(rows)))
 
 

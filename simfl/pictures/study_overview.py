@@ -14,9 +14,9 @@ from simfl.common.files import replacing
 from simfl.console.printable import printable
 from simfl.pictures.colours import COLOURS
 from simfl.pictures.style import STYLE
-from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names, with_completed
+from simfl.study.regression import axis_label
 
 MOST_SETTINGS, MOST_METRICS = 40, 4
 
@@ -48,7 +48,7 @@ def draw_study_overview(study: LoadedStudy) -> Figure:
         panels = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
         for index, (axes, metric) in enumerate(zip(panels, metrics, strict=True)):
             draw_setting_means(axes, means, metric, COLOURS[index])
-            axes.set(xlabel=with_unit(metric), ylim=(len(means) - 0.5, -0.5))
+            axes.set(xlabel=axis_label(study.table, metric), ylim=(len(means) - 0.5, -0.5))
             axes.grid(alpha=0.3)
             axes.locator_params(axis="x", nbins=4)
         panels[0].set_yticks(range(len(means)), [printable(name) for name in names])

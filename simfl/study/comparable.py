@@ -16,6 +16,7 @@ import pandas as pd
 
 from simfl.runs.runfolder import LoadedRun
 from simfl.study.figures import is_learned
+from simfl.study.regression import TASK, regression_sentence
 from simfl.study.targets import target_of
 
 
@@ -111,9 +112,10 @@ TEST_EXAMPLES = "test_examples"
 
 
 def caveat_columns(run: LoadedRun) -> dict[str, Any]:
-    """What a run's row in its study's table says of each, and its number of test examples."""
+    """What a run's row in its study's table says of each, of its test examples and its task."""
     texts = {caveat.column: caveat.text(run) for caveat in CAVEATS}
-    return {**texts, TEST_EXAMPLES: run.manifest.get(TEST_EXAMPLES, 0)}
+    of_data = {TEST_EXAMPLES: run.manifest.get(TEST_EXAMPLES, 0), TASK: run.manifest.get(TASK, "")}
+    return {**texts, **of_data}
 
 
 def caveat(runs: pd.DataFrame, metric: str) -> Caveat | None:
@@ -130,18 +132,23 @@ def caveat_of_pair(
 
 
 def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """What keeps some of these figures from being compared, or from telling settings apart."""
+    """What keeps some of these figures from being compared, or from being what they are called.
+
+    And from telling settings apart.
+    """
     asked: dict[str, list[str]] = {}
     for metric in metrics:
         found = caveat(runs, metric)
         if found is not None:
             asked.setdefault(found.column, []).append(metric)
-    return [
+    caveats = [
         f"{one.name}: {', '.join(asked[one.column])} under"
         f" {', '.join(sorted({text for text in one.of(runs) if text}))}; {one.why}"
         for one in CAVEATS
         if one.column in asked
-    ] + [sentence for metric in metrics for sentence in _too_coarse(runs, metric)]
+    ]
+    coarse = [sentence for metric in metrics for sentence in _too_coarse(runs, metric)]
+    return [*caveats, *regression_sentence(runs, metrics), *coarse]
 
 
 def _too_coarse(runs: pd.DataFrame, metric: str) -> list[str]:

@@ -89,6 +89,20 @@ def test_compare_says_what_makes_runs_unlike(
     assert "evaluate.every differs (1, 2): a target counts as met" in found
 
 
+def test_compare_says_that_a_regression_has_no_accuracy(tmp_path: Path) -> None:
+    """What stands there is R^2."""
+    data = {"name": "synthetic", "task": "regression", "outputs": 1, "partition": "iid"}
+    simfl.run(small(data=data, stop={"versions": 1}), tmp_path / "a")
+    simfl.run(small(stop={"versions": 1}), tmp_path / "b")
+    told = "accuracy is R^2, as the data are a regression"
+
+    regression = command("compare", tmp_path / "a", tmp_path / "a").stdout
+    classes = command("compare", tmp_path / "b", tmp_path / "b").stdout
+
+    assert told in " ".join(regression.split())
+    assert "R^2" not in classes
+
+
 def test_compare_says_that_a_file_of_equal_scenarios_has_changed(tmp_path: Path) -> None:
     """They name the same table, which holds other rows."""
     table = tmp_path / "table.csv"

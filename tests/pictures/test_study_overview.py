@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simfl.console.answers import print_answers
 from simfl.pictures import study_overview
 from simfl.pictures.curves import plot
 from simfl.pictures.report import of_study, page
 from simfl.pictures.study_overview import draw_study_overview, save_study_overview
+from simfl.study.regression import axis_label, regression_sentence
 from tests.study.studies import run_here, session
 
 
@@ -57,3 +59,29 @@ def test_means_of_every_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert shown.endswith("; first 3 of 4 settings; first 1 of 2 figures")
     text = of_study.report_study(study, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Charts show the first 3 of 4 settings, the table all." in text
+
+
+def test_a_regression_has_no_accuracy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its R^2 is called that: on the figure's and the report's axes, and below the tables."""
+    monkeypatch.setattr(page, "plotly_script", lambda: "")
+    asked = {"metrics": ["accuracy", "best_accuracy", "loss"]}
+    data = {"name": "synthetic", "task": "regression", "outputs": 1, "partition": "iid"}
+    one = session(tmp_path, base={"data": data}, questions=asked)
+    run_here(one)
+    study = one.collect()
+
+    labels = [axes.get_xlabel() for axes in draw_study_overview(study).axes]
+    print_answers(one.study, study)
+
+    assert labels == ["R^2 (1)", "best R^2 (1)", "loss (1)"]
+    text = of_study.report_study(study, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "test R^2 (1)" in text
+    said = " ".join(capsys.readouterr().out.split())
+    assert "accuracy is R^2, as the data are a regression: 1 is" in said
+    mixed = study.table.assign(task=["regression", *["classification"] * (len(study.table) - 1)])
+    (sentence,) = regression_sentence(mixed, ["accuracy"])
+    assert sentence.startswith(f"accuracy is R^2, as 1 of {len(mixed)} runs' data are a regression")
+    assert regression_sentence(mixed, ["loss"]) == []
+    assert axis_label(mixed, "accuracy") == "accuracy (share)"

@@ -32,6 +32,7 @@ from simfl.study.hardware import (
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means, setting_names, told_apart, with_completed
 from simfl.study.pareto import on_front, unranked
+from simfl.study.regression import axis_label
 from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import as_text, level, short_names
 from simfl.study.warned import warning_kinds
@@ -158,7 +159,7 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                     names,
                     _list(shown[metric]),
                     (_list(shown[f"{metric}_low"]), _list(shown[f"{metric}_high"])),
-                    with_unit(metric),
+                    axis_label(study.table, metric),
                     missed=dict(
                         zip(
                             charts.OPEN_MARKERS,
@@ -234,7 +235,7 @@ def _curves(page: Page, study: LoadedStudy) -> None:
                 charts.curves(
                     [(name, _columns(curve, x, y)) for name, curve in named],
                     with_unit(x),
-                    f"test {with_unit(y)}",
+                    f"test {axis_label(study.table, y)}",
                 ),
             )
             for (y, x), named in curves.items()
@@ -277,7 +278,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                 else paired_differences(runs, *asked)
             )
             title = f"{metric}: {short_names([one.factor])[0]} against {baseline}"
-            axis = f"difference in {with_unit(metric)}"
+            axis = f"difference in {axis_label(study.table, metric)}"
             if found["difference"].notna().any():
                 drawn.append(
                     (
@@ -371,8 +372,8 @@ def _pareto(page: Page, study: LoadedStudy) -> None:
                             for end in ("low", "high")
                         },
                     },
-                    with_unit(other),
-                    with_unit(first),
+                    axis_label(study.table, other),
+                    axis_label(study.table, first),
                     _list(best),
                 ),
             )
@@ -434,7 +435,7 @@ def _effects(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
             names = [
                 f"{short_names([str(row.factor)])[0]} = {row.level}" for row in effects.itertuples()
             ]
-            axis = f"effect on {with_unit(metric)}"
+            axis = f"effect on {axis_label(study.table, metric)}"
             low, high = effects["effect"] - effects["ci"], effects["effect"] + effects["ci"]
             drawn.append(
                 (
