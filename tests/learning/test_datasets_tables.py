@@ -345,3 +345,24 @@ def test_truths_beside_missing_values_are_truths(tmp_path: Path, files: tuple[st
     data = Csv(path=files[0], label="ill", test=files[1], missing="drop").load(tmp_path, 1)
 
     assert data.train.targets.tolist() == data.test.targets.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("kind", [Csv, Parquet])
+def test_truths_beside_missing_values_are_one_feature(tmp_path: Path, kind: type[Table]) -> None:
+    """As they are where none is missing: they were two categories."""
+    rows = pd.DataFrame(
+        {"smokes": [True, None, False, True, False] * 4, "ill": [0, 1, 1, 0, 1] * 4}
+    )
+    for name, part in (("gaps", rows), ("whole", rows.dropna().astype({"smokes": "bool"}))):
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+        part.to_parquet(tmp_path / f"{name}.parquet")
+    ending = kind.__name__.lower()
+
+    said = {"label": "ill", "missing": "drop", "numbers": "raw"}
+    gaps, whole = (
+        kind(path=f"{name}.{ending}", **said).load(tmp_path, 1)  # type: ignore[arg-type]
+        for name in ("gaps", "whole")
+    )
+
+    assert gaps.input_shape == (1,)
+    assert gaps.train.inputs.tolist() == whole.train.inputs.tolist()

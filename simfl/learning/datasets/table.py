@@ -261,7 +261,11 @@ def _require_single(rows: pd.DataFrame, column: str, key: str, advice: str) -> N
 
 
 def _is_number(column: pd.Series) -> bool:
-    return column.dtype.kind in "fiub"
+    """Whether it has numbers or truths; pandas has truths beside missing values as objects."""
+    if column.dtype.kind in "fiub":
+        return True
+    given = column.dropna()
+    return bool(len(given)) and all(isinstance(value, bool) for value in given)
 
 
 def _reads_as_number(value: object) -> bool:
