@@ -143,6 +143,46 @@ def test_classes_that_nobody_trains_are_warned_of(
     assert all(told in one.message for one in found)
 
 
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ((0, 1, 2), None),
+        (
+            (1, 2, 3),
+            "4 outputs, for the labels 0 to 3; no client and no test example has the label 0",
+        ),
+        ((0, 7), "example has the label 1, 2, 3, 4 and 2 more"),
+    ],
+)
+def test_labels_with_gaps_are_warned_of(
+    tmp_path: Path, labels: tuple[int, ...], said: str | None
+) -> None:
+    """Each number that is left out is an output of the model that nothing trains."""
+    rng = np.random.default_rng(0)
+    arrays = {f"x_{part}": rng.normal(size=(12, 3)) for part in ("train", "test")}
+    targets = {f"y_{part}": np.resize(labels, 12) for part in ("train", "test")}
+    np.savez(tmp_path / "set.npz", **arrays, **targets)
+    data = {"name": "npz", "path": str(tmp_path / "set.npz"), "partition": "iid"}
+
+    found = foreseen(assemble(small(data=data, population={"clients": 4})))
+
+    told = [one.message for one in found if one.kind == "labels_with_gaps"]
+    assert len(told) == (said is not None)
+    assert all(one.endswith(str(said)) for one in told)
+
+
+def test_a_vocabulary_has_no_gaps(tmp_path: Path) -> None:
+    """A model of tokens has an output for each, whichever of them a text needs."""
+    (tmp_path / "play.txt").write_text("to be or not to be " * 20)
+    data = {"name": "text", "path": str(tmp_path / "play.txt"), "length": 4, "vocabulary": 30}
+    model = {"name": "lstm", "tokens": 30, "hidden": 4}
+    simulation = assemble(
+        small(data={**data, "partition": "iid"}, model=model, population={"clients": 4})
+    )
+
+    assert "labels_with_gaps" not in {one.kind for one in foreseen(simulation)}
+
+
 def test_an_accuracy_that_never_changes_is_warned_of(tmp_path: Path) -> None:
     """From five evaluations on."""
     still = {"local": {"learning_rate": 1e-12}}

@@ -77,6 +77,10 @@ ADVICE = {
         "more clients, or a partition that deals out examples of every class (`simfl partition`"
         " shows who has what); accuracies are comparable among runs with the same clients' data"
     ),
+    "labels_with_gaps": (
+        "number the classes from 0 on without gaps (numpy.unique(labels, return_inverse=True)):"
+        " outputs that nothing trains cost bytes and operations all the same"
+    ),
     "nobody_left": (
         "population.start_time is the time of day at simulated time 0, midnight by default; or let"
         " the run last until they leave"

@@ -39,7 +39,7 @@ SHORTEST_STEP_S = 1e-3
 """Below this a training step is the framework's time, not the model's (docs/hardware.md)."""
 
 MOST_NAMED = 4
-"""Profiles that a sentence names."""
+"""Profiles, or labels, that a sentence names."""
 
 MOST_AIRTIME = 0.5
 """A channel that is on air for more of the time is crowded: queues grow as 1 / (1 - share)."""
@@ -68,6 +68,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _far_access_points,
         _priced_for_more,
         _untrained_classes,
+        _labels_with_gaps,
     )
     return [oddity for rule in rules for oddity in rule(simulation)]
 
@@ -271,6 +272,28 @@ def _untrained_classes(simulation: Simulation) -> list[Notice]:
         f" tested, {share:.0%} of the test examples: so much of the accuracy cannot be learnt"
     )
     return [notice("untrained_classes", message, int(absent.sum()))]
+
+
+def _labels_with_gaps(simulation: Simulation) -> list[Notice]:
+    """Outputs of the model for classes of which there is no example, be it for training or testing.
+
+    A model of tokens has as many as its vocabulary, whichever of them a text needs.
+    """
+    held, data = simulation.partitioned.label_counts.sum(axis=0), simulation.partitioned.data
+    of_tokens = getattr(simulation.parts[("model",)], "tokens", None) == data.outputs
+    if not held.size or of_tokens or not simulation.algorithm.learns:
+        return []
+    tested = np.bincount(data.test.targets.cpu().numpy(), minlength=held.size)
+    absent = np.flatnonzero((held == 0) & (tested == 0))
+    if not absent.size:
+        return []
+    few = ", ".join(map(str, absent[:MOST_NAMED].tolist()))
+    more = f" and {absent.size - MOST_NAMED:,} more" if absent.size > MOST_NAMED else ""
+    message = (
+        f"the model has {data.outputs:,} outputs, for the labels 0 to {data.outputs - 1:,}; no"
+        f" client and no test example has the label {few}{more}"
+    )
+    return [notice("labels_with_gaps", message, absent.size)]
 
 
 def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:
