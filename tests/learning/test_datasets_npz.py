@@ -97,6 +97,14 @@ def test_other_keys_are_ignored(tmp_path: Path) -> None:
     [
         ({"y_test": None}, r"has no y_test; found x_train, y_train, x_test"),
         ({"y_train": None, "x_test": None}, r"has no y_train, x_test"),
+        (
+            {"x_test": np.full((2, 3, 2, 3), 200)},
+            "x_train has images of uint8, .* x_test numbers of type int64 beyond these",
+        ),
+        (
+            {"x_train": np.full((4, 3, 2, 3), -0.5)},
+            "x_test has images of uint8, .* x_train numbers of type float64 beyond these",
+        ),
         ({"y_train": np.array([0, 1])}, r"x_train has 4 rows, y_train the shape \(2,\)"),
         ({"x_test": np.zeros((2, 9, 9, 3), np.uint8)}, "x_train and x_test differ in the shape"),
         ({"x_train": np.zeros(4)}, r"x_train: found shape \(4,\)"),

@@ -59,6 +59,7 @@ class Npz(Dataset):
         train, test = examples["train"], examples["test"]
         if train.inputs.shape[1:] != test.inputs.shape[1:]:
             raise ValueError(f"{file}: x_train and x_test differ in the shape of an example")
+        _require_one_scale(file, arrays, train, test)
         task: Task = "regression" if regression else "classification"
         if regression:
             outputs = train.targets.shape[1]
@@ -94,12 +95,30 @@ def _examples(
     )
 
 
+def _require_one_scale(
+    file: Path, arrays: dict[str, np.ndarray], train: Examples, test: Examples
+) -> None:
+    """Raises ValueError where one part are images of bytes, and the other is not in [0, 1]."""
+    for part, other, beside in (("train", "test", test), ("test", "train", train)):
+        beyond = bool(((beside.inputs < 0) | (beside.inputs > 1)).any())
+        if _is_image_of_bytes(arrays[f"x_{part}"]) and beyond:
+            kind = arrays[f"x_{other}"].dtype
+            raise ValueError(
+                f"{file}: x_{part} has images of uint8, which become numbers from 0 to 1, and"
+                f" x_{other} numbers of type {kind} beyond these; accepted: both of one type"
+            )
+
+
+def _is_image_of_bytes(values: np.ndarray) -> bool:
+    return values.dtype == np.uint8 and values.ndim in (3, 4)
+
+
 def inputs_of(values: np.ndarray, what: str) -> Tensor:
     """Numbers (rows, ...) as inputs; uint8 of three or four axes are images, see `Npz`.
 
     Raises ValueError, beginning with `what`, where one is not finite as float32.
     """
-    if values.dtype == np.uint8 and values.ndim in (3, 4):
+    if _is_image_of_bytes(values):
         if values.ndim == 3:
             values = values[..., np.newaxis]
         planes = np.ascontiguousarray(values.transpose(0, 3, 1, 2))
