@@ -366,3 +366,33 @@ def test_truths_beside_missing_values_are_one_feature(tmp_path: Path, kind: type
 
     assert gaps.input_shape == (1,)
     assert gaps.train.inputs.tolist() == whole.train.inputs.tolist()
+
+
+def test_a_class_too_rare_to_be_held_out_is_trained(tmp_path: Path) -> None:
+    """Of one row each; such tables were refused. Where most classes are so, they still are."""
+    kinds = [*"abcde", *["often"] * 15, *["most"] * 20]
+    (tmp_path / "rows.csv").write_text(
+        "x,kind\n" + "".join(f"{row},{kind}\n" for row, kind in enumerate(kinds))
+    )
+    (tmp_path / "prices.csv").write_text("x,y\n" + "".join(f"{row},{row}\n" for row in range(40)))
+
+    data = Csv("rows.csv", "kind").load(tmp_path, 1)
+
+    assert (len(data.train), len(data.test), data.outputs) == (33, 7, 7)
+    assert np.bincount(data.train.targets).tolist() == [1, 1, 1, 1, 1, 16, 12]
+    assert np.bincount(data.test.targets).tolist() == [0, 0, 0, 0, 0, 4, 3]
+    with pytest.raises(ValueError, match=r"^label: found 40 classes of 40 rows, most .*regression"):
+        Csv("prices.csv", "y").load(tmp_path, 1)
+    assert Csv("prices.csv", "y", task="regression").load(tmp_path, 1).task == "regression"
+
+
+@pytest.mark.parametrize("value", ["inf", "1e300"])
+def test_a_label_that_is_not_finite_is_named_with_its_row(tmp_path: Path, value: str) -> None:
+    """In the file's rows, and without a warning of numpy's."""
+    cells = [f"{row},{value if row == 7 else row / 3}\n" for row in range(40)]
+    (tmp_path / "rows.csv").write_text("x,y\n" + "".join(cells))
+
+    with pytest.raises(
+        ValueError, match=r"^label: column 'y' has (inf|1e\+300) in row 8, accepted"
+    ):
+        Csv("rows.csv", "y").load(tmp_path, 1)

@@ -102,7 +102,9 @@ def held_out(
     """(training, test) rows of a table: a `share` is held out; of every class, where there are any.
 
     A regression's values are none, whole numbers neither: each would be a class of a few rows.
-    Raises ValueError at the key `test_share` where that leaves one of them without a row.
+    Classes that are held out as a whole, being that rare, are trained and not tested. Raises
+    ValueError at the key `label` where most of what is held out is of such classes, and at the key
+    `test_share` where one part has no row.
     """
     if _is_regression(labels, task):
         classes = torch.zeros(len(labels), dtype=torch.int64)
@@ -110,6 +112,14 @@ def held_out(
         classes = torch.from_numpy(np.unique(labels, return_inverse=True)[1].astype(np.int64))
     test = stratified_rows(classes, round(share * len(labels)), seed).numpy()
     train = np.setdiff1d(np.arange(len(labels)), test)
+    too_rare = np.isin(classes[test], classes[train], invert=True)
+    if train.size and 2 * too_rare.sum() > test.size:
+        raise ValueError(
+            f"label: found {len(np.unique(classes))} classes of {len(labels)} rows, most of them in"
+            f" too few rows to train and to test; accepted: classes of several rows, or `task:"
+            f" regression` for numbers"
+        )
+    train, test = np.sort(np.append(train, test[too_rare])), test[~too_rare]
     if not train.size or not test.size:
         raise ValueError(
             f"test_share: found {share}, which leaves {train.size} training and {test.size} test"

@@ -105,6 +105,9 @@ class Table(Dataset):
                 )
         inputs = [encoding.features(*part) for part in zip(texts, numbers, strict=True)]
         labels = [_labels(part[self.label]) for part in parts]
+        for part, values in zip(parts, labels, strict=True):
+            if values.dtype.kind == "f":
+                _require_finite(values, part.index, f"label: column {self.label!r}")
         try:
             y_train, y_test, task, outputs = targets_of(labels[0], labels[1], self.task)
         except ValueError as error:
@@ -208,13 +211,7 @@ class Table(Dataset):
                     raise ValueError(f"numeric: column {column!r} has text, as {text!r}")
                 values = values.map(lambda one: float(str(one)))
             found[:, place] = values.to_numpy(dtype=np.float64)
-            with np.errstate(over="ignore"):
-                wrong = np.flatnonzero(~np.isfinite(found[:, place].astype(np.float32)))
-            if wrong.size:
-                raise ValueError(
-                    f"numeric: column {column!r} has {found[wrong[0], place]} in row"
-                    f" {rows.index[wrong[0]] + 1}, accepted: finite numbers"
-                )
+            _require_finite(found[:, place], rows.index, f"numeric: column {column!r}")
         return found
 
 
@@ -235,6 +232,16 @@ def require_own_names(names: Sequence[str], file: Path) -> None:
     if twice is not None:
         raise ValueError(
             f"{file} has several columns {twice!r}, accepted: a name of its own for each"
+        )
+
+
+def _require_finite(values: np.ndarray, rows: pd.Index, what: str) -> None:
+    """Raises ValueError, beginning with `what`, for the first that is not finite as float32."""
+    with np.errstate(over="ignore"):
+        wrong = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
+    if wrong.size:
+        raise ValueError(
+            f"{what} has {values[wrong[0]]} in row {rows[wrong[0]] + 1}, accepted: finite numbers"
         )
 
 
