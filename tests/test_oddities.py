@@ -171,6 +171,18 @@ def test_labels_with_gaps_are_warned_of(
     assert all(one.endswith(str(said)) for one in told)
 
 
+@pytest.mark.parametrize(("classes", "count"), [(1, 1), (2, 0)])
+def test_data_of_one_class_are_warned_of(tmp_path: Path, classes: int, count: int) -> None:
+    """An accuracy of 1 is no merit there."""
+    rows = "".join(f"{row},{row % classes}\n" for row in range(40))
+    (tmp_path / "rows.csv").write_text("x,kind\n" + rows)
+    data = {"name": "csv", "path": str(tmp_path / "rows.csv"), "label": "kind", "partition": "iid"}
+
+    found = foreseen(assemble(small(data=data, population={"clients": 4})))
+
+    assert sum(one.kind == "one_class" for one in found) == count
+
+
 def test_a_vocabulary_has_no_gaps(tmp_path: Path) -> None:
     """A model of tokens has an output for each, whichever of them a text needs."""
     (tmp_path / "play.txt").write_text("to be or not to be " * 20)

@@ -81,6 +81,9 @@ ADVICE = {
         "number the classes from 0 on without gaps (numpy.unique(labels, return_inverse=True)):"
         " outputs that nothing trains cost bytes and operations all the same"
     ),
+    "one_class": (
+        "look at the labels: an accuracy of 1 is what any model has that never says anything else"
+    ),
     "nobody_left": (
         "population.start_time is the time of day at simulated time 0, midnight by default; or let"
         " the run last until they leave"

@@ -69,6 +69,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _priced_for_more,
         _untrained_classes,
         _labels_with_gaps,
+        _one_class,
     )
     return [oddity for rule in rules for oddity in rule(simulation)]
 
@@ -294,6 +295,18 @@ def _labels_with_gaps(simulation: Simulation) -> list[Notice]:
         f" client and no test example has the label {few}{more}"
     )
     return [notice("labels_with_gaps", message, absent.size)]
+
+
+def _one_class(simulation: Simulation) -> list[Notice]:
+    """Data of which every example has the same label."""
+    held, data = simulation.partitioned.label_counts.sum(axis=0), simulation.partitioned.data
+    if not held.size or not simulation.algorithm.learns:
+        return []
+    tested = np.bincount(data.test.targets.cpu().numpy(), minlength=held.size)
+    if np.count_nonzero(held + tested) != 1:
+        return []
+    message = "all examples have the same label: there is nothing to tell apart"
+    return [notice("one_class", message, 1)]
 
 
 def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:
