@@ -53,6 +53,7 @@ def study(
     loaded: LoadedStudy | None
     missing: int = 0
     unreadable: list[str] = []
+    unfinished: list[str] = []
     with exit_codes(traceback=traceback):
         from simfl.study.finished import is_finished
         from simfl.study.studyfile import Study
@@ -72,7 +73,7 @@ def study(
             loaded = load_study(folder)
         else:
             # Planning takes the libraries that train.
-            from simfl.console.study import follow_study
+            from simfl.console.study import failures, follow_study
             from simfl.study.on_ray import Resources
             from simfl.study.session import StudySession
 
@@ -80,12 +81,13 @@ def study(
             if not collect:
                 session.check()
                 resources = None if engine == "local" else Resources(cpus, gpus)
-                follow_study(session, workers, shard, resources, quiet=quiet)
+                outcomes = follow_study(session, workers, shard, resources, quiet=quiet)
+                unfinished = failures(session.points, outcomes) if quiet else []
             loaded = session.collect() if collect or shard is None else None
             missing, unreadable = session.missing(shard), session.unreadable
         if loaded is not None:
             _answer(asked, loaded, quiet=quiet)
-        for line in unreadable:
+        for line in (*unfinished, *unreadable):
             say(f"simfl: {line}", err=True)
         if not quiet:
             rest = f"; {missing} runs are missing" if missing else ""

@@ -37,6 +37,7 @@ from simfl.study.means import levels_told_apart, point_means, told_apart
 from simfl.study.pareto import study_front, unranked
 from simfl.study.sensitivity import sobol_indices
 from simfl.study.studyfile import Best, Study, as_text, level, short_names
+from simfl.study.targets import is_known
 from simfl.study.warned import warning_kinds
 from simfl.study.words import (
     Row,
@@ -59,10 +60,11 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     console = Terminal()
     runs, drawn, draws = loaded.table, loaded.drawn, loaded.draws
     if loaded.completed.empty:
-        console.print("no run has completed yet")
+        diverged = f": {len(runs)} diverged ({runs['reason'].iloc[0]})" if len(runs) else " yet"
+        console.print(f"no run has completed{diverged}")
         return
     factors, asked = loaded.factors, study.questions
-    metrics = [name for name in asked.metrics if name in runs]
+    metrics = loaded.metrics
     means = point_means(runs, factors, metrics)
     sure = "and 95 % intervals" if runs["seed"].nunique() > 1 else "of one seed, no intervals"
     sought = loaded.search.figures if loaded.search is not None else ()
@@ -81,7 +83,10 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
     for one in asked.compare:
         for table in _comparisons(runs, metrics, one.factor, one.baseline, factors, drawn):
             console.print(table, crop=False)
-    if asked.pareto and set(asked.pareto) <= set(runs):
+    best = [asked.best.figure, *asked.best.subject_to] if asked.best else []
+    wanted = dict.fromkeys((*asked.metrics, *asked.pareto, *best, *sought))
+    absent = [name for name in wanted if not is_known(runs, name)]
+    if asked.pareto and not set(asked.pareto) & set(absent):
         front = study_front(runs, factors, asked.pareto)
         compared = point_means(runs, factors, list(asked.pareto))
         ways = ", ".join(f"{name} {way}" for name, way in asked.pareto.items())
@@ -89,7 +94,7 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         console.print(table, crop=False)
         for sentence in unranked(compared, factors, asked.pareto) + luck.of_front(len(compared)):
             console.print(sentence)
-    if asked.best and {asked.best.figure, *asked.best.subject_to} <= set(runs):
+    if asked.best and not set(best) & set(absent):
         found = best_settings(runs, factors, asked.best)
         if draws:
             found = found.merge(hardware_best(drawn, asked.best), on="point", how="left")
@@ -111,10 +116,8 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         console.print(_indices(runs, computed, factors, loaded.sampled), crop=False)
     for sentence in not_explained(runs, metrics) if numeric or len(levelled) > 1 else ():
         console.print(sentence)
-    best = [asked.best.figure, *asked.best.subject_to] if asked.best else []
-    absent = [name for name in (*asked.metrics, *asked.pareto, *best, *sought) if name not in runs]
     if absent:
-        console.print(f"no run has the figure {', '.join(dict.fromkeys(absent))}")
+        console.print(f"no run has the figure {', '.join(absent)}")
     print_kinds(console, warning_kinds(runs))
 
 

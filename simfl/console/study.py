@@ -127,6 +127,13 @@ def _ending(outcome: Outcome) -> str:
     )
 
 
+def failures(points: Sequence[Point], outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for each run that failed, for who has seen none of them end."""
+    called = labels(points)
+    failed = [one for one in outcomes if one.status == "failed"]
+    return [f"{called[one.name]}: {_ending(one)}" for one in failed]
+
+
 def follow_study(
     session: StudySession,
     workers: int | None,

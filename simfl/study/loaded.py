@@ -20,7 +20,7 @@ from simfl.study.curves import check_axes, curve_of, mean_curve
 from simfl.study.figures import FIGURES
 from simfl.study.means import factor_names, point_means, told_apart
 from simfl.study.studyfile import Questions, Sample, Search, Study, short_names
-from simfl.study.targets import judged, target_of
+from simfl.study.targets import is_known
 from simfl.study.words import in_cell, in_digits
 
 STUDY, TABLE = "study.yaml", "runs.parquet"
@@ -72,9 +72,7 @@ class LoadedStudy:
     @property
     def metrics(self) -> list[str]:
         """The figures that are asked for and that some run has, or is known to have missed."""
-        asked = [name for name in self.questions.metrics if name in self.table]
-        runs = {name: judged(self.table, name)[name] for name in asked}
-        return [name for name in asked if target_of(name) or runs[name].notna().any()]
+        return [name for name in self.questions.metrics if is_known(self.table, name)]
 
     @property
     def factors(self) -> list[str]:

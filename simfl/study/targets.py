@@ -84,6 +84,13 @@ def judged(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     return completed(table) if target_of(metric) is None else table
 
 
+def is_known(table: pd.DataFrame, metric: str) -> bool:
+    """Whether some run has a figure, or is known to have missed it."""
+    if metric not in table:
+        return False
+    return target_of(metric) is not None or bool(judged(table, metric)[metric].notna().any())
+
+
 def ends(runs: pd.DataFrame, metric: str) -> FloatArray:
     """What each run had spent at its end, in the unit of a target; NaN where the table lacks it."""
     target = target_of(metric)

@@ -19,6 +19,7 @@ from simfl.study.comparisons import paired_differences
 from simfl.study.loaded import load_study
 from simfl.study.studyfile import Study
 from tests.study.censored import TARGET, censored_runs, censored_study
+from tests.study.studies import run_here, session
 
 FACTORS = {
     "decisions.allocation": ["max", "capped frequency_hz=8e+08"],
@@ -199,3 +200,41 @@ def test_a_study_of_which_the_baseline_alone_has_run_has_no_comparison_yet() -> 
     assert list(tables) == []
     found = paired_differences(there, ENERGY, "decisions.allocation", "max", list(FACTORS))
     assert found.empty and {"difference", "verdict", "reached"} <= set(found)
+
+
+def test_a_figure_that_no_run_has_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is learnt: no column of dashes, no empty front, no search for the best."""
+    questions = {
+        "metrics": ["accuracy", "time_s"],
+        "pareto": {"accuracy": "max", "time_s": "min"},
+        "best": {"maximize": "accuracy"},
+    }
+    base = {"data": {"name": "sizes", "examples_per_client": 8}, "algorithm": "none"}
+    one = session(tmp_path, base=base, points=None, questions=questions)
+    run_here(one)
+
+    answers.print_answers(one.study, one.collect())
+
+    said = capsys.readouterr().out
+    assert said.count("accuracy") == 1
+    assert "no run has the figure accuracy" in said and "time_s" in said
+
+
+def test_a_study_of_which_all_runs_diverged_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has nothing to wait for."""
+    local = {"steps": 1, "batch_size": 32, "learning_rate": 1e30}
+    base = {
+        "algorithm": {"name": "fedavg", "local": local},
+        "model": {"name": "mlp", "hidden": [4]},
+    }
+    one = session(tmp_path, base=base, points=None)
+    run_here(one)
+
+    answers.print_answers(one.study, one.collect())
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("no run has completed: 2 diverged (the loss is nan at version 1")

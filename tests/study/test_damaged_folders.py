@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from simfl.cli.app import app
 from simfl.runs.execution import FolderInUse
 from simfl.study.loaded import load_study
+from simfl.study.worker import work
 from tests.study.studies import run_here, session, write_study
 
 ONE_FACTOR = {"points": {"grid": {"algorithm.local.steps": [1, 2]}}, "seeds": [1]}
@@ -174,6 +175,26 @@ def test_gathering_what_is_not_there(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert "no run has completed yet" in result.stdout and "2 runs are missing" in result.stdout
+
+
+def test_a_quiet_study_says_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has seen it fail, and its exit code is not 0."""
+    monkeypatch.setattr(
+        "simfl.study.session.run_locally", lambda tasks, *_: (work(task) for task in tasks)
+    )
+    (tmp_path / "own.py").write_text(
+        "from simfl.decisions.base import Selection\n\n\nclass Own(Selection):\n"
+        "    def decide(self, memory, view, rng):\n        raise RuntimeError('no choice')\n"
+    )
+    points = {"grid": {"decisions.selection": ["all", "own.py:Own"]}}
+    file = write_study(tmp_path, points=points, seeds=[1])
+
+    result = command("study", file, "--out", tmp_path / "out", "--quiet")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("simfl: selection=own.py:Own, seed=1: failed: PartMisbehaves: ")
+    assert line.endswith("RuntimeError: no choice")
 
 
 def test_a_study_file_of_the_users_is_not_overwritten(tmp_path: Path) -> None:
