@@ -361,6 +361,48 @@ def test_a_run_that_mostly_waits_for_clients_says_so(
         assert one.first_s == 0.0 if selects["waited_s"].iloc[0] else one.first_s > 0.0
 
 
+@pytest.mark.parametrize("protocol", ["synchronous", "asynchronous", "buffered"])
+@pytest.mark.parametrize(("to_s", "waited_s"), [(1e6, 8.5), (9.0, 7.5), (4.0, None)])
+def test_a_wait_counts_whether_it_ends_or_not_and_with_nobody_in_flight(
+    protocol: str, to_s: float, waited_s: float | None, tmp_path: Path
+) -> None:
+    """Everybody is away from second 1 on: until the run's end, nearly so long, or less than half.
+
+    What was under way in second 1 ends first: the wait begins 1 s later at most.
+    """
+    absence = {"name": "absence", "from_s": 1.0, "to_s": to_s, "share": 1.0}
+    run = simfl.run(
+        small(
+            population={"availability": absence, "groups": ON_WIFI},
+            protocol=protocol,
+            algorithm={"name": "none", "local": {"steps": 5000, "batch_size": 16}},
+            stop={"versions": None, "time_s": 10.0},
+        ),
+        tmp_path / "run",
+    )
+
+    found = of_kind(run, "mostly_waiting")
+    assert len(found) == (waited_s is not None)
+    for one in found:
+        assert one.count == 1
+        assert one.first_s == pytest.approx(1.5, abs=0.5)
+        assert float(one.message.split()[1]) == pytest.approx(waited_s, abs=0.5)
+
+
+def test_a_run_that_nobody_came_to_says_so(tmp_path: Path) -> None:
+    """It waited all the time, and no version came of it; a single version is one."""
+    absence = {"name": "absence", "from_s": 0.0, "to_s": 200.0, "share": 1.0}
+    changes: dict[str, Any] = {"population": {"availability": absence}, "algorithm": WAITING}
+    run = simfl.run(small(**changes, stop={"versions": None, "time_s": 100.0}), tmp_path / "run")
+    one = simfl.run(small(algorithm=WAITING, stop={"versions": 1}), tmp_path / "one")
+
+    assert run.manifest["status"] == "completed"
+    assert [each.first_s for each in of_kind(run, "mostly_waiting")] == [0.0]
+    (said,) = of_kind(run, "no_version")
+    assert said.message.startswith("no version was published in 100 s")
+    assert not of_kind(one, "no_version")
+
+
 ON_WIFI = [{"device": "rpi_4b", "link": "wifi5_ac", "share": 1.0}]
 
 
@@ -589,6 +631,35 @@ def test_clients_that_never_took_part_are_warned_of(
     assert [one.message for one in found] == (
         ["5 of 8 clients never took part, in 60 rounds"] if warned else []
     )
+
+
+@pytest.mark.parametrize("late", ["drop", "carry_over"])
+def test_clients_who_always_come_too_late_never_took_part(late: str, tmp_path: Path) -> None:
+    """Seven finish 15 rounds each and are dropped in each; carried over they take part."""
+    run = simfl.run(
+        small(
+            population={
+                "groups": [
+                    {"device": "rpi_5", "link": "wifi5_ac", "share": 0.5},
+                    {"device": "rpi_zero_2w", "link": "wifi5_ac", "share": 0.5},
+                ]
+            },
+            algorithm={"name": "none", "local": {"epochs": 400, "batch_size": 16}},
+            protocol={
+                "name": "synchronous",
+                "patience": {"deadline_s": 0.12, "late": late},
+                "wait_for": {"clients": 8},
+            },
+            stop={"versions": 16},
+        ),
+        tmp_path / "run",
+    )
+
+    assert sorted(run.clients["participations"]) == [15] * 7 + [16]
+    assert (run.rounds["participants"] == 1).all() == (late == "drop")
+    said = "7 of 8 clients never took part, in 121 rounds: of 7 every update came too late, and was"
+    found = of_kind(run, "never_took_part")
+    assert [one.message for one in found] == [f"{said} dropped"] * (late == "drop")
 
 
 @pytest.mark.parametrize(("participation", "saturated"), [(0.9, True), (0.25, False)])

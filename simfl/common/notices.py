@@ -96,6 +96,10 @@ ADVICE = {
         "some devices' lowest frequency (frequency_min_hz in clients.parquet) is above what"
         " decisions.allocation decides: what it was to save there is not saved"
     ),
+    "no_version": (
+        "let the run last longer than a round takes (stop.time_s), and look at availability,"
+        " deadlines and faults: seconds, joules and bytes are those of rounds that led to nothing"
+    ),
     "loss_above_start": (
         "training makes the model worse: a smaller algorithm.local.learning_rate or fewer epochs,"
         " unless the test set is meant to differ from what clients hold"
@@ -104,8 +108,9 @@ ADVICE = {
         "the model does not learn: look at the learning rate, the data and the model"
     ),
     "never_took_part": (
-        "clients.parquet says who (participations 0): look at the selection and scheduling rules,"
-        " at availability, deadlines and faults; what the model knows, it knows from the others"
+        "clients.parquet says who (participations 0), and the log's rows of `late` who was not"
+        " waited for: look at the selection and scheduling rules, at availability, deadlines and"
+        " faults; what the model knows, it knows from the others"
     ),
     "saturated_queues": (
         "edge servers get less participation than the scheduling rule owes them: fewer in flight"

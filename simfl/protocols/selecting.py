@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,16 +44,22 @@ MOST_LISTED = 50
 class _OfServer:
     """What is kept of each server: how often it has chosen or asked, and the rule's memory of that.
 
-    `waited_s` is for how long its rounds have waited for clients to be there, `in_vain` says how
-    often in a row nobody was there when somebody was to come, `looked_s` when that was last.
+    `waited_s` is for how long it has waited for clients to be there with nobody at work, `since_s`
+    since when it does now (NaN: it does not). `in_vain` says how often in a row nobody was there
+    when somebody was to come, `looked_s` when that was last.
     """
 
     count: int = 0
     decided: bool = False
     memory: Any = None
     waited_s: float = 0.0
+    since_s: float = np.nan
     in_vain: int = 0
     looked_s: float = -np.inf
+
+    def waits_s(self, now_s: float) -> float:
+        """Since when it waits, or would if it began now."""
+        return now_s if np.isnan(self.since_s) else self.since_s
 
     def next_count(self) -> int:
         """The number of the choice, or of the question, that comes now."""
@@ -150,14 +156,21 @@ class Selecting:
             message = f"in {none.odd} of {none.rounds} choices the selection had none: no more"
             message += " clients were present and free than it was to choose"
             found.append(notice("no_choice", message, none.odd, none.first_s))
+        return [*found, *self._mostly_waiting()]
+
+    def _mostly_waiting(self) -> Iterator[Notice]:
+        """Of the server that has waited longest, the wait that goes on now included."""
         waiting, now_s = self._oddities.waiting, self._clock.now_s
-        longest = ((own.waited_s, str(server)) for server, own in self._servers_own.items())
+        servers = self._servers_own.items()
+        under_way = [own.since_s for _, own in servers if own.since_s < now_s]
+        longest = ((own.waited_s + now_s - own.waits_s(now_s), str(one)) for one, own in servers)
         waited_s, server = max(longest, default=(0.0, ""))
         if 2 * waited_s > now_s:
             message = f"for {waited_s:.4g} of {now_s:.4g} s {server} waited for clients to be"
             message += " there: seconds, and joules of idle power, say how long that took"
-            found.append(notice("mostly_waiting", message, waiting.odd, waiting.first_s))
-        return found
+            ended = [] if waiting.first_s is None else [waiting.first_s]
+            first_s = min([*ended, *under_way])
+            yield notice("mostly_waiting", message, waiting.odd + len(under_way), first_s)
 
     def wanted(self, players: int) -> int:
         """How many clients a round is to have, of so many players."""
@@ -185,14 +198,27 @@ class Selecting:
         selection, own = self._selection, self._servers_own[server]
         candidates = self._values.players(ref, clients)
 
+        # Of clients in flight those that are given here are not: others may be at work meanwhile.
+        nobody_at_work = not one or clients.size == self._observations.participations.size
+
         def available() -> Generator[simpy.Event, Any, IntArray]:
-            return self._available(candidates, server, began_s, wait_s, wait_for, unless)
+            since_s = self._clock.now_s
+            own.since_s = since_s if nobody_at_work else np.nan
+            try:
+                return (
+                    yield from self._available(
+                        candidates, server, began_s, wait_s, wait_for, unless
+                    )
+                )
+            finally:  # the server may fail meanwhile
+                if nobody_at_work:
+                    waited_s = self._clock.now_s - since_s
+                    own.waited_s, own.since_s = own.waited_s + waited_s, np.nan
+                    self._oddities.waiting.count(waited_s > 0, since_s)
 
         players = yield from available()
         waited_s = self._clock.now_s - began_s
         if not one:
-            own.waited_s += waited_s
-            self._oddities.waiting.count(waited_s > 0, began_s)
             now_s, enough = self._clock.now_s, enough_for(selection, candidates.size)
             enough = max(enough, wait_for.wanted(candidates.size))
             self._oddities.starved.count(players.size < enough, now_s)
@@ -209,7 +235,6 @@ class Selecting:
             if isinstance(selection, QueryingSelection):
                 yield from self._ask(selection, choice, available, (ref, round_number, server))
                 asked, waited_s = {"asked": choice.asked}, waited_s + choice.waited_s
-                own.waited_s += 0.0 if one else choice.waited_s
         players, memory = choice.players, choice.memory
         waited = {} if wait_for.clients == 1 else {"waited_s": waited_s}
         if not players.size:

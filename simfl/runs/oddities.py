@@ -77,6 +77,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
 def found(simulation: Simulation, one: Run) -> list[Notice]:
     """What is odd about a run that has come to its end."""
     rules: tuple[Callable[[Simulation, Run], Iterator[Notice]], ...] = (
+        _no_version,
         _loss_above_start,
         _constant_accuracy,
         _never_took_part,
@@ -309,6 +310,14 @@ def _one_class(simulation: Simulation) -> list[Notice]:
     return [notice("one_class", message, 1)]
 
 
+def _no_version(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """The run ended before anything was published."""
+    if one.publications.latest is None:
+        now_s = one.clock.now_s
+        message = f"no version was published in {now_s:.4g} s: nothing was learned or evaluated"
+        yield notice("no_version", message)
+
+
 def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:
     """The last evaluated loss is above that of the initial model."""
     scored = [row for row in one.publications.rounds if row["loss"] is not None]
@@ -336,14 +345,17 @@ def _constant_accuracy(simulation: Simulation, one: Run) -> Iterator[Notice]:
 
 
 def _never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Clients without a finished round, where chance would have left none out.
+    """Clients without a round of which something was merged, where chance had left none out.
 
     n (ln n + 5) rounds of clients drawn at random leave somebody out in fewer than one of 100 runs.
     """
     rounds = one.observations.participations
-    left_out = int((rounds == 0).sum())
+    nothing_merged = rounds <= one.dropped
+    left_out, late = int(nothing_merged.sum()), int((nothing_merged & (rounds > 0)).sum())
     if left_out and rounds.sum() >= rounds.size * (math.log(rounds.size) + 5.0):
         message = f"{left_out} of {rounds.size} clients never took part, in {rounds.sum()} rounds"
+        if late:
+            message += f": of {late} every update came too late, and was dropped"
         yield notice("never_took_part", message, left_out)
 
 
