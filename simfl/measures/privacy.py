@@ -97,15 +97,17 @@ class Privacy(Measure):
 def _most_releases(run: LoadedRun) -> int:
     """Of one client: its uploads but those that came too late, and are left out.
 
-    Where the log has no events, the rounds that it finished, late or not.
+    Answers to a selection's questions are no updates. Where the log has no events, the rounds that
+    it finished, late or not.
     """
     events = run.events
     if events.empty:
         return int(run.clients["participations"].max())
-    sent, late = (
-        events.loc[events["kind"] == kind, "client"].value_counts() for kind in ("upload", "late")
-    )
-    merged = sent.sub(late, fill_value=0)
+    sent = run.details("upload")
+    if "query" in sent:
+        sent = sent[sent["query"].isna()]
+    late = events.loc[events["kind"] == "late", "client"].value_counts()
+    merged = sent["client"].value_counts().sub(late, fill_value=0)
     return 0 if merged.empty else int(merged.max())
 
 

@@ -128,6 +128,22 @@ def test_clients_that_are_not_waited_for_are_no_even_draw(
     assert told == 1.0 if even else math.isnan(told)
 
 
+def test_answers_to_a_selections_questions_are_no_releases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Epsilon is that of the updates: three of four are asked in each round, and one trains."""
+    monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
+    monkeypatch.setattr(Privacy, "released", lambda self, z, releases: float(releases))
+    selection = {"name": "power_of_choice", "count": 1, "factor": 3}
+    changes: dict[str, object] = {"decisions": {"selection": selection}, "stop": {"versions": 6}}
+    run = simfl.run(scenario({"name": "dp_fedavg"}, **changes), tmp_path / "run")
+
+    told = Privacy().compute(run)["epsilon"]
+
+    assert run.events.query("kind == 'upload'")["client"].value_counts().max() > told
+    assert told == run.clients["participations"].max()
+
+
 def test_where_clients_fail_those_who_do_not_are_no_even_draw(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
