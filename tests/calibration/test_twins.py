@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -188,14 +189,15 @@ def test_a_run_beyond_what_was_measured_is_warned_of(beyond: LoadedRun) -> None:
 def test_a_damaged_section_is_refused(
     section: str, content: Any, words: str, tmp_path: Path
 ) -> None:
-    """With the file and the key."""
+    """With the file, the line and the key."""
     text = Catalogue().profile("device", "rpi_4b").path.read_text(encoding="utf-8")
     (tmp_path / "pi.yaml").write_text(text + "\n" + yaml.safe_dump({section: content}))
 
     with pytest.raises(CatalogueError) as caught:
         Catalogue([tmp_path]).profile("device", "pi")
 
-    assert f"pi.yaml: {section}" in str(caught.value) and words in str(caught.value)
+    assert re.search(rf"pi\.yaml:\d+: {section}", str(caught.value))
+    assert words in str(caught.value)
 
 
 def test_a_twin_takes_the_seconds_of_its_rows(made: tuple[Path, str]) -> None:
