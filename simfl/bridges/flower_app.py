@@ -38,6 +38,12 @@ RUN_ID, SERVER_NODE, FIRST_NODE = 1, 1, 10**18
 CLIENT_APP_RAISED, MESSAGE_UNAVAILABLE = 2, 3
 """Codes of Flower's errors (flwr.common.constant.ErrorCode)."""
 
+SECURE_AGGREGATION = "secaggplus_configs"
+"""The record by which Flower's SecAgg+ says which stage of a round a message is of."""
+
+FIRST_STAGE, TRAINING_STAGE = "setup", "collect_masked_vectors"
+"""Of the four messages of such a round; at the others (keys, shares) nobody trains."""
+
 
 class FlowerApp:
     """An app's two halves, loaded anew from its folder, and its run-config."""
@@ -178,6 +184,13 @@ def numbers(content: RecordDict) -> dict[str, float]:
     if "num_examples" in found:
         found.setdefault("num-examples", found.pop("num_examples"))
     return found
+
+
+def secure_stage(content: RecordDict) -> str | None:
+    """The stage of SecAgg+ that a message is of; None: it is none of SecAgg+'s."""
+    record = content.config_records.get(SECURE_AGGREGATION)
+    stage = None if record is None else record.get("stage")
+    return stage if isinstance(stage, str) else None
 
 
 def single(metrics: Mapping[str, Any] | None) -> dict[str, float]:

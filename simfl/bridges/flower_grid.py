@@ -19,8 +19,10 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from simfl.bridges.flower_app import (
+    FIRST_STAGE,
     MESSAGE_UNAVAILABLE,
     RUN_ID,
+    TRAINING_STAGE,
     addressed,
     client_of,
     has_arrays,
@@ -29,6 +31,7 @@ from simfl.bridges.flower_app import (
     numbers,
     packed,
     refused,
+    secure_stage,
     size_bytes,
 )
 from simfl.bridges.flower_values import Answer, AppFailed, AppValues
@@ -66,7 +69,9 @@ class FlowerLetter(Letter):
         self.client = client_of(message, grid.clients)
         self.version, self.round_number = grid.version, grid.round_number
         self.kind = message.metadata.message_type
-        self.trains = self.kind.partition(".")[0] == "train"
+        stage = secure_stage(message.content)
+        self.masked, self.keys_alone = stage == TRAINING_STAGE, stage not in (None, TRAINING_STAGE)
+        self.trains = _trains(message) and not self.keys_alone
         self.id = message.metadata.message_id
         self.here = False
         self.answer: Answer | None = None
@@ -202,7 +207,7 @@ class SimulatedGrid(Grid):
 
     def bytes_of(self, letter: FlowerLetter, answer: Answer) -> tuple[int, int]:
         """Down and up: those of the messages, serialised, unless others are declared."""
-        down_bytes, up_bytes = self._sizes(letter.kind)
+        down_bytes, up_bytes = (None, None) if letter.keys_alone else self._sizes(letter.kind)
         if down_bytes is None:
             down_bytes = size_bytes(letter.message, len(letter.content))
         return down_bytes, answer.reply_bytes if up_bytes is None else up_bytes
@@ -228,6 +233,7 @@ class SimulatedGrid(Grid):
     def finished(self) -> Process:
         """The server has come to its end: its last version is out."""
         self._forget_discarded()
+        self._forget_masked()
         yield from self._aggregated()
         yield from self._published()
 
@@ -268,10 +274,15 @@ class SimulatedGrid(Grid):
         self._forget_discarded()
         packages = {id(one.content): packed(one.content) for one in messages}
         models = {model_digest(one.content) for one in messages} - {b""}
-        if models - self._models:
+        stages = {secure_stage(one.content) for one in messages if _trains(one)}
+        if FIRST_STAGE in stages:
+            self._forget_masked()
+        elif TRAINING_STAGE in stages:
+            self._values.model_made()  # earlier ones are not of the sum that is made now
+        if models - self._models or FIRST_STAGE in stages:
             yield from self._aggregated()
             self._models = models
-        if any(one.metadata.message_type.startswith("train") for one in messages):
+        if stages & {None, FIRST_STAGE}:
             yield from self._published()
             self.round_number += 1
         letters = []
@@ -324,7 +335,7 @@ class SimulatedGrid(Grid):
                 continue
             reply = one.answer.reply
             replies.append(reply)
-            if one.trains and reply.has_content() and has_arrays(reply.content):
+            if one.trains and reply.has_content() and (one.masked or has_arrays(reply.content)):
                 self._fresh.append(one)
         self._measured(letters)
         return replies
@@ -361,6 +372,11 @@ class SimulatedGrid(Grid):
         if self._values.discarded():
             self._fresh.clear()
 
+    def _forget_masked(self) -> None:
+        """A sum that was not unmasked, for want of shares, is in no version."""
+        if any(one.masked for one in self._fresh) and not self._values.model_made():
+            self._fresh.clear()
+
     def _aggregated(self) -> Process:
         """The server has made a new model of the updates in its hands: that takes it time."""
         letters, self._fresh = self._fresh, []
@@ -389,6 +405,10 @@ class SimulatedGrid(Grid):
         yield from ()
         if over:
             raise Ended
+
+
+def _trains(message: Message) -> bool:
+    return str(message.metadata.message_type).partition(".")[0] == "train"
 
 
 def _places(frame: FrameType | None) -> list[tuple[str, int]]:

@@ -24,15 +24,17 @@ from simfl.algorithms.base import ServerState, Work
 from simfl.bridges.app_folder import place_in
 from simfl.bridges.flower_app import (
     CLIENT_APP_RAISED,
+    TRAINING_STAGE,
     FlowerApp,
     answered,
     numbers,
     packed,
     platform,
     refused,
+    secure_stage,
     size_bytes,
 )
-from simfl.bridges.message_work import MessageWork, UnknownWork
+from simfl.bridges.message_work import KEYS_ALONE, MessageWork, UnknownWork
 from simfl.bridges.message_work import Work as MessagesWork
 from simfl.common.model_work import ModelWork
 from simfl.common.notices import Notice, notice
@@ -117,7 +119,8 @@ class AppValues(TimingOnly):
         self._doubts: dict[str, str] = {}
         self._told: dict[str, dict[str, float]] = {}
         self._weights: Mapping[str, Any] = {}
-        self._discarded = False
+        self._discarded = self._model_made = False
+        self._secure_messages = 0
 
     def open(self, app: FlowerApp, clients: int) -> None:
         """From now on the answers are this app's, at so many clients."""
@@ -152,9 +155,13 @@ class AppValues(TimingOnly):
             self._numeric,
         )
         self._counts["asked"] += 1
+        stage = secure_stage(message.content)
+        if stage is not None:
+            self._secure_messages += 1
+            kind = kind if stage == TRAINING_STAGE else f"{KEYS_ALONE}.{stage}"
         kept = None if self._store is None else self._store.get(key)
         if kept is None:
-            kept = self._made(message, client, number, state)
+            kept = self._made(message, kind, client, number, state)
             if isinstance(kept, Answer):
                 return kept
             if self._store is not None:
@@ -171,14 +178,14 @@ class AppValues(TimingOnly):
         )
 
     def _made(
-        self, message: Message, client: int, number: int, state: bytes
+        self, message: Message, kind: str, client: int, number: int, state: bytes
     ) -> dict[str, Any] | Answer:
-        """Have the ClientApp answer: reply and state, serialised, and what was counted.
+        """Have the ClientApp answer: reply and state, serialised, and what was counted as `kind`.
 
         An answer that is an error is one already, and is not kept: it is made again.
         """
         assert self._app is not None
-        kind, began = message.metadata.message_type, time.perf_counter()
+        began = time.perf_counter()
         seed = self._streams.seed("flower.client", client, number)
         try:
             with generators(seed), self._work.watching(kind) as call:
@@ -206,7 +213,8 @@ class AppValues(TimingOnly):
             work = self._work.of(kind, call, examples)
         except UnknownWork as error:
             declare = f"declare it as protocol.work.{kind}"
-            advice = "have the answer say it" if kind in self._work.declared else declare
+            say = f"have the answer say it, or declare protocol.work.{kind}.examples"
+            advice = say if kind in self._work.declared else declare
             message = f"what a {kind!r} message takes is not known: {error}; {advice}"
             raise AppFailed(message) from error
         return {
@@ -239,11 +247,16 @@ class AppValues(TimingOnly):
         if weights is None:
             self._discarded = True
         else:
-            self._weights = weights
+            self._weights, self._model_made = weights, True
 
     def discarded(self) -> bool:
         """Whether the updates that the server had came to nothing; said once."""
         said, self._discarded = self._discarded, False
+        return said
+
+    def model_made(self) -> bool:
+        """Whether the strategy has made a model; said once."""
+        said, self._model_made = self._model_made, False
         return said
 
     def at(self, version: int) -> StateRef:
@@ -325,6 +338,12 @@ class AppValues(TimingOnly):
         if self._errors:
             message = f"{len(self._errors)} messages were answered with an error; {self._errors[0]}"
             found.append(notice("client_errors", message, len(self._errors)))
+        if self._secure_messages:
+            message = (
+                f"{self._secure_messages} messages are of a secure aggregation (SecAgg+): their"
+                " bytes and waiting are counted; making keys, shares and masks takes no time"
+            )
+            found.append(notice("masks_are_free", message, self._secure_messages))
         if self._doubts:
             message = "; ".join(self._doubts.values())
             found.append(notice("doubtful_figures", message, len(self._doubts)))

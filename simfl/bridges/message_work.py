@@ -29,8 +29,11 @@ FEWER = 0.5
 NO_WORK = ModelWork(dense=1.0)
 """Of a message that nothing is computed for: no examples of any model."""
 
-_ASKING = ("query", "get_parameters", "get_properties")
-"""Types of messages that need no computing; the last two are of Flower's old API."""
+KEYS_ALONE = "secure_aggregation"
+"""A kind of messages: those of a secure aggregation that only exchange keys and shares."""
+
+_ASKING = ("query", "get_parameters", "get_properties", KEYS_ALONE)
+"""Kinds of messages that need no computing; the second and third are of Flower's old API."""
 
 _COUNTED = ("convolution", "depthwise", "dense")
 
@@ -43,8 +46,9 @@ class UnknownWork(ValueError):
 class DeclaredWork:
     """What a kind of message takes, in place of counting: floating-point operations by kind.
 
-    Of one example's forward pass, as `ModelWork` counts them. `passes` are those over the examples
-    that the answer says it used ("num-examples"), in batches of `batch_size` (null: all at once).
+    Of one example's forward pass, as `ModelWork` counts them. `passes` are those over `examples`,
+    by default as many as the answer says it used ("num-examples"), in batches of `batch_size`
+    (null: all at once).
     """
 
     convolution: Annotated[float, ">= 0"] = 0.0
@@ -57,6 +61,7 @@ class DeclaredWork:
     update: Annotated[float, ">= 0", "per step"] = 0.0
     kernels: Annotated[float, ">= 0", "per step"] = 0.0
     passes: Annotated[float, ">= 0"] = 1.0
+    examples: Annotated[float | None, ">= 0", "in each message; null: as its answer says"] = None
     batch_size: Annotated[int | None, ">= 1"] = None
     forward_only: Annotated[bool, "no backward pass, as in an evaluation"] = False
 
@@ -88,6 +93,8 @@ class Work:
 
 def declared(work: DeclaredWork, examples: float | None) -> Work:
     """That of a message whose answer speaks of so many examples."""
+    if work.examples is not None:
+        examples = work.examples
     if examples is None:
         raise UnknownWork('its answer has no metric "num-examples", by which declared work goes')
     share = TRAINING_FLOPS_PER_FORWARD if work.forward_only else 1.0

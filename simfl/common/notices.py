@@ -32,6 +32,10 @@ ADVICE = {
         "Flower's strategies go on without such clients: mend the ClientApp, unless failures are"
         " what is studied"
     ),
+    "masks_are_free": (
+        "declare what masks take in protocol.work.train, or compare with simfl's own"
+        " `secure_aggregation`, which prices them"
+    ),
     "doubtful_figures": (
         "name the metrics that are meant, as protocol.accuracy and protocol.loss; whatever reads an"
         " accuracy (stop.accuracy, targets, measures) takes it for a share from 0 to 1"

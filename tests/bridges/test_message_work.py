@@ -194,6 +194,8 @@ def test_declared_work_is_by_the_answers_examples() -> None:
 
     assert declared(work, 20) == Work(40.0, 6.0, ModelWork(dense=6.0))
     assert declared(DeclaredWork(dense=6.0, forward_only=True), 21).examples == 7.0
+    said = DeclaredWork(dense=6.0, examples=10.0, batch_size=8)
+    assert declared(said, None) == declared(said, 20) == Work(10.0, 2.0, ModelWork(dense=6.0))
     with pytest.raises(UnknownWork, match="num-examples"):
         declared(work, None)
     with pytest.raises(ValueError, match="above 0"):
