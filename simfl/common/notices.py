@@ -77,6 +77,10 @@ ADVICE = {
         "set algorithm.participants to how many clients a round has: bytes, seconds and joules of"
         " masks and shares grow with it"
     ),
+    "losses_in_the_open": (
+        "a selection that asks for no losses (random, by_size): who is chosen, and so every model,"
+        " tells of clients' data what epsilon does not count"
+    ),
     "untrained_classes": (
         "more clients, or a partition that deals out examples of every class (`simfl partition`"
         " shows who has what); accuracies are comparable among runs with the same clients' data"

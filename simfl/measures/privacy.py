@@ -21,7 +21,15 @@ from simfl.runs.runfolder import LoadedRun
 class Privacy(Measure):
     """(epsilon, delta) of whole clients, of an algorithm with a `noise_multiplier` (`dp_fedavg`).
 
-    Needs the package dp-accounting (`pip install 'simfl[privacy]'`). Nothing for other algorithms.
+    `epsilon`: a client's changes against zeros in their place, added up over the releases of the
+    client that is in most of them; no luck of the draw counts. `epsilon_sampled`: a client against
+    another one, in rounds of a fixed number of clients drawn of all by `random` (not each with a
+    probability of its own, as in the paper), when nobody knows who was drawn; NaN where clients are
+    not always there, not all waited for, or fail. Both are upper bounds by Renyi differential
+    privacy of the updates alone: what clients say of their losses, as to `oort`, `tifl` and
+    `power_of_choice`, has no noise and is no part of them, nor are figures of clients that the run
+    evaluates. Needs the package dp-accounting (`pip install 'simfl[privacy]'`). Nothing for other
+    algorithms.
     """
 
     learned: ClassVar[bool] = False
@@ -37,13 +45,7 @@ class Privacy(Measure):
             )
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """epsilon: a client's changes against zeros in their place, no luck of the draw counted.
-
-        It adds up the releases of the client that is in most of them; losses that a selection goes
-        by are no part of it. epsilon_sampled counts that nobody knows who was drawn, a client
-        against another one: of rounds of `random` selection from clients that are always there, are
-        all waited for, and never fail; NaN elsewhere.
-        """
+        """epsilon, epsilon_sampled, delta, and releases: the versions."""
         multiplier = run.scenario["algorithm"].get("noise_multiplier")
         if multiplier is None:
             return {}
@@ -80,7 +82,9 @@ class Privacy(Measure):
     ) -> float:
         """epsilon of releases over so many participants each, drawn of all clients.
 
-        Another client in one's place moves the sum by up to 2 S, so the noise counts half.
+        Another client in one's place moves the sum by up to 2 S, so the noise counts half. The
+        bound of Wang, Balle, Kasiviswanathan (2019) may exceed that of releases whose participants
+        everybody knows, which holds as well.
         """
         if noise_multiplier == 0.0:
             return math.inf
@@ -91,11 +95,12 @@ class Privacy(Measure):
         replaced = dp_accounting.NeighboringRelation.REPLACE_ONE
         accountant = dp_accounting.rdp.RdpAccountant(neighboring_relation=replaced)
         accountant.compose(event, releases)
-        return float(accountant.get_epsilon(self.delta))
+        known = self.released(noise_multiplier / 2, releases)
+        return min(float(accountant.get_epsilon(self.delta)), known)
 
 
 def _most_releases(run: LoadedRun) -> int:
-    """Of one client: its uploads but those that came too late, and are left out.
+    """Of one client: its updates that arrived in rounds that made a version, and not too late.
 
     Answers to a selection's questions are no updates. Where the log has no events, the rounds that
     it finished, late or not.
@@ -106,8 +111,13 @@ def _most_releases(run: LoadedRun) -> int:
     sent = run.details("upload")
     if "query" in sent:
         sent = sent[sent["query"].isna()]
-    late = events.loc[events["kind"] == "late", "client"].value_counts()
-    merged = sent["client"].value_counts().sub(late, fill_value=0)
+    made = events[(events["kind"] == "cloud_aggregate") & events["cut_by"].isna()]["round"]
+    arrived = sent[sent["cut_by"].isna() & (sent["bytes"] > 0)]
+    late = events[events["kind"] == "late"]
+    merged, left_out = (
+        one.loc[one["round"].isin(made), "client"].value_counts() for one in (arrived, late)
+    )
+    merged = merged.sub(left_out, fill_value=0)
     return 0 if merged.empty else int(merged.max())
 
 

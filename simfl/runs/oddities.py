@@ -16,6 +16,7 @@ from simfl.common.contract import name_of
 from simfl.common.notices import Notice, notice
 from simfl.common.time_of_day import shown
 from simfl.decisions.asked import wanted_by
+from simfl.decisions.base import QueryingSelection
 from simfl.eventlog.kinds import KINDS
 from simfl.protocols.run import Run
 from simfl.system.availability.partly_absent import PartlyAbsent
@@ -67,6 +68,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _out_of_memory,
         _far_access_points,
         _priced_for_more,
+        _losses_in_the_open,
         _untrained_classes,
         _labels_with_gaps,
         _one_class,
@@ -257,6 +259,19 @@ def _priced_for_more(simulation: Simulation) -> list[Notice]:
     whose = "an edge server's round" if of_edges else "a round"
     message = f"messages and work are priced for {stated} clients; {whose} has at most {most}"
     return [notice("priced_for_more", message, stated - most)]
+
+
+def _losses_in_the_open(simulation: Simulation) -> list[Notice]:
+    """Clients say their losses as they are, where noise hides what they learned."""
+    selection = simulation.parts[("decisions", "selection")]
+    told = selection.needs_losses or isinstance(selection, QueryingSelection)
+    if not told or not getattr(simulation.algorithm, "noise_multiplier", 0.0):
+        return []
+    message = (
+        f"the selection {name_of(selection)} goes by losses that clients say without noise: what"
+        f" {name_of(simulation.algorithm)} promises, and any epsilon, is of the updates alone"
+    )
+    return [notice("losses_in_the_open", message)]
 
 
 def _untrained_classes(simulation: Simulation) -> list[Notice]:

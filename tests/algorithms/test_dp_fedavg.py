@@ -15,6 +15,7 @@ import simfl
 from simfl.algorithms.dp_fedavg import DpFedAvg
 from simfl.assembly.assemble import assemble
 from simfl.measures.privacy import Privacy
+from simfl.runs.oddities import foreseen
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.algorithms.loops import Loop, Weights, against, scenario
 from tests.algorithms.made import state_at, update_of
@@ -183,6 +184,106 @@ def test_updates_that_came_too_late_are_in_no_release(
 
     assert late > 0 and finished.sum() - late == run.rounds["participants"].sum()
     assert run.rounds["participants"].sum() / 4 <= told < finished.max()
+
+
+@pytest.mark.parametrize(
+    "population",
+    [
+        {"message_loss": {"probability": 0.5, "timeout_s": 0.02, "attempts_max": 2}},
+        {
+            "leaving": "abort",
+            "availability": {
+                "name": "renewal",
+                "present": {"mean_s": 0.15},
+                "absent": {"mean_s": 0.05},
+            },
+        },
+    ],
+    ids=["lost", "aborted"],
+)
+def test_updates_that_never_arrived_are_in_no_release(
+    population: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are left are as many as the versions' participants."""
+    monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
+    monkeypatch.setattr(Privacy, "released", lambda self, z, releases: float(releases))
+    groups = [
+        {"device": "rpi_4b", "link": "wifi5_ac", "share": 0.5},
+        {"device": "phone_high_sd865", "link": "lte_2021", "share": 0.5},
+    ]
+    changes: dict[str, object] = {
+        "model": "linear",
+        "population": {"name": "catalogue", "clients": 6, "groups": groups, **population},
+        "decisions": {"selection": "all"},
+        "stop": {"versions": 15},
+    }
+    run = simfl.run(scenario({"name": "dp_fedavg"}, **changes), tmp_path / "run")
+
+    told = Privacy().compute(run)["epsilon"]
+
+    finished = run.clients["participations"]
+    assert finished.sum() == run.rounds["participants"].sum()
+    assert run.events.query("kind == 'upload'")["client"].value_counts().max() > told
+    assert told == finished.max()
+
+
+def test_updates_of_a_round_that_made_no_version_are_in_no_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run ends when some have arrived and others have not."""
+    monkeypatch.setattr(Privacy, "__post_init__", lambda self: None)
+    part = {"name": "dp_fedavg"}
+    first = simfl.run(scenario(part), tmp_path / "first")
+    ends_s = first.events.query("kind == 'upload'")["time_s"].iloc[:2]
+    stop = {"versions": None, "time_s": float(ends_s.mean())}
+
+    run = simfl.run(scenario(part, stop=stop), tmp_path / "run")
+
+    assert run.clients["participations"].sum() == 1 and run.rounds.empty
+    assert Privacy().compute(run)["epsilon"] == 0.0
+
+
+def test_epsilon_of_a_hidden_draw_is_between_the_exact_one_and_that_of_a_known_draw() -> None:
+    """By the privacy loss distribution of (1 - q) N(0, z^2) + q N(2, z^2) against N(0, z^2).
+
+    At z = 3, delta = 1e-5: composed by Fourier transform on a grid, in both directions. That of
+    known participants is Balle and Wang's (2018) formula for N(2 sqrt(T), z^2).
+    """
+    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
+    exact = {  # clients, participants, releases: hidden draw, known draw
+        (100, 40, 20): (6.7339, 16.5420),
+        (1000, 10, 20): (0.1475, 16.5420),
+        (100, 99, 100): (49.2503, 49.8837),
+        (10, 10, 20): (16.5420, 16.5420),
+    }
+
+    for (clients, drawn, releases), (hidden, known) in exact.items():
+        told = Privacy().sampled(3.0, clients, drawn, releases)
+        assert hidden <= told <= 1.1 * known
+        assert told <= Privacy().released(1.5, releases)
+
+
+@pytest.mark.parametrize(
+    ("selection", "noise", "warned"),
+    [
+        ({"name": "power_of_choice", "count": 1, "factor": 3}, 1.0, True),
+        ({"name": "oort", "count": 2}, 1.0, True),
+        ({"name": "oort", "count": 2}, 0.0, False),
+        ({"name": "random", "count": 2}, 1.0, False),
+    ],
+    ids=str,
+)
+def test_losses_without_noise_are_warned_of(
+    selection: dict[str, object], noise: float, warned: bool
+) -> None:
+    """A selection that goes by losses chooses by what epsilon does not count."""
+    part = {"name": "dp_fedavg", "noise_multiplier": noise}
+    simulation = assemble(scenario(part, decisions={"selection": selection}))
+
+    found = [one.message for one in foreseen(simulation) if one.kind == "losses_in_the_open"]
+
+    assert len(found) == warned
+    assert all("goes by losses that clients say without noise" in one for one in found)
 
 
 def test_a_run_without_a_release_spends_nothing(
