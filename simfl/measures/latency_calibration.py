@@ -21,7 +21,10 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Predictions at dispatch against what came, in seconds, one entry per scheduled dispatch."""
+    """Predictions at the decision against what came, in seconds, one entry per dispatch.
+
+    Of dispatches whose model arrived: those that an edge server's crash ended are not among them.
+    """
 
     observed_s: FloatArray
     estimate_s: FloatArray
@@ -40,19 +43,24 @@ def latency_calibration(run: LoadedRun, level: float = 0.9) -> Calibration | Non
     made = decisions(run)
     if made.empty or "kn" not in made:
         return None
+    # The estimator learns what passes from the decision on, repairs of a broken link included.
     table = dispatches(run).merge(made, on="round")
+    observed_s = (table["arrived_s"] - table["time_s"]).to_numpy()
     kn, an, bn, mun = (
         np.array([row[name][row["picked"]] for _, row in table.iterrows()], dtype=float)
         for name in ("kn", "an", "bn", "estimated_latency_s")
     )
     scale = np.sqrt(bn * (kn + 1.0) / (an * kn))
     reach = stats.t.ppf((1.0 + level) / 2.0, 2.0 * an) * scale
-    return Calibration(table["latency_s"].to_numpy(), mun, mun - reach, mun + reach)
+    return Calibration(observed_s, mun, mun - reach, mun + reach)
 
 
 @dataclass(frozen=True)
 class LatencyCalibration(Measure):
-    """How often latencies fell into the estimator's predictive interval, and its mean error."""
+    """How often latencies fell into the estimator's predictive interval, and its mean error.
+
+    From the decision to the model's arrival; dispatches of which none arrived are left out.
+    """
 
     learned: ClassVar[bool] = False
 

@@ -279,6 +279,36 @@ def test_a_posterior_that_is_too_sure_is_seen(cured):
     assert latency_calibration(edited(cured, "schedule", be_sure)).inside < 0.5
 
 
+def test_latencies_are_those_that_the_estimator_learns(tmp_path):
+    """From the decision on, while a broken link is repaired: the posterior mean is made of them."""
+    faults = {"cloud_link": {"works": {"mean_s": 0.3}, "broken": {"mean_s": 0.3}}}
+    scenario = small(
+        population={"edges": 4, "faults": faults},
+        protocol={"name": "semi_asynchronous", "edge_rounds": 2, "concurrency": 2},
+        decisions={"scheduling": "fair", "estimator": "nig"},
+        stop={"versions": 30},
+    )
+    run = simfl.run(scenario, tmp_path / "run")
+    made = run.details("schedule").sort_values("round")
+    learned, sums, latest = {}, {}, {}
+    for row in made.itertuples():
+        for edge, (weight, mean_s) in enumerate(zip(row.kn, row.estimated_latency_s, strict=True)):
+            before, total = sums.get(edge, (None, 0.0)), weight * mean_s
+            if edge in latest and before[0] == weight - 1:
+                learned[latest[edge]] = total - before[1]
+            sums[edge] = (weight, total)
+        latest[int(row.value)] = int(row.round)
+
+    found = latency_calibration(run)
+
+    table = dispatches(run).merge(made[["round"]], on="round")
+    some = [number for number, one in enumerate(table["round"]) if one in learned]
+    assert len(some) > 20
+    rounds = table["round"].iloc[some]
+    assert found.observed_s[some] == pytest.approx([learned[one] for one in rounds])
+    assert (found.observed_s > table["latency_s"] + 0.05).any()  # some waited for a repair
+
+
 def test_without_a_posterior_there_is_nothing_to_calibrate(tmp_path):
     """Other estimators have none."""
     run = known_latencies(tmp_path / "run", "fedcure", 10, estimator="last")
