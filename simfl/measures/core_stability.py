@@ -32,19 +32,21 @@ from simfl.runs.runfolder import LoadedRun
 class CoreStability(ModelMeasure):
     """Core stability of the final model on the clients' training data (arXiv 2211.02091).
 
-    Figures: `utility_min`, `utility_mean`, `utility_product`; then per question `..._stable` (1
-    yes, 0 no, NaN undecided), `..._margin` and, with `draws`, the 90 % interval `..._low` to
-    `..._high`. A certificate's margin is 1 - the largest sum of ratios / W, and
-    `certificate_blocking_margin` that of the coalition that blocks, NaN without one;
+    Figures: `utility_min`, `utility_mean`, `utility_product` (NaN where one is negative); then per
+    question `..._stable` (1 yes, 0 no, NaN undecided), `..._margin` and, with `draws`, the 90 %
+    interval `..._low` to `..._high`. A certificate's margin is 1 - the largest sum of ratios / W,
+    and `certificate_blocking_margin` that of the coalition that blocks, NaN without one;
     `certificate_only_all_block` is 1 where all block and no smaller coalition does, by any of the
     answers. `least_margin_possible` is what no coalition of a part of the clients can take a margin
     below, as losses are not negative: from 0 on none of them could block whatever the model, and
     `..._stable` says nothing of them (M is too far above the losses). For a linear model the
     questions are `certificate` (over all predictors), `proportional`, `pareto` and, for few
     clients, `coalitions` (all of them). With `k`, for any model: `pseudo_core`, whose margin is
-    the radius d. Where clients are served models of their own, `coalitions` alone is asked, if
-    there is a common model under which nobody's utility is negative. Without positive utilities
-    nothing is, nor of an ensemble.
+    the radius d and whose `..._stable` is always 1: there is such a radius for every model. d goes
+    by a smoothness that is searched for in random directions, an estimate and no bound, and
+    networks with ReLU are not smooth. Where clients are served models of their own, `coalitions`
+    alone is asked, if there is a common model under which nobody's utility is negative. Without
+    positive utilities nothing is, nor of an ensemble.
     """
 
     offset: Annotated[
@@ -68,7 +70,8 @@ class CoreStability(ModelMeasure):
         figures = {
             "utility_min": float(served.min()),
             "utility_mean": float(served.mean()),
-            "utility_product": float(served.prod()),
+            # Of two negative utilities the product is positive.
+            "utility_product": float(served.prod()) if (served >= 0).all() else float("nan"),
         }
         if not (served > 0).all() or players_of(federation.weights):
             return figures

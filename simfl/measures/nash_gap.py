@@ -20,7 +20,9 @@ class NashGap(ModelMeasure):
 
     R^k(w_av) - min R^k((1/N)(w'_k + sum_{q != k} w^q)) of FL Games (arXiv 2211.00184, Eq. 1), the
     others and the representation standing still. The response is sought with Adam over all of the
-    player's data at once, so the gap is a lower bound, 0 at an equilibrium.
+    player's data at once, so the gap is a lower bound, 0 at an equilibrium. No weight moves much
+    further than `steps` times `learning_rate` (0.05): of a game far from its equilibrium the true
+    gap may be several times as large.
     """
 
     steps: Annotated[int, ">= 1", "of the response that is sought"] = 50

@@ -14,7 +14,10 @@ from simfl.runs.runfolder import LoadedRun
 
 @dataclass(frozen=True)
 class Participation(Measure):
-    """Jain's index of rounds per client (1 is even, 1/n is one client alone), and the extremes."""
+    """Jain's index of rounds per client (1 is even, 1/n is one client alone), and the extremes.
+
+    Of rounds that clients finished, those whose update came too late and was dropped included.
+    """
 
     learned: ClassVar[bool] = False
 

@@ -243,6 +243,9 @@ def test_utilities_that_are_not_positive_are_told_and_nothing_else(tmp_path):
 
     assert core["utility_min"] < 0
     assert core.keys() == {"utility_min", "utility_mean", "utility_product"}
+    # Eight negative utilities: their product is positive, and rises as the model gets worse.
+    assert (run.clients["served_loss"] > 0.01).sum() == 8
+    assert np.isnan(core["utility_product"])
 
 
 def test_of_an_ensemble_of_players_utilities_are_told_and_nothing_else(tmp_path):
