@@ -27,9 +27,9 @@ TOLERANCE = 2e-12
 class Descent:
     """The mean JS before the first switch and after each one, shape (switches + 1,).
 
-    `potential` is the same times C(M, 2). `final_js` is the mean JS of the run's partition, for
-    rules that make no switches, too. `log_error` is the largest difference between these and what
-    the run logged.
+    `potential` is the same times C(M, 2), M the coalitions that have clients then. `final_js` is
+    the mean JS of the run's partition, for rules that make no switches, too. `log_error` is the
+    largest difference between these and what the run logged.
     """
 
     mean_js: FloatArray
@@ -62,7 +62,9 @@ class Stability:
 
 
 def mean_js(counts: FloatArray) -> FloatArray:
-    """Eq. 3 of label counts (..., coalitions, labels): two coalitions or more, none empty."""
+    """Eq. 3 of label counts (..., coalitions, labels), none empty; 0 of a coalition alone."""
+    if counts.shape[-2] == 1:
+        return np.zeros(counts.shape[:-2])
     shares = counts / counts.sum(axis=-1, keepdims=True)
     first, second = np.triu_indices(shares.shape[-2], k=1)
     p, q = shares[..., first, :], shares[..., second, :]
@@ -84,8 +86,9 @@ def descent(run: LoadedRun) -> Descent | None:
         edge[one["client"]] = one["to"]
         trajectory.append(coalition_counts(label_counts, edge))
         logged.append(one["js_after"])
-    coalitions = trajectory[0].shape[0]
-    js = mean_js(np.stack(trajectory))
+    # A rule of the user's own may leave a coalition empty, or fill one.
+    coalitions = np.array([counts.shape[0] for counts in trajectory])
+    js = np.array([mean_js(counts) for counts in trajectory])
     final_js = float(mean_js(coalition_counts(label_counts, run.clients["edge"].to_numpy())))
     errors = np.append(js, final_js) - np.array([*logged, row["js"]])
     pairs = coalitions * (coalitions - 1) / 2

@@ -99,6 +99,27 @@ def test_a_wrong_figure_in_the_log_is_seen(run):
     assert descent(edited(run, "associate", flatter)).log_error == pytest.approx(0.01)
 
 
+def test_coalitions_that_dissolve_count_as_long_as_they_have_clients(run):
+    """A rule of one's own may leave an edge server empty: six coalitions, then five, of means."""
+    labels, row = np.stack(run.clients["label_counts"]), run.details("associate").iloc[0]
+    home = np.array(row["home_edges"])
+    alone = np.where(np.arange(home.size) == 7, 9, home)
+
+    def from_a_sixth(_, row):
+        left = {"client": 7, "from": 9, "to": int(home[7]), "js_after": row["detail"]["js_home"]}
+        row["detail"]["switches"].insert(0, left)
+        row["detail"]["home_edges"] = alone.tolist()
+        row["detail"]["js_home"] = mean_js_by_entropies(labels, alone)
+
+    found = descent(edited(run, "associate", from_a_sixth))
+
+    # Five of disjoint labels, and one client of edge server 0's: 14 pairs are disjoint, one equal.
+    assert found.mean_js[:2] == pytest.approx([np.log(2) * 14 / 15, np.log(2)])
+    assert found.potential[:2] == pytest.approx([14 * np.log(2), 10 * np.log(2)])
+    assert found.log_error < 1e-12
+    assert mean_js(np.array([[[3.0, 1.0]]])).tolist() == [0.0]  # nobody to differ from
+
+
 @pytest.mark.parametrize("rule", ["random", "{name: kmeans, mode: sampled}"])
 def test_rules_without_switches_end_in_the_runs_partition(rule, tmp_path):
     """Before is the mean JS where clients were put, after that of whom they train with."""
