@@ -216,3 +216,56 @@ def test_a_second_measure_of_a_name_is_refused():
 
     assert error.value.key == "evaluate.measures.1"
     assert "a second measure accuracy_spread" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ('weight: Annotated[float, "> 0"] = -2.0', "weight: found -2.0, the class's own default"),
+        ('weight: Annotated[float, "> 0"] = "a"', "weight: found 'a', the class's own default"),
+        ('weight: Annotated[float | None, "> 0"] = None', None),
+        ("weight: float = -2.0", None),
+    ],
+)
+def test_a_default_keeps_the_bounds_that_its_class_says(tmp_path, key, said):
+    """It was used where the scenario gave none, whatever it was; a value that is given may do."""
+    body = SELECTION.format(method="enough(self, players)", given="1")
+    annotated = f"from typing import Annotated\n@dataclass(frozen=True)\n{body.strip()}"
+    code = annotated.replace("Own(Selection):", f"Own(Selection):\n    {key}", 1)
+    (tmp_path / "own.py").write_text(HEAD + code)
+    name = f"{tmp_path}/own.py:Own"
+
+    def made(**keys):
+        assemble(small(decisions={"selection": {"name": name, **keys}}))
+
+    made(weight=1.0)
+    if said is None:
+        made()
+        return
+    with pytest.raises(ScenarioError, match=f"selection.{said}, accepted: a number > 0"):
+        made()
+
+
+def test_a_key_without_a_type_is_asked_for_in_words(tmp_path):
+    """Nothing stood behind "accepted:"."""
+    body = SELECTION.format(method="__init__(self, count)", given="None")
+    (tmp_path / "own.py").write_text(HEAD + body)
+
+    with pytest.raises(ScenarioError, match=r"count: found nothing, accepted: any value \(it has"):
+        assemble(small(decisions={"selection": f"{tmp_path}/own.py:Own"}))
+
+
+def test_a_protocol_that_only_waits_ends_in_one_line(told, monkeypatch):
+    """It ran on for ever: each wait is an event, and none of them is in the log."""
+    monkeypatch.setattr("simfl.protocols.clock.MOST_QUIET", 5000)
+    code = """
+class Own(Protocol):
+    def process(self, run):
+        while True:
+            yield run.env.timeout(0.5)
+"""
+
+    line = told(code, protocol="own.py:Own")
+
+    assert "stalled at 2499 s" in line
+    assert "5,000 events in a row, and nothing of them in the log" in line

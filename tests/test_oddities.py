@@ -171,6 +171,27 @@ def test_labels_with_gaps_are_warned_of(
     assert all(one.endswith(str(said)) for one in told)
 
 
+@pytest.mark.parametrize(
+    ("codec", "said"),
+    [
+        ({"name": "top_k", "share": 0.8}, True),
+        ({"name": "top_k", "share": 0.4}, False),
+        ("float32", False),
+    ],
+)
+def test_codecs_that_make_messages_larger_are_warned_of(codec: object, said: bool) -> None:
+    """With positions four fifths of the values are more than all of them without."""
+    simulation = assemble(small(population={"uplink_codec": codec}))
+    raw_bytes = simulation.network.size_bytes
+    sent = simulation.parts[("population", "uplink_codec")].encoded_bytes(raw_bytes)
+
+    found = [one for one in foreseen(simulation) if one.kind == "larger_messages"]
+
+    assert (sent > raw_bytes) == said
+    assert len(found) == said
+    assert all(one.message.startswith("uplink_codec TopK makes a message") for one in found)
+
+
 @pytest.mark.parametrize(("classes", "count"), [(1, 1), (2, 0)])
 def test_data_of_one_class_are_warned_of(tmp_path: Path, classes: int, count: int) -> None:
     """An accuracy of 1 is no merit there."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import re
 import shutil
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,11 +17,22 @@ import pytest
 import simfl
 from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
+from simfl.eventlog import parquet_parts
 from simfl.eventlog.kinds import FORMAT_VERSION, KINDS, SCHEMA, UNITS
+from simfl.eventlog.parquet_parts import count_rows, read_parquet
 from simfl.pictures.report.of_run import report_run
 from simfl.protocols.run import Run
 from simfl.provenance.journal import Journal
-from simfl.runs.runfolder import LoadedRun, RunFolderError, load_run, write_manifest, write_table
+from simfl.runs.runfolder import (
+    LoadedRun,
+    RunFolderError,
+    load_run,
+    read_manifest,
+    write_manifest,
+    write_table,
+)
+from simfl.scenario.plugins import import_class
+from simfl.scenario.yaml_source.source import read_source
 from tests.small import SEMI_ASYNCHRONOUS, small
 
 
@@ -240,7 +254,10 @@ def test_run_under_way(tmp_path: Path) -> None:
     assert loaded.events["seq"].tolist() == list(range(len(loaded.events)))
     assert list(loaded.events.columns) == SCHEMA.names
     assert len(loaded.details("compute")) > 0
-    with pytest.raises(RunFolderError, match=r"rounds\.parquet: not there; .*status is running"):
+    said = (
+        r"rounds\.parquet: not there; .*status is running; if it was killed, `simfl run ... --res"
+    )
+    with pytest.raises(RunFolderError, match=said):
         _ = loaded.rounds
 
 
@@ -336,3 +353,19 @@ def test_manifest_is_never_half_written(tmp_path: Path) -> None:
 
     assert json.loads((tmp_path / "manifest.json").read_text())["status"] == "completed"
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_too_many_open_files_are_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and parts that found no handle were called unreadable, or no module."""
+
+    def refuse(*arguments: Any, **named: Any) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files", "it")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(parquet_parts.pq, "ParquetFile", refuse)
+    monkeypatch.setattr(parquet_parts.pq, "read_metadata", refuse)
+    read = (read_parquet, count_rows, read_manifest, read_source)
+    own = partial(import_class, "own.py:Own")
+    for one in (*read, own):
+        with pytest.raises(OSError, match="Too many open files"):
+            one(tmp_path)

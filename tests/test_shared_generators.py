@@ -93,3 +93,61 @@ def test_what_is_given_and_what_a_file_seeds_is_not(tmp_path: Path) -> None:
     code = SELECTION.format(given="rng.choice(view.clients, 2, replace=False)")
 
     assert not warned(tmp_path, code, decisions={"selection": f"{tmp_path}/own.py:Own"})
+
+
+KEPT = """
+calls = []
+
+@dataclass(frozen=True)
+class Own(Selection):
+    needs_losses = {needs_losses}
+    seen = []
+    mine: dict = field(default_factory=dict)
+
+    def decide(self, memory, view, rng):
+        {does}
+        return (memory or 0) + 1, view.clients
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "named"),
+    [
+        ("self.seen.append(view.round)", "(Own.seen)"),
+        ("self.mine[view.round] = 1", "(Own.mine)"),
+        ("calls.append(1)", "(own.calls)"),
+        ("sum(self.seen) + len(self.mine) + len(calls)", None),
+    ],
+)
+def test_what_a_part_keeps_between_calls_is_warned_of(
+    tmp_path: Path, does: str, named: str | None
+) -> None:
+    """In itself, its class or its module; what is only read there is no state."""
+    head = HEAD.replace("dataclass, ", "dataclass, field, ")
+    (tmp_path / "own.py").write_text(head + KEPT.format(does=does, needs_losses=False))
+    run = simfl.run(small(decisions={"selection": f"{tmp_path}/own.py:Own"}), tmp_path / "run")
+
+    told = [one.message for one in run.warnings if one.kind == "kept_state"]
+    assert len(told) == (named is not None)
+    assert all(f"between calls {named}: another run" in one for one in told)
+
+
+@pytest.mark.parametrize(
+    ("does", "needs_losses", "warned"),
+    [
+        ("view.last_loss.max()", False, True),
+        ("view.last_loss.max()", True, False),
+        ("view.last_seen_s.max()", False, False),
+    ],
+)
+def test_losses_that_nobody_reports_are_warned_of(
+    tmp_path: Path, does: str, needs_losses: bool, warned: bool
+) -> None:
+    """A selection went by NaN, and said nothing."""
+    head = HEAD.replace("dataclass, ", "dataclass, field, ")
+    (tmp_path / "own.py").write_text(head + KEPT.format(does=does, needs_losses=needs_losses))
+    run = simfl.run(small(decisions={"selection": f"{tmp_path}/own.py:Own"}), tmp_path / "run")
+
+    told = [one for one in run.warnings if one.kind == "no_losses"]
+    assert [one.count for one in told] == [3] * warned
+    assert all("in 3 of 3 choices" in one.message and "own.py:" in one.message for one in told)

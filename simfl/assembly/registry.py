@@ -16,6 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from simfl.common.contract import is_users_own
 from simfl.common.suggestion import nearest
 from simfl.scenario.classes import part_name
 from simfl.scenario.plugins import PluginError, import_class, is_import_path
@@ -28,6 +29,7 @@ from simfl.scenario.sections import (
     Part,
     PopulationSection,
 )
+from simfl.scenario.validation.defaults import refused_defaults
 from simfl.scenario.validation.keys import REQUIRED, adapter, json_schema, parameters, plain
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.error import show
@@ -212,6 +214,9 @@ def build(kind: str, part: Part | Mapping[str, Any] | str, where: KeyPath) -> An
     one = _as_part(part, where)
     part_class = resolve(kind, one.name, where.source.base_dir, where)
     checker = _adapter(kind, part_class, where)
+    if is_users_own(part_class):
+        for key, default, accepted in refused_defaults(part_class, one.parameters):
+            raise where.child(key).error(f"{show(default)}, the class's own default", accepted)
     return validate(checker, one.parameters, where, beside=("name", *KINDS[kind].beside))
 
 

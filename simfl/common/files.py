@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -10,6 +11,9 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NewType
+
+NO_HANDLES = frozenset({errno.EMFILE, errno.ENFILE})
+"""What the system says where too many files are open: no fault of the one that comes next."""
 
 
 class DataPath(str):

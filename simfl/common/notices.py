@@ -25,6 +25,14 @@ ADVICE = {
         " a measure, a data set's seed, a codec's generator, Streams): then the same scenario and"
         " seed are the same run, and comparisons have common random numbers"
     ),
+    "larger_messages": (
+        "a smaller share, fewer bits, or positions told in another way (`simfl show top_k`): such a"
+        " codec costs bytes, seconds and joules, and loses values too"
+    ),
+    "kept_state": (
+        "what a part remembers goes through its methods: the memory that a decision returns, a"
+        " state's memory of an algorithm; nothing is wrong with what follows from its keys alone"
+    ),
     "out_of_memory": (
         "a smaller batch_size or model, or other devices; population.memory: null refuses such runs"
     ),
@@ -56,6 +64,10 @@ ADVICE = {
         "selections that have no choice cannot differ: the protocol's wait_for above the"
         " selection's count, more clients, or a smaller count; with clients in flight a lower"
         " concurrency, so that several are free"
+    ),
+    "no_losses": (
+        "needs_losses = True in the class has clients report the loss of the model that they got;"
+        " without it last_loss is NaN for all of them"
     ),
     "mostly_waiting": (
         "compare methods at equal versions or by client_active_j; another availability, more"

@@ -84,6 +84,10 @@ class ClientView:
         columns = {**vars(self)["_columns"], name: column}
         return ClientView.deferred(self.time_s, self.round, self.clients, columns)
 
+    def has_read(self, name: str) -> bool:
+        """Whether a deferred column was read."""
+        return name in vars(self)
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NDArray[Any]:

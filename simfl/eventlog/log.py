@@ -51,7 +51,7 @@ class EventLog:
         self.actors = actors
         self.accounts = accounts
         self.write_rows = write_rows and folder is not None
-        self.rows_written = 0
+        self.rows_booked = self.rows_written = 0
         self._folder = folder
         self._check = check
         self._rows_per_segment = rows_per_segment
@@ -72,6 +72,7 @@ class EventLog:
         if rows.count:
             self._recent.append(self._kept(rows))
             self._pending_rows += rows.count
+            self.rows_booked += rows.count
             if len(self._recent) >= MOST_BLOCKS:
                 self._gather()
             self.accounts.expect(rows, powers)
@@ -83,6 +84,7 @@ class EventLog:
         row = {"kind": KIND_INDEX[kind], "actor": actor, "time_s": time_s, **columns}
         self._single.append(row)
         self._pending_rows += 1
+        self.rows_booked += 1
         if len(self._single) >= MOST_BLOCKS:
             self._gather()
         self.accounts.expect_one(row)

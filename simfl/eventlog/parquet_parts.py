@@ -5,6 +5,7 @@ pyarrow takes a relative path with a colon for an address, so that it is given a
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simfl.common.files import RunFolderError, replacing
+from simfl.common.files import NO_HANDLES, RunFolderError, replacing
 from simfl.eventlog.kinds import SCHEMA
 
 ROW_GROUP_ROWS = 100_000
@@ -40,7 +41,7 @@ def read_parquet(path: Path, schema: pa.Schema | None = None) -> pa.Table:
         with pq.ParquetFile(path.absolute()) as file:
             table = file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise RunFolderError(f"{path}: not readable as Parquet ({_in_short(error)})") from None
+        raise _unreadable(path, error) from None
     own = [name for name in table.column_names if "." not in name]
     if schema is not None and not table.select(own).schema.equals(schema):
         raise RunFolderError(f"{path}: not a table of simfl's: {_difference(table.schema, schema)}")
@@ -52,7 +53,7 @@ def count_rows(path: Path) -> int:
     try:
         return int(pq.read_metadata(path.absolute()).num_rows)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise RunFolderError(f"{path}: not readable as Parquet ({_in_short(error)})") from None
+        raise _unreadable(path, error) from None
 
 
 def part_paths(parts: Path) -> list[Path]:
@@ -114,6 +115,13 @@ def _difference(found: pa.Schema, wanted: pa.Schema) -> str:
             return f"its column {field.name} is of type {its}, not {field.type}"
     extra = [name for name in found.names if name not in wanted.names]
     return f"it has the column {extra[0]}" if extra else "its columns stand in another order"
+
+
+def _unreadable(path: Path, error: Exception) -> Exception:
+    """What to raise where a file could not be read: a process may also have too many open."""
+    if isinstance(error, OSError) and error.errno in NO_HANDLES:
+        return OSError(error.errno, os.strerror(error.errno), str(path))
+    return RunFolderError(f"{path}: not readable as Parquet ({_in_short(error)})")
 
 
 def _in_short(error: Exception) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import simpy
@@ -15,6 +16,9 @@ from simfl.common.limits import LATEST_S
 from simfl.system.moments import Moment
 
 Process = Generator[simpy.Event, Any, Any]
+
+MOST_QUIET = 10_000_000
+"""Events in a row of which the log has nothing: a million clients need a few each to begin."""
 
 
 class Stalled(RuntimeError):
@@ -86,11 +90,17 @@ class Clock:
         finally:
             del self._waits[ticket]
 
-    def run(self, finished: simpy.Event, limit_s: float | None = None) -> Any:
+    def run(
+        self,
+        finished: simpy.Event,
+        limit_s: float | None = None,
+        booked: Callable[[], int] | None = None,
+    ) -> Any:
         """Run until `finished`, or to `limit_s`, and all else that happens at that moment.
 
         The value of `finished`, None at the limit. Raises `Stalled`, naming every wait, once
         nothing can happen any more, or not before `LATEST_S`: a limit that lies ahead is no event.
+        Also where events happen and happen, and what has been `booked` stays the same.
         """
 
         def to_the_end_of_the_moment() -> Process:
@@ -100,7 +110,17 @@ class Clock:
 
         ended = self.env.process(to_the_end_of_the_moment())
         ended.callbacks.append(_defuse)
-        while not ended.processed:
+        rows = -1
+        for number in count():
+            if ended.processed:
+                break
+            if booked is not None and number % MOST_QUIET == 0:
+                if booked() == rows:
+                    raise self._stalled(
+                        f"{MOST_QUIET:,} events in a row, and nothing of them in the log: a"
+                        " protocol that only waits brings no version; "
+                    )
+                rows = booked()
             next_s = self._next_s()
             if next_s == math.inf:
                 raise self._stalled()

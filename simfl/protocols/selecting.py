@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 
 from simfl.common.arrays import BoolArray, IntArray
-from simfl.common.contract import at_work
+from simfl.common.contract import at_work, is_users_own, named
 from simfl.common.notices import Notice, notice
 from simfl.decisions.asked import enough_for, wanted_by
 from simfl.decisions.base import QueryingSelection, Selection
@@ -98,13 +98,15 @@ class _Odd:
 class _Oddities:
     """Rounds with too few clients, or that waited for them; choices with no more than wanted.
 
-    `small` are rounds of fewer than the count or share of those who were there.
+    `small` are rounds of fewer than the count or share of those who were there, `no_losses` choices
+    by losses that nobody was asked for.
     """
 
     starved: _Odd = field(default_factory=_Odd)
     small: _Odd = field(default_factory=_Odd)
     no_choice: _Odd = field(default_factory=_Odd)
     waiting: _Odd = field(default_factory=_Odd)
+    no_losses: _Odd = field(default_factory=_Odd)
 
 
 class Selecting:
@@ -156,6 +158,12 @@ class Selecting:
             message = f"in {none.odd} of {none.rounds} choices the selection had none: no more"
             message += " clients were present and free than it was to choose"
             found.append(notice("no_choice", message, none.odd, none.first_s))
+        unasked = self._oddities.no_losses
+        if unasked.odd:
+            who = named(self._selection, "decide")
+            message = f"in {unasked.odd} of {unasked.rounds} choices {who} read last_loss, which"
+            message += " no client reports"
+            found.append(notice("no_losses", message, unasked.odd, unasked.first_s))
         return [*found, *self._mostly_waiting()]
 
     def _mostly_waiting(self) -> Iterator[Notice]:
@@ -243,6 +251,9 @@ class Selecting:
         view = self._observations.clients(players, self._clock.now_s, round_number, server)
         with at_work(selection, "decide"):
             own.memory, decision = selection.decide(memory, view, rng)
+        if is_users_own(selection) and not selection.needs_losses:
+            in_vain = view.has_read("last_loss") and bool(np.isnan(view.last_loss).all())
+            self._oddities.no_losses.count(in_vain, self._clock.now_s)
         own.decided = True
         chosen = numbers_among(players, view.clients, decision, selection)
         if not one and isinstance(selection, CountedSelection):

@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 
 from simfl.assembly.assemble import assemble
 from simfl.assembly.checks import check_precision_on
+from simfl.assembly.kept_state import KeptState
 from simfl.assembly.shared_generators import SharedGenerators
 from simfl.assembly.simulation import Options, Simulation
 from simfl.common.contract import at_work, misbehaves
@@ -48,7 +49,7 @@ from simfl.runs.files import (
     clear,
     free_reserve,
 )
-from simfl.runs.oddities import drawn_from, foreseen, found
+from simfl.runs.oddities import drawn_from, foreseen, found, kept_between
 from simfl.runs.outcome import figures, finish, leave
 from simfl.runs.runfolder import (
     MANIFEST,
@@ -258,13 +259,14 @@ def _execute(
     what was found wrong with what it had left, `before` what had befallen it.
     """
     began, shared = time.perf_counter(), SharedGenerators()
+    kept = KeptState(simulation.parts.values())
 
     def checkpoint(values: LearnedValues) -> None:
         """What has befallen the run is kept with what it has computed: it may be cut off."""
         if checkpoints.due(values) and (befell := befallen(values.notices())):
-            kept = [each.as_dict() for each in carried(before, befell)]
-            if kept != manifest["warnings"]:
-                manifest["warnings"] = kept
+            so_far = [each.as_dict() for each in carried(before, befell)]
+            if so_far != manifest["warnings"]:
+                manifest["warnings"] = so_far
                 write_manifest(folder, manifest)
 
     try:
@@ -290,7 +292,14 @@ def _execute(
         # Code that brings its values is given these generators, seeded, until they are closed.
         used = () if simulation.protocol.brings_values else shared.used()
         drawn = drawn_from(dict.fromkeys([*simulation.drew_from, *used]))
-        notices = [*noticed, *one.warnings, *_damage(folder, journal), *drawn, *known_before]
+        notices = [
+            *noticed,
+            *one.warnings,
+            *_damage(folder, journal),
+            *drawn,
+            *kept_between(kept.changed()),
+            *known_before,
+        ]
         manifest["warnings"] = [each.as_dict() for each in carried(before, notices)]
         manifest["wall_s"] = round(time.perf_counter() - began, 3)
         manifest["files"] = described_files(folder)
@@ -390,7 +399,7 @@ def simulate(simulation: Simulation, one: Run) -> str:
     limit_s = simulation.scenario.stop.time_s
     try:
         with _rare_collections():
-            one.clock.run(process, limit_s)
+            one.clock.run(process, limit_s, lambda: one.log.rows_booked)
     except (RuntimeError, ValueError) as error:
         if users_code(error) is not None:
             raise

@@ -14,6 +14,7 @@ import numpy as np
 from simfl.assembly.simulation import Simulation
 from simfl.common.contract import name_of
 from simfl.common.notices import Notice, notice
+from simfl.common.quantity import quantity
 from simfl.common.time_of_day import shown
 from simfl.decisions.asked import wanted_by
 from simfl.decisions.base import QueryingSelection
@@ -21,6 +22,7 @@ from simfl.eventlog.kinds import KINDS
 from simfl.protocols.run import Run
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
+from simfl.system.codecs.base import encoded_bytes
 from simfl.system.provenance import (
     profile_of,
     unmeasured_kinds,
@@ -65,6 +67,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _beyond_calibration,
         _unread,
         _sized_only,
+        _larger_messages,
         _out_of_memory,
         _far_access_points,
         _priced_for_more,
@@ -101,6 +104,18 @@ def drawn_from(generators: Collection[str]) -> list[Notice]:
         " scenario's seed does not say what they give, so that another run of it may differ"
     )
     return [notice("shared_generators", message, len(generators))]
+
+
+def kept_between(names: Collection[str]) -> list[Notice]:
+    """What parts of the user's own keep in themselves, their classes or modules."""
+    if not names:
+        return []
+    few, more = ", ".join(list(names)[:MOST_NAMED]), len(names) - MOST_NAMED
+    message = (
+        f"parts keep something between calls ({few}{f' and {more} more' if more > 0 else ''}):"
+        " another run in the same process may begin with it, and a resumed one is without it"
+    )
+    return [notice("kept_state", message, len(names))]
 
 
 def _unverified(simulation: Simulation) -> list[Notice]:
@@ -204,6 +219,23 @@ def _sized_only(simulation: Simulation) -> list[Notice]:
     ways = " and ".join(f"{way}_codec {name_of(codec)}" for way, codec in codecs.items())
     message = f"{ways} sizes messages only: what is learned is as without"
     return [notice("sized_only", message, len(codecs))]
+
+
+def _larger_messages(simulation: Simulation) -> list[Notice]:
+    """Codecs that make a message of the whole model larger than it is without one."""
+    raw_bytes, told = simulation.network.size_bytes, []
+    world = simulation.world
+    codecs = {"uplink_codec": world.uplink_codec, "downlink_codec": world.downlink_codec}
+    for key, codec in codecs.items():
+        wire_bytes = int(encoded_bytes(codec, [raw_bytes])[0])
+        if wire_bytes > raw_bytes:
+            told.append(
+                f"{key} {name_of(codec)} makes a message of the model"
+                f" {quantity(wire_bytes, 'B')}, which is {quantity(raw_bytes, 'B')} without it"
+            )
+    if not told:
+        return []
+    return [notice("larger_messages", "; ".join(told), len(told))]
 
 
 def _out_of_memory(simulation: Simulation) -> list[Notice]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from simfl.common.files import RunFolderError, digest_of, replacing
+from simfl.common.files import NO_HANDLES, RunFolderError, digest_of, replacing
 from simfl.common.html import html_table, titled
 from simfl.common.notices import Notice, read_notice
 from simfl.common.plain import to_json
@@ -125,6 +125,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise RunFolderError(f"{folder}: no run folder (it has no {MANIFEST})") from None
     except OSError as error:
+        if error.errno in NO_HANDLES:
+            raise
         raise RunFolderError(f"{path}: not readable ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise RunFolderError(f"{path}: not readable as JSON ({error})") from None
@@ -197,13 +199,20 @@ class LoadedRun:
         self._tables: dict[str, pa.Table] = {}
         check_format(path, self.manifest)
 
+    @property
+    def standing(self) -> str:
+        """How far the run is, in words; of one that may have been killed, what goes on with it."""
+        said = f"the run's status is {self.manifest['status']}"
+        if self.manifest["status"] != "running":
+            return said
+        return f"{said}; if it was killed, `simfl run ... --resume` goes on with it"
+
     def file(self, name: str) -> Path:
         """The path of a file of the run; raises `RunFolderError` unless it is there, unchanged."""
         path, files = self.path / name, self.manifest.get("files")
         known = files.get(name) if isinstance(files, dict) else None
         if not path.exists():
-            status = self.manifest["status"]
-            raise RunFolderError(f"{path}: not there; the run's status is {status}")
+            raise RunFolderError(f"{path}: not there; {self.standing}")
         if isinstance(known, dict) and digest_of(path) != known.get("sha256"):
             raise RunFolderError(
                 f"{path}: damaged, or of another run: its digest is not that in {MANIFEST};"

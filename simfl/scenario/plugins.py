@@ -12,6 +12,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from simfl.common.contract import PLUGIN_PREFIX, deed, frames_of, raised_at
+from simfl.common.files import NO_HANDLES
 from simfl.common.suggestion import nearest
 
 MOST_NAMED = 20
@@ -51,6 +52,8 @@ def import_class(name: str, base_dir: Path) -> type:
         accepted = f"an existing file (looked for {file})"
         raise PluginError(f"{name!r}, a file that is not there", accepted) from None
     except (Exception, SystemExit) as error:  # the user's module may do anything
+        if isinstance(error, OSError) and error.errno in NO_HANDLES:
+            raise
         place = raised_at(error)
         cause = f"{place}: {deed(error)}" if place else deed(error)
         accepted = "a module that can be imported"

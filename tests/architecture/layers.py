@@ -91,6 +91,7 @@ ROOMS = {
     "assembly.standalone_baseline": _room("algorithms.base measures scenario"),
     "assembly.trials": _room("system learning decisions algorithms protocols scenario", "numpy"),
     "assembly.shared_generators": _room("learning", "torch"),
+    "assembly.kept_state": _room("", "numpy"),
     "assembly.groups": _room("system protocols.deciders scenario", "numpy"),
     "assembly.unread": _room(
         "system algorithms protocols assembly.coding assembly.groups assembly.registry scenario"
@@ -117,8 +118,8 @@ ROOMS = {
     ),
     "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
     "runs.execution": _room(
-        f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.shared_generators"
-        " assembly.simulation runs.oddities runs.outcome runs.files provenance.replay"
+        f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.kept_state"
+        " assembly.shared_generators assembly.simulation runs.oddities runs.outcome runs.files provenance.replay"
         " provenance.snapshots",
         "torch numpy pandas pyarrow safetensors",
     ),

@@ -35,8 +35,7 @@ MOST_CLIENTS = 2000
 def report_run(run: LoadedRun, path: Path) -> Path:
     """Write the page of a run that has ended; raises `RunFolderError` if it has not."""
     if not (run.path / "clients.parquet").exists():
-        status = run.manifest.get("status")
-        raise RunFolderError(f"{run.path}: a report is of a run that has ended; status: {status}")
+        raise RunFolderError(f"{run.path}: a report is of a run that has ended; {run.standing}")
     page = Page(f"{run.manifest['name']}, seed {run.manifest['seed']}")
     _warnings(page, run)
     _what_ran(page, run)

@@ -141,6 +141,11 @@ def _shape(target: type, supplied: Collection[str]) -> Any:
     return shape
 
 
+def checked_type(annotation: Any) -> Any:
+    """The type that pydantic checks for a key of this annotation."""
+    return _checked(annotation, {})
+
+
 def _checked(annotation: Any, bounds: Mapping[str, Any]) -> Any:
     """`annotation` as pydantic checks it: strict scalars, bounds at the numbers, nested classes."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)

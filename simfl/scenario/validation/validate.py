@@ -53,7 +53,7 @@ def _scenario_error(
         message = f"unknown key {name!r}{guess} accepted: {accepted}"
         return place.error(f"unknown key {name!r}", accepted, message)
     if problem["type"] == "missing":
-        return place.error("nothing", accepted_at(schema, path))
+        return place.error("nothing", accepted_at(schema, path) or "any value (it has no type)")
     if problem["type"] in ("value_error", "assertion_error"):
         return _check_error(problem["msg"].partition(", ")[2], schema, path, found, where)
     accepted = accepted_at(schema, path) or problem["msg"]

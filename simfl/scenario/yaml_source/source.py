@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from simfl.common.contract import deed, is_users_own, name_of, placed, told
+from simfl.common.files import NO_HANDLES
 from simfl.scenario.yaml_source.error import ScenarioError, show
 from simfl.scenario.yaml_source.text import Key, parse
 
@@ -206,6 +207,8 @@ def read_source(path: Path | str, what: str = "a scenario file") -> Source:
     except FileNotFoundError:
         raise ScenarioError(file, None, "", "no such file", what) from None
     except OSError as error:
+        if error.errno in NO_HANDLES:
+            raise
         found = f"an unreadable file ({error.strerror})"
         raise ScenarioError(file, None, "", found, what) from None
     except UnicodeDecodeError as error:
