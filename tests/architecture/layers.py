@@ -119,8 +119,8 @@ ROOMS = {
     "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
     "runs.execution": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.kept_state"
-        " assembly.shared_generators assembly.simulation runs.oddities runs.outcome runs.files provenance.replay"
-        " provenance.snapshots",
+        " assembly.shared_generators assembly.simulation runs.oddities runs.outcome runs.files"
+        " provenance.replay provenance.snapshots",
         "torch numpy pandas pyarrow safetensors",
     ),
     # What Python's users call: it shows how things go.
