@@ -396,3 +396,63 @@ def test_a_label_that_is_not_finite_is_named_with_its_row(tmp_path: Path, value:
         ValueError, match=r"^label: column 'y' has (inf|1e\+300) in row 8, accepted"
     ):
         Csv("rows.csv", "y").load(tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    ("cells", "found"),
+    [
+        (["1,234", "12", "1,000,000"], "numbers that are written as text, as '1,234' in row 1"),
+        (["3", "12%", "7 %"], "as '12%' in row 2"),
+        (["3,14", "2", "1.234,5"], "as '3,14' in row 1"),
+        (["$1,234.50", "-7", "0"], "as '$1,234.50' in row 1"),
+        ([*map(str, range(30)), "?"], "numbers, and beside them text, as '?' in row 31"),
+    ],
+)
+def test_numbers_that_are_written_as_text_are_refused(
+    tmp_path: Path, cells: list[str], found: str
+) -> None:
+    """Each would be a category of its own; who means that names the column."""
+    rows = {"a": cells, "b": range(len(cells)), "y": [f"{i % 2}" for i in range(len(cells))]}
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+    learnt = {"path": "rows.csv", "test": "rows.csv"}
+
+    with pytest.raises(ValueError, match="numeric: column 'a' has ") as told:
+        Csv(**learnt, label="y").load(tmp_path, 1)
+    assert found in str(told.value) and "accepted: numbers" in str(told.value)
+    with pytest.raises(ValueError, match="label: column 'a' has ") as told:
+        Csv(**learnt, label="a").load(tmp_path, 1)
+    assert found in str(told.value)
+
+    meant = Csv(**learnt, label="y", categorical=("a",)).load(tmp_path, 1)
+    assert meant.input_shape == (len(cells) + 1,)
+    classes = Csv(**learnt, label="a", task="classification").load(tmp_path, 1)
+    assert classes.outputs == len(cells)
+
+
+@pytest.mark.parametrize(
+    "cells", [["0", "1", "2", "3+"], ["1.2.3", "10", "7"], ["A1", "12", "13"], ["x", "12%", "y"]]
+)
+def test_words_beside_numbers_are_categories(tmp_path: Path, cells: list[str]) -> None:
+    """A few numbers do not make a column of numbers."""
+    rows = {"a": cells, "y": [f"{i % 2}" for i in range(len(cells))]}
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+
+    data = Csv(path="rows.csv", test="rows.csv", label="y").load(tmp_path, 1)
+
+    assert data.input_shape == (len(cells),)
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize("number", ["0.5", "0,5"])
+@pytest.mark.parametrize("columns", [None, ("a", "b", "y")])
+def test_another_separator_is_told(
+    tmp_path: Path, separator: str, number: str, columns: tuple[str, ...] | None
+) -> None:
+    """A file of one cell a row is no table, whatever its numbers look like."""
+    lines = [] if columns else [separator.join("aby")]
+    lines += [separator.join((number, str(i), "xz"[i % 2])) for i in range(10)]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+
+    with pytest.raises(ValueError, match="separator: found ',', by which the first row") as told:
+        Csv(path="rows.csv", label="y", columns=columns).load(tmp_path, 1)
+    assert str(told.value).endswith(f"perhaps {separator!r}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from simfl.learning.datasets.table import Table, require_own_names
+from simfl.learning.datasets.written import require_several_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,17 +60,24 @@ class Csv(Table):
             raise ValueError(f"separator: found {self.separator!r}, accepted: one character")
         names: list[str] = []
         try:
-            if self.columns is None:  # pandas gives the second of a name another one
-                heading = pd.read_csv(
-                    file,
-                    sep=self.separator,
-                    header=None,
-                    nrows=1,
-                    dtype=str,
-                    keep_default_na=False,
-                    skipinitialspace=True,
-                )
-                names = [name for name in heading.iloc[0].tolist() if name]
+            first = pd.read_csv(
+                file,
+                sep=self.separator,
+                header=None,
+                nrows=1,
+                dtype=str,
+                keep_default_na=False,
+                skipinitialspace=True,
+            )
+            cells = first.iloc[0].tolist()
+        except Exception as error:  # pandas and what unpacks for it raise what they like
+            raise _unreadable(file, error) from error
+        require_several_cells(
+            cells, None if self.columns is None else len(self.columns), self.separator
+        )
+        if self.columns is None:  # pandas gives the second of a name another one
+            names = [name for name in cells if name]
+        try:
             with warnings.catch_warnings():
                 # More cells than columns: pandas would cut them off.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -84,8 +92,12 @@ class Csv(Table):
                     low_memory=False,
                     dtype=dict.fromkeys(as_text, str),
                 )
-        except Exception as error:  # pandas and what unpacks for it raise what they like
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise ValueError(f"{file} cannot be read as a table: {reason}") from error
+        except Exception as error:
+            raise _unreadable(file, error) from error
         require_own_names(names, file)
         return rows
+
+
+def _unreadable(file: Path, error: Exception) -> ValueError:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return ValueError(f"{file} cannot be read as a table: {reason}")

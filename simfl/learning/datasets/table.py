@@ -20,6 +20,10 @@ from simfl.learning.datasets.columns import (
     require_once,
     targets_of,
 )
+from simfl.learning.datasets.written import (
+    is_number,
+    require_no_disguised_numbers,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,6 +175,14 @@ class Table(Dataset):
             _require_single(rows, self.owner, "owner", "")
         for column in categorical:
             _require_single(rows, column, "categorical", "; leave it out with leave_out")
+        if self.task != "classification":
+            what = f"label: column {self.label!r}"
+            require_no_disguised_numbers(rows[self.label], what, "`task: classification`")
+        for column in categorical if self.categorical is None else ():
+            what = f"numeric: column {column!r}"
+            require_no_disguised_numbers(
+                rows[column], what, "the column among categorical or leave_out"
+            )
         return numeric, categorical
 
     def _complete(self, rows: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
@@ -206,7 +218,7 @@ class Table(Dataset):
         for place, column in enumerate(columns):
             values = rows[column]
             if not _is_number(values):
-                text = next((one for one in values if not _reads_as_number(one)), None)
+                text = next((one for one in values if not is_number(one)), None)
                 if text is not None:
                     raise ValueError(f"numeric: column {column!r} has text, as {text!r}")
                 values = values.map(lambda one: float(str(one)))
@@ -273,14 +285,6 @@ def _is_number(column: pd.Series) -> bool:
         return True
     given = column.dropna()
     return bool(len(given)) and all(isinstance(value, bool) for value in given)
-
-
-def _reads_as_number(value: object) -> bool:
-    try:
-        float(str(value))
-    except ValueError:
-        return False
-    return True
 
 
 def _require(rows: pd.DataFrame, column: str, key: str) -> None:

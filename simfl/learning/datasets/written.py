@@ -1,0 +1,80 @@
+"""Cells that were written otherwise than they were meant: each is refused in one line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DRESSED = re.compile(r"[-+]?[$€£¥]?\s?(\d{1,3}([,.' \u00a0\u202f]\d{3})+|\d+)([.,]\d+)?\s?[%$€£¥]?")
+"""A number with a decimal comma, marks between thousands, a per cent sign or a currency."""
+
+FEWEST_NUMBERS = 20
+"""A column with fewer different numbers may be one of categories, as 0, 1, 2, 3+."""
+
+MOST_OTHERS = 0.1
+"""Of the rows: so many may be no number in a column that was meant to hold numbers."""
+
+SEPARATORS = (";", "\t", "|", ",", " ")
+"""What stands between cells, the likeliest first."""
+
+
+def require_no_disguised_numbers(column: pd.Series, what: str, otherwise: str) -> None:
+    """Raises ValueError where a column of text holds numbers that pandas does not read as such.
+
+    `what` begins the sentence, `otherwise` says what to do where text is meant.
+    """
+    given = column.dropna()
+    if not len(given) or not all(isinstance(one, str) for one in given):
+        return
+    values = [str(one) for one in given.unique()]
+    others = [one for one in values if not is_number(one)]
+    if not others:
+        return
+    if all(DRESSED.fullmatch(one.strip()) for one in others):
+        found = f"numbers that are written as text, as {others[0]!r}"
+        accepted = "numbers as 1234.5"
+    elif len(values) - len(others) >= FEWEST_NUMBERS and given.isin(
+        others
+    ).sum() <= MOST_OTHERS * len(given):
+        found = f"numbers, and beside them text, as {others[0]!r}"
+        accepted = "numbers and missing values (of a csv, missing_values says what stands for one)"
+    else:
+        return
+    row = _first(given, others[0])
+    raise ValueError(f"{what} has {found} in row {row}; accepted: {accepted}, or {otherwise}")
+
+
+def require_several_cells(cells: Sequence[str], names: int | None, separator: str) -> None:
+    """Raises ValueError where a file's first row is in one piece, but for another separator.
+
+    `names` is how many columns were named (None: none were).
+    """
+    whole = separator.join(cells)
+    if len(cells) != 1 and (names is None or len(cells) == names):
+        return
+    for other in SEPARATORS:
+        pieces = len(whole.split(other))
+        if other != separator and pieces > 1 and names in (None, pieces):
+            count = "one cell" if len(cells) == 1 else f"{len(cells)} cells"
+            raise ValueError(
+                f"separator: found {separator!r}, by which the first row has {count},"
+                f" {whole!r}; accepted: the character between two cells, perhaps {other!r}"
+            )
+
+
+def is_number(value: object) -> bool:
+    """Whether a cell reads as one."""
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True
+
+
+def _first(column: pd.Series, value: object) -> int:
+    """The row, from 1 on, that has a value first."""
+    return int(column.index[column == value][0]) + 1
