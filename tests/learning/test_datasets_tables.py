@@ -456,3 +456,27 @@ def test_another_separator_is_told(
     with pytest.raises(ValueError, match="separator: found ',', by which the first row") as told:
         Csv(path="rows.csv", label="y", columns=columns).load(tmp_path, 1)
     assert str(told.value).endswith(f"perhaps {separator!r}")
+
+
+@pytest.mark.parametrize("key", ["label", "owner", "categorical"])
+def test_values_that_differ_in_blanks_only_are_refused(tmp_path: Path, key: str) -> None:
+    """They would be two classes, two clients or two features."""
+    rows = {name: ["x", "z", "z", "x"] * 3 for name in ("label", "owner", "categorical")}
+    rows[key][6] = "z "
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+    dataset = Csv(path="rows.csv", label="label", owner="owner", test_share=0.25)
+
+    with pytest.raises(ValueError, match=f"{key}: column {key!r} has ") as told:
+        dataset.load(tmp_path, 1)
+    assert "'z' in row 2" in str(told.value) and "'z ' in row 7" in str(told.value)
+    pd.DataFrame(rows).replace("z ", "z").to_csv(tmp_path / "rows.csv", index=False)
+    assert dataset.load(tmp_path, 1).outputs == 2
+
+
+def test_blanks_in_one_of_two_files_are_refused(tmp_path: Path) -> None:
+    """A category of the test rows would be none of those that were trained."""
+    pd.DataFrame({"a": ["u", "v"], "y": ["0", "1"]}).to_csv(tmp_path / "rows.csv", index=False)
+    pd.DataFrame({"a": ["u", "v "], "y": ["0", "1"]}).to_csv(tmp_path / "test.csv", index=False)
+
+    with pytest.raises(ValueError, match=r"column 'a' has 'v' in row 2 and 'v ' in row 2, which"):
+        Csv(path="rows.csv", test="test.csv", label="y").load(tmp_path, 1)

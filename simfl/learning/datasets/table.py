@@ -23,6 +23,7 @@ from simfl.learning.datasets.columns import (
 from simfl.learning.datasets.written import (
     is_number,
     require_no_disguised_numbers,
+    require_one_spelling,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +95,9 @@ class Table(Dataset):
             test = self._retold(test_file, test, rows, [self.label, *categorical])
             train = self._retold(file, rows, test, categorical)
             train, test = _as_real_as_the_other(train, test, categorical)
+            self._require_one_spelling([train, test], categorical)
         else:
+            self._require_one_spelling([rows], categorical)
             kept, held = held_out(_labels(rows[self.label]), self.test_share, seed, self.task)
             train, test = rows.iloc[kept], rows.iloc[held]
         parts = [train, test]
@@ -184,6 +187,15 @@ class Table(Dataset):
                 rows[column], what, "the column among categorical or leave_out"
             )
         return numeric, categorical
+
+    def _require_one_spelling(
+        self, files: Sequence[pd.DataFrame], categorical: Sequence[str]
+    ) -> None:
+        named = [("label", self.label), *(("categorical", one) for one in categorical)]
+        for key, column in named:
+            require_one_spelling([rows[column] for rows in files], f"{key}: column {column!r}")
+        if self.owner is not None:
+            require_one_spelling([files[0][self.owner]], f"owner: column {self.owner!r}")
 
     def _complete(self, rows: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
         """The rows that have a value in every column that is used."""

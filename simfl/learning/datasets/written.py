@@ -48,6 +48,21 @@ def require_no_disguised_numbers(column: pd.Series, what: str, otherwise: str) -
     raise ValueError(f"{what} has {found} in row {row}; accepted: {accepted}, or {otherwise}")
 
 
+def require_one_spelling(columns: Sequence[pd.Series], what: str) -> None:
+    """Raises ValueError, beginning with `what`, where values differ in blanks at an end only."""
+    texts = [one.map(str) for one in columns if one.dtype.kind not in "fiub"]
+    known: dict[str, tuple[str, int]] = {}
+    for column in texts:
+        for value in column.unique():
+            row = _first(column, value)
+            other, its_row = known.setdefault(value.strip(), (value, row))
+            if other != value:
+                raise ValueError(
+                    f"{what} has {other!r} in row {its_row} and {value!r} in row {row}, which"
+                    f" differ in blanks only; accepted: one spelling of each"
+                )
+
+
 def require_several_cells(cells: Sequence[str], names: int | None, separator: str) -> None:
     """Raises ValueError where a file's first row is in one piece, but for another separator.
 
