@@ -480,3 +480,24 @@ def test_blanks_in_one_of_two_files_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match=r"column 'a' has 'v' in row 2 and 'v ' in row 2, which"):
         Csv(path="rows.csv", test="test.csv", label="y").load(tmp_path, 1)
+
+
+@pytest.mark.parametrize("kind", [Csv, Parquet])
+@pytest.mark.parametrize(
+    ("values", "task"), [([1.0, 2.0, 4.0, 5.0], "regression"), ([1, 2, 4, 5], "classification")]
+)
+def test_gaps_change_no_task(
+    tmp_path: Path, kind: type[Table], values: list[float], task: str
+) -> None:
+    """Real labels that happen to be whole are no classes, be a value missing or not."""
+    for name, labels in (("whole", values), ("gaps", [*values, None])):
+        typed = pd.Series(labels, dtype="Int64" if task == "classification" else "float64")
+        rows = pd.DataFrame({"x": range(len(labels)), "y": typed})
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+        rows.to_parquet(tmp_path / f"{name}.parquet")
+        ending = kind.__name__.lower()
+        files = {"path": f"{name}.{ending}", "test": f"whole.{ending}"}
+
+        data = kind(**files, label="y", missing="drop").load(tmp_path, 1)
+
+        assert (data.task, data.outputs) == (task, 1 if task == "regression" else 4)

@@ -45,6 +45,12 @@ class Csv(Table):
             rows = rows.astype({one: "float64" for one in large if one not in as_they_are})
         return rows
 
+    def is_whole(self, file: Path, column: str) -> bool:
+        """Whether all cells are digits alone."""
+        rows = self.read(file, [column])
+        texts = rows.set_axis([str(one) for one in rows.columns], axis=1)[column].dropna()
+        return all(WHOLE.fullmatch(str(one).strip()) for one in texts)
+
     def _beyond_64_bits(self, column: pd.Series) -> bool:
         """Whether all cells of a column are whole numbers, one too large for 64 bits at least."""
         if column.dtype.kind in "fiub":

@@ -36,6 +36,14 @@ class Parquet(Table):
                 rows[column] = _numbers(rows[column])
         return rows
 
+    def is_whole(self, file: Path, column: str) -> bool:
+        """Whether the file's own type is one of whole numbers."""
+        import pandas as pd
+
+        of_file = pd.read_parquet(file, columns=[column], dtype_backend="pyarrow").dtypes.iloc[0]
+        # Decimals are whole where they have no digit behind the point.
+        return of_file.kind in "iu" or getattr(of_file.pyarrow_dtype, "scale", None) == 0
+
 
 def _numbers(decimals: pd.Series) -> pd.Series:
     """As whole numbers where the column has no digit behind the point, and no missing value."""

@@ -79,18 +79,25 @@ class Table(Dataset):
         `as_text`: columns that are text here, though all of their cells may look like numbers.
         """
 
+    @abstractmethod
+    def is_whole(self, file: Path, column: str) -> bool:
+        """Whether a column that pandas has as real numbers, beside missing ones, is of whole ones.
+
+        1 is one, and 1.0 is not.
+        """
+
     def load(self, root: Path | None, seed: int) -> Data:
         """Read the file, or both; errors name the column."""
         file = located(root, self.path, "path")
         rows = self._rows(file)
         numeric, categorical = self._features(rows)
-        rows = self._complete(rows, [*numeric, *categorical])
+        rows = self._complete(file, rows, [*numeric, *categorical])
         if self.test is not None:
             test_file = located(root, self.test, "test")
             test = self._rows(test_file)
             for column in (self.label, *numeric, *categorical):
                 _require(test, column, "test")
-            test = self._complete(test, [*numeric, *categorical])
+            test = self._complete(test_file, test, [*numeric, *categorical])
             # What looks like numbers in one of the files only is the other's text: "01" is not 1.
             test = self._retold(test_file, test, rows, [self.label, *categorical])
             train = self._retold(file, rows, test, categorical)
@@ -197,7 +204,7 @@ class Table(Dataset):
         if self.owner is not None:
             require_one_spelling([files[0][self.owner]], f"owner: column {self.owner!r}")
 
-    def _complete(self, rows: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
+    def _complete(self, file: Path, rows: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
         """The rows that have a value in every column that is used."""
         used = [self.label, *features]
         if self.owner is not None and self.owner in rows:
@@ -220,7 +227,7 @@ class Table(Dataset):
         # Whole numbers beside missing values were read as real ones, and truths as objects.
         gaps = [one for one in used if absent[one].any()]
         real = [one for one in gaps if kept[one].dtype.kind == "f"]
-        whole = [one for one in real if (kept[one] % 1 == 0).all()]
+        whole = [one for one in real if (kept[one] % 1 == 0).all() and self.is_whole(file, one)]
         told = [one for one in gaps if all(isinstance(value, bool) for value in kept[one])]
         return kept.astype({**dict.fromkeys(whole, "int64"), **dict.fromkeys(told, "bool")})
 
