@@ -228,6 +228,16 @@ def test_an_accuracy_that_never_changes_is_warned_of(tmp_path: Path) -> None:
     assert not of_kind(four, "constant_accuracy")
 
 
+def test_a_regression_that_never_changes_has_no_accuracy(tmp_path: Path) -> None:
+    """What is the same all the time is its R^2."""
+    data = {"name": "synthetic", "task": "regression", "outputs": 1, "partition": "iid"}
+    still = {"local": {"learning_rate": 1e-30}}
+    run = simfl.run(small(data=data, algorithm=still, stop={"versions": 5}), tmp_path / "run")
+
+    (one,) = of_kind(run, "constant_accuracy")
+    assert "give the test R^2 " in one.message
+
+
 def test_rounds_that_found_too_few_clients_are_warned_of(tmp_path: Path) -> None:
     """As many as the log has rounds with fewer eligible clients than the count."""
     run = simfl.run(

@@ -178,10 +178,10 @@ def _moments(run: LoadedRun, places: dict[str, tuple[int, int]]) -> Iterator[Eve
 
 def _counters(run: LoadedRun) -> Iterator[Event]:
     rounds = run.rounds
-    for column in ("accuracy", "version"):
+    for column, name in (("accuracy", run.accuracy_name), ("version", "version")):
         known = rounds.dropna(subset=column)
         for time_s, value in zip(known["time_s"], known[column], strict=True):
-            yield _count(column, CLOUD_PROCESS, time_s, float(value))
+            yield _count(name, CLOUD_PROCESS, time_s, float(value))
     schedule = run.details("schedule")
     if "queues" in schedule:
         known = schedule.dropna(subset="queues")

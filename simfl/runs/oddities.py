@@ -20,6 +20,7 @@ from simfl.decisions.asked import wanted_by
 from simfl.decisions.base import QueryingSelection
 from simfl.eventlog.kinds import KINDS
 from simfl.protocols.run import Run
+from simfl.runs.summary import accuracy_name
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
 from simfl.system.codecs.base import encoded_bytes
@@ -387,7 +388,8 @@ def _constant_accuracy(simulation: Simulation, one: Run) -> Iterator[Notice]:
     scored = [row for row in one.publications.rounds if row["accuracy"] is not None]
     accuracies = {row["accuracy"] for row in scored}
     if len(scored) >= FEWEST_EVALUATIONS and len(accuracies) == 1 and max(accuracies) < 1.0:
-        message = f"all {len(scored)} evaluations give the test accuracy {max(accuracies):.4g}"
+        figure = accuracy_name({"task": simulation.partitioned.data.task})
+        message = f"all {len(scored)} evaluations give the test {figure} {max(accuracies):.4g}"
         yield notice("constant_accuracy", message, len(scored), scored[0]["time_s"])
 
 

@@ -16,6 +16,7 @@ from simfl.pictures.overview import overview_panels, save_overview
 from simfl.pictures.panels import Bars, name_axis, number_axis
 from simfl.pictures.report.of_run import what_ran
 from simfl.pictures.sheet import LARGE, SMALL, WIDTH, draw_sheet, fitting, frames
+from simfl.pictures.trace import trace_events
 from simfl.runs.runfolder import LoadedRun
 from simfl.runs.summary import main_figures
 from tests.small import small
@@ -176,6 +177,8 @@ def test_a_regression_has_no_accuracy(tmp_path: Path, trained: LoadedRun) -> Non
     assert plot(run).axes[0].get_ylabel() == "test R^2 (1)"
     assert main_figures(run.manifest, run.last_scores)[0][0] == "R^2"
     assert "last test R^2" in dict(what_ran(run))
+    counted = {one["name"] for one in trace_events(run) if one["ph"] == "C"}
+    assert "R^2" in counted and "accuracy" not in counted
     assert overview_panels(trained)[0][0].y.label == "test accuracy"
     assert plot(trained).axes[0].get_ylabel() == "test accuracy (share)"
     assert main_figures(trained.manifest, trained.last_scores)[0][0] == "accuracy"

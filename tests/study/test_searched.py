@@ -90,7 +90,8 @@ def test_the_key_that_the_figure_goes_by_matters_most() -> None:
 
 def write(folder: Path, table: pd.DataFrame, one: Search) -> tuple[Study, LoadedStudy]:
     """A search's folder of these runs, read back, and its file."""
-    goal = {"pareto": dict(one.pareto)} if one.pareto else {"minimize": one.minimize}
+    way = "maximize" if one.maximize else "minimize"
+    goal = {"pareto": dict(one.pareto)} if one.pareto else {way: getattr(one, way)}
     over = {"trials": one.trials, "batch": one.batch, "over": OVER, **goal}
     common = {"stop.versions": 20, "name": "a: b"}
     questions = {"metrics": ["energy_j"]}
@@ -100,6 +101,21 @@ def write(folder: Path, table: pd.DataFrame, one: Search) -> tuple[Study, Loaded
     )
     table.to_parquet(folder / "runs.parquet")
     return Study.model_validate({**content, "questions": questions}), load_study(folder)
+
+
+@pytest.mark.parametrize("pareto", [None, {"accuracy": "max", "bytes": "min"}])
+def test_axes_of_a_regression_say_what_its_accuracy_is(
+    pareto: dict[str, Any] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R^2, which is no share."""
+    monkeypatch.setattr(page, "plotly_script", lambda: "")
+    goal = {"pareto": pareto} if pareto else {"maximize": "accuracy"}
+    one = search(trials=5, minimize=None, **goal)
+    _, table = searched(one, lambda its, seed: {"accuracy": its["rate"], "bytes": seed})
+    for task, axis in (("regression", "R^2 (1)"), ("classification", "accuracy (share)")):
+        _, study = write(tmp_path, table.assign(task=task), one)
+        text = report_study(study, tmp_path / "report.html").read_text(encoding="utf-8")
+        assert f'"text": "{axis}"' in text or f'"text":"{axis}"' in text
 
 
 @pytest.mark.parametrize("pareto", [None, {"energy_j": "min", "bytes": "min"}])

@@ -10,9 +10,9 @@ from simfl.pictures.report import charts
 from simfl.pictures.report.page import Page
 from simfl.study.asking import MissingOptuna
 from simfl.study.best import kept_of
-from simfl.study.figures import with_unit
 from simfl.study.loaded import LoadedStudy
 from simfl.study.means import point_means
+from simfl.study.regression import axis_label
 from simfl.study.searched import found_in_words, options_of, search_importances, search_path
 from simfl.study.studyfile import Search, short_names
 from simfl.study.words import in_cell
@@ -35,7 +35,7 @@ def add_search(page: Page, study: LoadedStudy) -> None:
         page.text(f"{sentence[0].upper()}{sentence[1:]}.")
     for trial, options in options_of(study, path, search):
         page.text(f"Trial {trial}, for simfl run: {options}")
-    page.charts(*_path(path, search), *_front(path, means, search))
+    page.charts(*_path(study, path, search), *_front(study, path, means, search))
     _importances(page, study, search)
     columns = ["trial", "batch", "runs until then", *short_names(list(search.over))]
     page.table(
@@ -52,19 +52,20 @@ def add_search(page: Page, study: LoadedStudy) -> None:
     )
 
 
-def _path(path: pd.DataFrame, search: Search) -> list[tuple[str, charts.Chart]]:
+def _path(study: LoadedStudy, path: pd.DataFrame, search: Search) -> list[tuple[str, charts.Chart]]:
     """The best so far of one objective by the runs that it took."""
     if search.best is None or path["best"].isna().all():
         return []
     known = path.dropna(subset="best")
-    axis = with_unit(search.best.figure)
+    figure = search.best.figure
     line = {"best so far": (_list(known["runs"]), _list(known["best"]))}
+    axis = axis_label(study.table, figure)
     drawn = charts.lines(line, "simulated runs", axis, steps=True)
-    return [(f"{search.best.figure}: best so far", drawn)]
+    return [(f"{figure}: best so far", drawn)]
 
 
 def _front(
-    path: pd.DataFrame, means: pd.DataFrame, search: Search
+    study: LoadedStudy, path: pd.DataFrame, means: pd.DataFrame, search: Search
 ) -> list[tuple[str, charts.Chart]]:
     """Of several objectives, the first against each of the others; trials within their bounds."""
     if search.best is not None:
@@ -86,8 +87,8 @@ def _front(
                         for end in ("low", "high")
                     },
                 },
-                with_unit(other),
-                with_unit(first),
+                axis_label(study.table, other),
+                axis_label(study.table, first),
                 on_front,
             ),
         )
