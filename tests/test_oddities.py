@@ -204,6 +204,23 @@ def test_data_of_one_class_are_warned_of(tmp_path: Path, classes: int, count: in
     assert sum(one.kind == "one_class" for one in found) == count
 
 
+@pytest.mark.parametrize(("target", "count"), [("2.5", 1), ("{row}.5", 0)])
+def test_a_test_set_without_spread_is_warned_of(tmp_path: Path, target: str, count: int) -> None:
+    """R^2 divides by it."""
+    learnt = "".join(f"{row},{row}.5\n" for row in range(40))
+    tested = "".join(f"{row},{target.format(row=row)}\n" for row in range(7))
+    (tmp_path / "rows.csv").write_text("x,y\n" + learnt)
+    (tmp_path / "test.csv").write_text("x,y\n" + tested)
+    files = {"path": str(tmp_path / "rows.csv"), "test": str(tmp_path / "test.csv")}
+    data = {"name": "csv", **files, "label": "y", "partition": "iid"}
+
+    found = foreseen(assemble(small(data=data, population={"clients": 4})))
+
+    told = [one.message for one in found if one.kind == "equal_targets"]
+    assert len(told) == count
+    assert all("(7 examples): R^2" in one for one in told)
+
+
 def test_a_vocabulary_has_no_gaps(tmp_path: Path) -> None:
     """A model of tokens has an output for each, whichever of them a text needs."""
     (tmp_path / "play.txt").write_text("to be or not to be " * 20)

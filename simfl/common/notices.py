@@ -104,6 +104,10 @@ ADVICE = {
     "one_class": (
         "look at the labels: an accuracy of 1 is what any model has that never says anything else"
     ),
+    "equal_targets": (
+        "the loss is sound: go by it, or test with examples of several values; whatever goes by an"
+        " accuracy (stop.accuracy, targets) is never met"
+    ),
     "nobody_left": (
         "population.start_time is the time of day at simulated time 0, midnight by default; or let"
         " the run last until they leave"

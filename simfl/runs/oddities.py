@@ -76,6 +76,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _untrained_classes,
         _labels_with_gaps,
         _one_class,
+        _equal_targets,
     )
     return [oddity for rule in rules for oddity in rule(simulation)]
 
@@ -356,6 +357,21 @@ def _one_class(simulation: Simulation) -> list[Notice]:
         return []
     message = "all examples have the same label: there is nothing to tell apart"
     return [notice("one_class", message, 1)]
+
+
+def _equal_targets(simulation: Simulation) -> list[Notice]:
+    """A test set of a regression whose R^2 is a division by 0."""
+    data = simulation.partitioned.data
+    if data.task != "regression" or not simulation.algorithm.learns:
+        return []
+    targets = data.test.targets
+    if not len(targets) or not bool((targets == targets[:1]).all()):
+        return []
+    message = (
+        f"all targets of the test set are equal ({len(targets):,} examples): R^2 compares with their"
+        " spread, and is not a number"
+    )
+    return [notice("equal_targets", message, len(targets))]
 
 
 def _no_version(simulation: Simulation, one: Run) -> Iterator[Notice]:
