@@ -221,6 +221,30 @@ def test_a_test_set_without_spread_is_warned_of(tmp_path: Path, target: str, cou
     assert all("(7 examples): R^2" in one for one in told)
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (200, None),
+        (196, "has 49 examples: the accuracy moves in steps of 0.02, and is known to within 0.14 "),
+        (40, "has 10 examples: the accuracy moves in steps of 0.1, and is known to within 0.31 "),
+    ],
+)
+def test_a_handful_of_test_examples_is_warned_of(
+    tmp_path: Path, rows: int, said: str | None
+) -> None:
+    """From below 50 on: a quarter of the rows is held out."""
+    text = "".join(f"{row},{'uv'[row % 2]}\n" for row in range(rows))
+    (tmp_path / "rows.csv").write_text("x,kind\n" + text)
+    file = {"path": str(tmp_path / "rows.csv"), "label": "kind", "test_share": 0.25}
+    data = {"name": "csv", **file, "partition": "iid"}
+
+    found = foreseen(assemble(small(data=data, population={"clients": 4})))
+
+    told = [one.message for one in found if one.kind == "few_test_examples"]
+    assert len(told) == (said is not None)
+    assert all(str(said) in one for one in told)
+
+
 def test_a_vocabulary_has_no_gaps(tmp_path: Path) -> None:
     """A model of tokens has an output for each, whichever of them a text needs."""
     (tmp_path / "play.txt").write_text("to be or not to be " * 20)

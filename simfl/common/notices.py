@@ -108,6 +108,10 @@ ADVICE = {
         "the loss is sound: go by it, or test with examples of several values; whatever goes by an"
         " accuracy (stop.accuracy, targets) is never met"
     ),
+    "few_test_examples": (
+        "more test examples (a larger test_share, a file of more rows): differences between methods"
+        " below that width are luck, whatever the number of seeds on the same test set"
+    ),
     "nobody_left": (
         "population.start_time is the time of day at simulated time 0, midnight by default; or let"
         " the run last until they leave"

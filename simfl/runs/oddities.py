@@ -57,6 +57,9 @@ MOST_FAR = 0.25
 LEAST_UNTRAINED = 0.01
 """Rare tokens of a text may be tested and not trained: they change no accuracy that is shown."""
 
+FEWEST_TESTED = 50
+"""With fewer test examples an accuracy moves in steps of more than two points."""
+
 LEAST_GROWTH = 0.1
 """A queue that grows by less than this share of what is owed counts as stable."""
 
@@ -77,6 +80,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _labels_with_gaps,
         _one_class,
         _equal_targets,
+        _few_test_examples,
     )
     return [oddity for rule in rules for oddity in rule(simulation)]
 
@@ -368,10 +372,25 @@ def _equal_targets(simulation: Simulation) -> list[Notice]:
     if not len(targets) or not bool((targets == targets[:1]).all()):
         return []
     message = (
-        f"all targets of the test set are equal ({len(targets):,} examples): R^2 compares with their"
-        " spread, and is not a number"
+        f"all targets of the test set are equal ({len(targets):,} examples): R^2 compares with"
+        " their spread, and is not a number"
     )
     return [notice("equal_targets", message, len(targets))]
+
+
+def _few_test_examples(simulation: Simulation) -> list[Notice]:
+    """A test set by which accuracies can hardly be told apart."""
+    data = simulation.partitioned.data
+    examples = len(data.test)
+    classified = data.task == "classification" and simulation.algorithm.learns
+    if not classified or not 0 < examples < FEWEST_TESTED:
+        return []
+    half_width = 1.96 * math.sqrt(0.25 / examples)
+    message = (
+        f"the test set has {examples} examples: the accuracy moves in steps of {1 / examples:.2g},"
+        f" and is known to within {half_width:.2g} either way (95 %, binomial, near 0.5)"
+    )
+    return [notice("few_test_examples", message, examples)]
 
 
 def _no_version(simulation: Simulation, one: Run) -> Iterator[Notice]:
