@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -157,3 +159,13 @@ def test_a_short_run_has_no_growth(runs):
 
     assert np.isnan(found.slope)
     assert found.level > 0
+
+
+def test_growth_is_known_from_nineteen_rounds_on():
+    """Ten of them in the second half, as the page of warnings says."""
+    owed, page = np.array([0.5, 0.5]), Path(__file__).parents[2] / "docs" / "warnings.md"
+    for rounds, known in ((18, False), (19, True)):
+        queues = Queues(rebuilt(owed, np.zeros(rounds, dtype=int)), owed, np.nan)
+        assert np.isfinite(growth(queues).of_owed) == known
+
+    assert "`virtual_queues`, which needs 19 rounds" in page.read_text(encoding="utf-8")
