@@ -209,6 +209,22 @@ class Own(Selection):
     assert "own.py:9 in Own.decide: FrozenInstanceError" in line
 
 
+@pytest.mark.parametrize(
+    ("measure", "key"),
+    [("equity", "offset"), ("core_stability", "offset"), ("core_stability", "weights")],
+)
+def test_a_measures_list_of_another_length_is_refused_before_the_run(measure, key):
+    """It failed when the run had ended; one number, or one for each client, is accepted."""
+    asked = [{"name": measure, key: [2.0, 3.0]}]
+    with pytest.raises(ScenarioError) as error:
+        assemble(small(evaluate={"measures": asked}))
+
+    assert error.value.key == f"evaluate.measures.0.{key}"
+    assert "found 2 values for 8 clients, accepted: one number, or one for" in str(error.value)
+    for count in (1, 8):
+        assemble(small(evaluate={"measures": [{"name": measure, key: [2.0] * count}]}))
+
+
 def test_a_second_measure_of_a_name_is_refused():
     """Its figures took the place of the first one's."""
     with pytest.raises(ScenarioError) as error:

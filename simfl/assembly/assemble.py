@@ -123,6 +123,10 @@ def _checked_world(scenario: Scenario, parts: Mapping[Keys, Any], streams: Strea
     availability_of(scenario, parts, streams)  # refuses what the clock does not allow
     with blame(scenario.where("algorithm"), algorithm):
         algorithm.check_clients(world.num_clients)
+    for keys, part in parts.items():
+        if keys[:2] == ("evaluate", "measures"):
+            with blame(scenario.where(*keys), part):
+                part.check_clients(world.num_clients)
     return world
 
 

@@ -22,6 +22,9 @@ class Measure(ABC):
     needs_contributions: ClassVar[bool] = False
     learned: ClassVar[bool] = True
 
+    def check_clients(self, client_count: int) -> None:  # noqa: B027  # most fit any number
+        """Raises ValueError, naming the field, where the settings do not fit so many clients."""
+
     @abstractmethod
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """The figures by name, units in the names; NaN where the run cannot tell.

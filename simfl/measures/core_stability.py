@@ -25,6 +25,7 @@ from simfl.measures.core.search import (
     pareto_optimal,
     proportional,
 )
+from simfl.measures.per_client import require_one_each
 from simfl.runs.runfolder import LoadedRun
 
 
@@ -60,6 +61,11 @@ class CoreStability(ModelMeasure):
     search_up_to: Annotated[
         int, ">= 0", f"<= {MOST_AGENTS}", "clients up to which all coalitions are searched"
     ] = MOST_AGENTS
+
+    def check_clients(self, client_count: int) -> None:
+        """Lists of offsets and weights have one for each client."""
+        require_one_each("offset", self.offset, client_count)
+        require_one_each("weights", self.weights, client_count)
 
     def assess(
         self, run: LoadedRun, federation: Federation, rng: np.random.Generator

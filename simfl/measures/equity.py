@@ -9,6 +9,7 @@ import numpy as np
 
 from simfl.measures.base import Measure
 from simfl.measures.inequality import entropy, equity_ratio, gini, jain_index
+from simfl.measures.per_client import require_one_each
 from simfl.runs.runfolder import LoadedRun
 
 
@@ -24,6 +25,10 @@ class Equity(Measure):
         Literal["utility", "accuracy", "loss"], "utility is `offset` - loss, as CoreFed's"
     ] = "utility"
     offset: Annotated[float | tuple[float, ...], "> 0", "M: one for all clients, or each"] = 3.0
+
+    def check_clients(self, client_count: int) -> None:
+        """A list of offsets has one for each client."""
+        require_one_each("offset", self.offset, client_count)
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """worst, mean, variance (population), jain_index, gini, entropy and equity_ratio.
