@@ -100,12 +100,16 @@ def measure(
         meter = find_meter(of_gpu=device == "cuda")
         watch = stopwatch.Stopwatch(seconds, threads, device, meter)
         chosen = [stopwatch.trained_of(text) for text in model or stopwatch.STANDARD]
+        for one in chosen:
+            if one.model in (model or ()):
+                say(f"{one.model}: no shape was given, {one.shape_text} is taken (MODEL@SHAPE)")
         rows = []
         for row in watch.rows(device_name, chosen, outputs, batch or [8, 32]):
             rows.append(row)
             if row["state"] == "train":
                 step_ms = 1e3 * float(str(row["seconds"])) / int(str(row["batches"]))
-                say(f"{row['model']}, {row['batch_size']} examples: {step_ms:.4g} ms a step")
+                of = f"{row['model']} on {row['input_shape']}, {row['batch_size']} examples"
+                say(f"{of}: {step_ms:.4g} ms a step")
         words = f"{threads} thread{'s' * (threads > 1)}" if device == "cpu" else "the GPU"
         energy = f"joules of {meter.name}" if meter else "no joules: no meter that can be read"
         stopwatch.write_rows(out, rows, f"simfl measure on {words}; {energy}")

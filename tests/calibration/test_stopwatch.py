@@ -61,6 +61,18 @@ def test_measured_rows_are_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "there already" in command("--model", "linear@4", "--out", file).stderr
 
 
+def test_a_shape_that_was_taken_is_said(tmp_path: Path) -> None:
+    """A model without one is timed on images of CIFAR-10's size; each line names the shape."""
+    said = {}
+    for model in ("linear", "linear@3x32x32"):
+        asked = ("--model", model, "--batch", 2, "--seconds", 0, "--out", tmp_path / f"{model}.csv")
+        said[model] = command(*asked).stdout
+
+    assert "linear: no shape was given, 3x32x32 is taken (MODEL@SHAPE)" in said["linear"]
+    assert "no shape" not in said["linear@3x32x32"]
+    assert all("linear on 3x32x32, 2 examples: " in one for one in said.values())
+
+
 def test_joules_are_those_of_the_steps_and_of_doing_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
