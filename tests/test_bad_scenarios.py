@@ -690,3 +690,13 @@ def test_cuda_where_there_is_none(
     assert line == (
         "simfl: --device: found 'cuda', but torch sees no CUDA device here; accepted: auto, cpu"
     )
+
+
+def test_a_bare_name_is_offered_as_a_section(tmp_path: Path) -> None:
+    """A data set stands with other keys, as a partition."""
+    (tmp_path / "bare.yaml").write_text(yaml.safe_dump({**GOOD, "data": "digits"}))
+
+    result = CliRunner().invoke(app, ["validate", str(tmp_path / "bare.yaml")])
+
+    assert result.exit_code == 2
+    assert "data: found 'digits', did you mean {name: digits}? accepted: a sec" in result.stderr

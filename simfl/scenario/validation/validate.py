@@ -59,6 +59,12 @@ def _scenario_error(
     accepted = accepted_at(schema, path) or problem["msg"]
     if problem["type"] == "finite_number":
         accepted = f"{accepted}, finite"
+    if isinstance(found, str) and found and "name" in keys_at(schema, path):
+        # A bare name, where a part stands with other keys.
+        guess = f"did you mean {{name: {found}}}?"
+        return place.error(
+            show(found), accepted, f"found {show(found)}, {guess} accepted: {accepted}"
+        )
     return place.error(show(found), accepted)
 
 
