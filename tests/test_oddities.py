@@ -18,7 +18,8 @@ from simfl.common.notices import ADVICE, Notice
 from simfl.console.run import print_summary
 from simfl.runs.oddities import foreseen
 from simfl.runs.runfolder import LoadedRun, RunFolderError
-from simfl.system.catalogue import Catalogue, shipped_folder
+from simfl.system.catalogue import KINDS, Catalogue, shipped_folder
+from simfl.system.implausible import implausible_figures
 from simfl.system.provenance import without_measured_watts
 from tests.measures.runs import known_latencies
 from tests.small import SEMI_ASYNCHRONOUS, small
@@ -75,6 +76,58 @@ def test_figures_from_nowhere_count_as_estimates(tmp_path: Path) -> None:
         messages += [one.message for one in told if one.kind == "unverified_figures"]
 
     assert len(messages) == 2 and messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "said", "wrong", "told"),
+    [
+        (
+            "frequency_max_hz",
+            "1.8e9",
+            "1.8",
+            "found 1.8, likely 5e+06 to 2e+10; in GHz, MHz or kHz?",
+        ),
+        ("power_idle_w", "1.6", "1600", "found 1600, likely at most 300; in mW?"),
+        ("memory_bytes", "8589934592", "8", "found 8, likely 1e+04 to 1e+14; in GB or MB?"),
+    ],
+)
+def test_figures_in_another_unit_are_warned_of(
+    tmp_path: Path, key: str, said: str, wrong: str, told: str
+) -> None:
+    """With file, line and key, and the unit that was perhaps meant."""
+    text = (shipped_folder() / "rpi_4b.yaml").read_text(encoding="utf-8")
+    text = text.replace(f"{key}: {said}", f"{key}: {wrong}", 1)
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    line = next(at for at, one in enumerate(text.splitlines(), 1) if f"{key}: {wrong}" in one)
+
+    (one,) = implausible_figures([Catalogue([tmp_path]).profile("device", "mine")])
+
+    assert one.startswith(f"{tmp_path / 'mine.yaml'}:{line}: ") and f"{key}: found {wrong}" in one
+    assert one.endswith(told)
+
+
+def test_a_run_warns_of_figures_in_another_unit(tmp_path: Path) -> None:
+    """Of a machine that takes part."""
+    text = (shipped_folder() / "rpi_4b.yaml").read_text(encoding="utf-8")
+    wrong = text.replace("power_idle_w: 1.6", "power_idle_w: 1600", 1)
+    (tmp_path / "mine.yaml").write_text(wrong, encoding="utf-8")
+    groups = [{"device": "mine", "link": "ethernet_1g", "share": 1.0}]
+    scenario = small(population={"profiles": [str(tmp_path)], "groups": groups})
+
+    found = foreseen(assemble(scenario, Options(device="cpu")))
+
+    (one,) = [one for one in found if one.kind == "implausible_figures"]
+    assert one.count == 1 and "power_idle_w: found 1600" in one.message
+
+
+def test_no_shipped_figure_is_implausible() -> None:
+    """Of no kind of profile."""
+    catalogue = Catalogue()
+    shipped = [
+        catalogue.profile(kind, one) for kind in KINDS for one in catalogue.list_profiles(kind)
+    ]
+
+    assert len(shipped) > 50 and implausible_figures(shipped) == []
 
 
 def test_the_quick_start_warns_of_unverified_figures_alone(tmp_path: Path) -> None:

@@ -12,6 +12,10 @@ ADVICE = {
         " one's own (population.profiles). Differences between runs on the same machines are"
         " sounder than absolute seconds and joules"
     ),
+    "implausible_figures": (
+        "look at the unit that the key ends in: watts, hertz, bytes, bits per second, seconds. The"
+        " run takes figures as they stand, and seconds and joules go by them"
+    ),
     "beyond_calibration": (
         "the profile's seconds are an extrapolation: measure such rows too (`simfl measure`), and"
         " calibrate anew"

@@ -24,6 +24,7 @@ from simfl.runs.summary import accuracy_name
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
 from simfl.system.codecs.base import encoded_bytes
+from simfl.system.implausible import implausible_figures
 from simfl.system.provenance import (
     profile_of,
     unmeasured_kinds,
@@ -68,6 +69,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
     """What can be said of a run before it begins."""
     rules = (
         _unverified,
+        _implausible,
         _beyond_calibration,
         _unread,
         _sized_only,
@@ -146,6 +148,16 @@ def _unverified(simulation: Simulation) -> list[Notice]:
         told.append(f"Joules are not validated: no source for watts of {names}")
     message = ". ".join(told) + (_short_steps(simulation) if estimates else "")
     return [notice("unverified_figures", message, estimates or len(unmeasured))]
+
+
+def _implausible(simulation: Simulation) -> list[Notice]:
+    """Figures of profiles that are off by orders of magnitude."""
+    lines = implausible_figures(simulation.world.profiles)
+    if not lines:
+        return []
+    more = len(lines) - MOST_NAMED
+    message = "; ".join(lines[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    return [notice("implausible_figures", message, len(lines))]
 
 
 def _short_steps(simulation: Simulation) -> str:

@@ -83,6 +83,15 @@ class Profile:
         """Paths of all fields that hold a number or a table of numbers."""
         return [path for path, value in _leaves(self.values) if _is_figure(value)]
 
+    def numbers(self) -> list[tuple[str, list[float]]]:
+        """Paths of all fields that hold a number or a list of numbers, with these."""
+        found = []
+        for path, value in _leaves(self.values):
+            listed = value if isinstance(value, list) else [value]
+            if all(_is_figure(one) and not isinstance(one, list) for one in listed):
+                found.append((path, [float(one) for one in listed]))
+        return found
+
     def estimates(self) -> list[str]:
         """Paths of the figures that nobody has verified: said to be so, or without a source."""
         known = set(self.sources) - set(self.unverified)
