@@ -638,6 +638,22 @@ processor: {{name: thermal_cpu, cores: 1, frequency_min_hz: 1e9, frequency_max_h
 """
 
 
+@pytest.mark.parametrize(("charge_w", "said"), [(0.0, True), (50.0, False)])
+def test_batteries_that_stay_empty_are_warned_of(
+    tmp_path: Path, charge_w: float, said: bool
+) -> None:
+    """Phones that nothing charges, beside boards on mains power."""
+    batteries = {"charge_w": charge_w, "initial": [0.0, 0.1]}
+    run = simfl.run(small(population={"batteries": batteries}), tmp_path / "run")
+
+    found = of_kind(run, "empty_for_good")
+
+    assert len(found) == said
+    phones = int((run.clients["device"] == "phone_high_sd865").sum())
+    assert 0 < phones < 8
+    assert all((one.count, one.message[:14]) == (phones, f"{phones} of 8 clients") for one in found)
+
+
 @pytest.mark.parametrize(
     ("kappa", "cycles", "versions", "warned"),
     [

@@ -120,6 +120,10 @@ ADVICE = {
         "population.start_time is the time of day at simulated time 0, midnight by default; or let"
         " the run last until they leave"
     ),
+    "empty_for_good": (
+        "more charge_w or harvest_w in population.batteries, or a lower idle power; from when on"
+        " they were missing stands in `simfl.battery_levels`"
+    ),
     "heat_left_out": (
         "take their seconds for too short: give such devices the clocks that they keep up for hours"
         " (frequency_max_hz), or put more epochs into a round, so that heat counts within it"

@@ -95,6 +95,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         _constant_accuracy,
         _never_took_part,
         _nobody_left,
+        _empty_for_good,
         _heat_left_out,
         _saturated_queues,
         _crowded_channels,
@@ -473,6 +474,17 @@ def _nobody_left(simulation: Simulation, one: Run) -> Iterator[Notice]:
                 f" after {end_s:.3g} s"
             )
             yield notice("nobody_left", message, leave)
+
+
+def _empty_for_good(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """Clients whose batteries nothing charges."""
+    gone = one.observations.empty_for_good(one.clock.now_s)
+    if gone:
+        message = (
+            f"{gone} of {simulation.world.num_clients} clients have batteries too low to take part,"
+            " which nothing charges enough: they never come back"
+        )
+        yield notice("empty_for_good", message, gone)
 
 
 def _heat_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:

@@ -73,6 +73,13 @@ class Presence:
         there, next_s = self.there(clients, now_s), self.next_s(clients, now_s)
         return bool((there | np.isfinite(next_s)).any())
 
+    def empty_for_good(self, clients: IntArray, now_s: float) -> BoolArray:
+        """Whose battery is too low to take part, and will not be charged enough within a year."""
+        if self.charge is None:
+            return np.zeros(clients.size, dtype=bool)
+        never: BoolArray = np.isinf(self.charge.ready_s(clients, now_s))
+        return never
+
     def level(self, clients: IntArray) -> FloatArray:
         """Charge over capacity when each was last looked at; NaN for mains power."""
         if self.charge is None:
