@@ -20,7 +20,6 @@ from simfl.decisions.asked import wanted_by
 from simfl.decisions.base import QueryingSelection
 from simfl.eventlog.kinds import KINDS
 from simfl.protocols.run import Run
-from simfl.runs.summary import accuracy_name
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
 from simfl.system.codecs.base import encoded_bytes
@@ -436,7 +435,7 @@ def _constant_accuracy(simulation: Simulation, one: Run) -> Iterator[Notice]:
     scored = [row for row in one.publications.rounds if row["accuracy"] is not None]
     accuracies = {row["accuracy"] for row in scored}
     if len(scored) >= FEWEST_EVALUATIONS and len(accuracies) == 1 and max(accuracies) < 1.0:
-        figure = accuracy_name({"task": simulation.partitioned.data.task})
+        figure = "R^2" if simulation.partitioned.data.task == "regression" else "accuracy"
         message = f"all {len(scored)} evaluations give the test {figure} {max(accuracies):.4g}"
         yield notice("constant_accuracy", message, len(scored), scored[0]["time_s"])
 
