@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -199,20 +199,30 @@ def single(metrics: Mapping[str, Any] | None) -> dict[str, float]:
     return {key: float(one) for key, one in known if isinstance(one, int | float)}
 
 
-def has_arrays(content: RecordDict) -> bool:
-    """Whether records hold a model, or a part of one."""
-    return any(len(record) for record in content.array_records.values())
+def has_model(content: RecordDict) -> bool:
+    """Whether records hold a model, or a part of one: arrays, or else bytes (trees, say)."""
+    return any(map(len, content.array_records.values())) or any(_bytes_in(content))
 
 
 def model_digest(content: RecordDict) -> bytes:
-    """The same for records that hold the same arrays; nothing where there are none."""
-    if not has_arrays(content):
+    """The same for records that hold the same model; nothing where there is none."""
+    if not has_model(content):
         return b""
     digest = hashlib.sha256()
     for record in content.array_records.values():  # the old API has other names to evaluate
         for key, array in record.items():
             digest.update(f"{key} {array.dtype} {array.shape}".encode() + array.data)
+    if not any(map(len, content.array_records.values())):
+        for one in _bytes_in(content):
+            digest.update(hashlib.sha256(one).digest())
     return digest.digest()
+
+
+def _bytes_in(content: RecordDict) -> Iterator[bytes]:
+    """Values of bytes in an app's own configuration records."""
+    for name, record in content.config_records.items():
+        if name != SECURE_AGGREGATION:
+            yield from (one for one in record.values() if isinstance(one, bytes))
 
 
 def platform() -> dict[str, str]:

@@ -25,7 +25,7 @@ from simfl.bridges.flower_app import (
     TRAINING_STAGE,
     addressed,
     client_of,
-    has_arrays,
+    has_model,
     model_digest,
     node_of,
     numbers,
@@ -335,7 +335,7 @@ class SimulatedGrid(Grid):
                 continue
             reply = one.answer.reply
             replies.append(reply)
-            if one.trains and reply.has_content() and (one.masked or has_arrays(reply.content)):
+            if one.trains and reply.has_content() and (one.masked or has_model(reply.content)):
                 self._fresh.append(one)
         self._measured(letters)
         return replies

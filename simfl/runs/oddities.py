@@ -409,7 +409,7 @@ def _no_version(simulation: Simulation, one: Run) -> Iterator[Notice]:
     """The run ended before anything was published."""
     if one.publications.latest is None:
         now_s = one.clock.now_s
-        message = f"no version was published in {now_s:.4g} s: nothing was learned or evaluated"
+        message = f"no version was published in {now_s:.4g} s: rounds.parquet has no row"
         yield notice("no_version", message)
 
 

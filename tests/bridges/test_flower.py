@@ -368,16 +368,21 @@ DECLARED = ["work.train.dense=24", "work.evaluate.dense=24", "work.evaluate.forw
     EXAMPLES is None, reason="SIMFL_FLOWER_EXAMPLES names no folder of Flower's examples"
 )
 @pytest.mark.parametrize(
-    ("name", "declared"),
+    ("name", "declared", "config"),
     [
-        ("quickstart-pytorch", []),
-        ("quickstart-pytorch-old", []),  # before it took to the newer API: client_fn, server_fn
-        ("quickstart-sklearn", DECLARED),
-        ("fl-tabular", []),
+        ("quickstart-pytorch", [], {}),
+        ("quickstart-pytorch-old", [], {}),  # before it took to the newer API: client_fn, server_fn
+        ("quickstart-sklearn", DECLARED, {}),
+        ("fl-tabular", [], {}),
+        ("flower-secure-aggregation", [], {"is-demo": False}),
     ],
 )
 def test_flowers_own_examples_run_as_they_are(
-    name: str, declared: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    declared: list[str],
+    config: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Read from its repository, with a stand-in for the data sets that they download."""
     assert EXAMPLES is not None
@@ -390,8 +395,9 @@ def test_flowers_own_examples_run_as_they_are(
     except (ImportError, RuntimeError):  # it does not go with the installed torch
         monkeypatch.syspath_prepend(str(STANDINS / "standin_vision"))
     options = [f"protocol.{one}" for one in declared]
-    config = {"num-server-rounds": 2}
-    done = run(scenario(tmp_path / "app", *options, run_config=config), tmp_path / "run")
+    config = {"num-server-rounds": 2, **config}
+    of_five = scenario(tmp_path / "app", *options, run_config=config, clients=5)
+    done = run(of_five, tmp_path / "run")
 
     assert done.manifest["status"] == "completed"
     assert done.rounds["version"].tolist() == [1, 2]

@@ -363,3 +363,40 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     for name in ("events.parquet", "rounds.parquet", "model.safetensors"):
         broken, whole = (tmp_path / out / "run" / name for out in ("broken", "whole"))
         assert broken.read_bytes() == whole.read_bytes(), name
+
+
+def test_a_model_of_bytes_makes_versions(tmp_path: Path) -> None:
+    """As of boosted trees: in configuration records, with no arrays, and at first empty."""
+    client = """
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+app = ClientApp()
+
+@app.train()
+def train(message, context):
+    grown = message.content["model"]["trees"] + b"tree"
+    return Message(RecordDict({"model": ConfigRecord({"trees": grown})}), reply_to=message)
+"""
+    server = """
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import ServerApp
+
+app = ServerApp()
+
+@app.main()
+def main(grid, context):
+    trees = b""
+    for _ in range(3):
+        record = RecordDict({"model": ConfigRecord({"trees": trees})})
+        nodes = grid.get_node_ids()
+        replies = grid.send_and_receive([Message(record, one, "train") for one in nodes])
+        trees = b"".join(one.content["model"]["trees"] for one in replies)
+"""
+    app = write_app(tmp_path / "app", server=server, client=client)
+    work = "protocol.work.train={dense: 1.0e+6, examples: 20}"
+    done = run(scenario(app, work), tmp_path / "run")
+
+    assert done.rounds["version"].tolist() == [1, 2, 3]
+    assert done.rounds["participants"].tolist() == [4, 4, 4]
+    assert "no_version" not in [one.kind for one in done.warnings]
