@@ -67,8 +67,13 @@ class EstimationError(Measure):
     learned: ClassVar[bool] = False
 
     def compute(self, run: LoadedRun) -> dict[str, float]:
-        """mean_error_s, mean_absolute_error_s, and of relative errors the mean absolute one."""
+        """mean_error_s, mean_absolute_error_s, and of relative errors the mean absolute one.
+
+        Nothing where nothing was decided, as under flat protocols, or the log keeps no events.
+        """
         errors = estimation_errors(run)
+        if errors.empty:
+            return {}
         return {
             "mean_error_s": float(errors["error_s"].mean()),
             "mean_absolute_error_s": float(errors["error_s"].abs().mean()),
