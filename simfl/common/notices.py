@@ -148,6 +148,14 @@ ADVICE = {
         " waited for: look at the selection and scheduling rules, at availability, deadlines and"
         " faults; what the model knows, it knows from the others"
     ),
+    "meaningless_delta": (
+        "a smaller one, {name: privacy, delta: ...}, well below one over the number of clients: the"
+        " same run has a larger epsilon there"
+    ),
+    "other_coalitions": (
+        "compare mean_js_after of runs with as many coalitions: with fewer the mean falls or"
+        " rises by the pairs that are gone, whatever the clients hold"
+    ),
     "saturated_queues": (
         "edge servers get less participation than the scheduling rule owes them: fewer in flight"
         " (protocol.concurrency), or a smaller share owed (decisions.scheduling)"

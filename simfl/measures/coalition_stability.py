@@ -139,7 +139,11 @@ def coalition_counts(label_counts: IntArray, edge: IntArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class CoalitionStability(Measure):
-    """How coalitions formed: mean JS divergence (nats), and switches that should not be."""
+    """How coalitions formed: mean JS divergence (nats), and switches that should not be.
+
+    The mean is over pairs of coalitions. Edge servers without clients are none, so that before and
+    after may be of different numbers of them.
+    """
 
     learned: ClassVar[bool] = False
 

@@ -49,6 +49,7 @@ from simfl.runs.files import (
     clear,
     free_reserve,
 )
+from simfl.runs.misread import misread
 from simfl.runs.oddities import drawn_from, foreseen, found, kept_between
 from simfl.runs.outcome import figures, finish, leave
 from simfl.runs.runfolder import (
@@ -330,7 +331,9 @@ def _execute(
         write_manifest(folder, manifest)  # measures read the run as its user will
         ref = one.publications.latest
         weights = ref.value().weights if ref else None
-        manifest["measures"] = simulation.measured(load_run(folder), weights)
+        loaded = load_run(folder)
+        manifest["measures"] = simulation.measured(loaded, weights)
+        noticed.extend(misread(loaded, manifest["measures"]))
 
     try:
         reason = simulate(simulation, one)

@@ -58,7 +58,7 @@ ROOMS = {
     "pictures": _room(
         "measures eventlog runs.runfolder console.printable study.loaded study.luck study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
-        " study.regression"
+        " study.regression study.said_beside"
         " study.best study.hardware study.curves study.warned study.words study.sensitivity"
         " study.searched study.asking calibration.computing calibration.held_out",
         "numpy pandas matplotlib plotly PIL",
@@ -116,10 +116,12 @@ ROOMS = {
     "runs.oddities": _room(
         "system decisions eventlog protocols measures assembly.simulation", "numpy"
     ),
+    "runs.misread": _room("runs.runfolder"),
     "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
     "runs.execution": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.kept_state"
-        " assembly.shared_generators assembly.simulation runs.oddities runs.outcome runs.files"
+        " assembly.shared_generators assembly.simulation runs.misread runs.oddities runs.outcome"
+        " runs.files"
         " provenance.replay provenance.snapshots",
         "torch numpy pandas pyarrow safetensors",
     ),

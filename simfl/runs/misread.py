@@ -1,0 +1,41 @@
+"""What keeps figures of measures from being what they seem: rules of docs/warnings.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from simfl.common.notices import Notice, notice
+from simfl.runs.runfolder import LoadedRun
+
+Measures = Mapping[str, Mapping[str, float]]
+
+
+def misread(run: LoadedRun, measures: Measures) -> list[Notice]:
+    """Of a run that has been measured; `measures` are the figures by their measure's name."""
+    rules = (_meaningless_delta, _other_coalitions)
+    return [one for rule in rules for one in rule(run, measures)]
+
+
+def _meaningless_delta(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
+    """Whoever publishes all of one client, drawn at random, is (0, 1 / n)-private."""
+    delta, clients = measures.get("privacy", {}).get("delta", 0.0), len(run.clients)
+    if delta >= 1.0 / clients:
+        message = (
+            f"epsilon is at delta {delta:g}, which is not below one over the {clients} clients"
+            f" ({1.0 / clients:.3g}): publishing all data of one of them would be as private"
+        )
+        yield notice("meaningless_delta", message)
+
+
+def _other_coalitions(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
+    """The mean JS is over pairs of edge servers that have clients, and fewer have other pairs."""
+    if "mean_js_after" not in measures.get("coalition_stability", {}):
+        return
+    home = run.details("associate").iloc[0]["home_edges"]
+    before, after = len(set(home)), run.clients["edge"].nunique()
+    if before != after:
+        message = (
+            f"mean_js_before is over the pairs of {before} coalitions, mean_js_after over those of"
+            f" {after}: edge servers without clients are in neither"
+        )
+        yield notice("other_coalitions", message)
