@@ -15,6 +15,7 @@ from simfl.runs.runfolder import LoadedRun
 from simfl.study.comparable import SIZED_ONLY, caveat_of_pair
 from simfl.study.regression import TASK, regression_sentence
 from simfl.study.rows import row
+from simfl.study.said_beside import said_beside
 from simfl.study.studyfile import Questions, level
 from simfl.study.warned import warning_kinds
 from simfl.study.words import of_run
@@ -68,7 +69,8 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
         figures.append([name, shown(first), *cells])
     title = "figures, and differences to the first run"
     console.print(FigureTable(title, [""], names, figures), crop=False)
-    for sentence in regression_sentence(pd.DataFrame(rows), list(rows[0])):
+    figured = list(dict.fromkeys(name for one in rows for name in one))
+    for sentence in (*regression_sentence(pd.DataFrame(rows), figured), *said_beside(figured)):
         console.print(sentence)
     print_kinds(console, warning_kinds(pd.DataFrame(rows)))
 

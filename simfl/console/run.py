@@ -20,6 +20,7 @@ from simfl.console.warned import print_warnings
 from simfl.runs.runfolder import LoadedRun
 from simfl.runs.summary import main_figures, who_trained
 from simfl.scenario.scenario import Scenario
+from simfl.study.said_beside import said_beside
 
 
 class Watcher(LiveDisplay):
@@ -95,6 +96,9 @@ def print_summary(run: LoadedRun, figure: Path) -> None:
     console.print(_edges(run))
     if manifest.get("measures"):
         console.print(_measures(manifest["measures"]))
+        names = [f"{one}.{name}" for one, own in manifest["measures"].items() for name in own]
+        for sentence in said_beside(names):
+            console.print(sentence, highlight=False)
     if workers := manifest.get("workers"):
         console.print(who_trained(workers), highlight=False)
     print_warnings(console, run.warnings)

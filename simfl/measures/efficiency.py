@@ -138,7 +138,11 @@ def objective(
 
 @dataclass(frozen=True)
 class Efficiency(Measure):
-    """The objective of FedCure's Eq. 7a, and how near the schedule is to the most efficient one."""
+    """The objective of FedCure's Eq. 7a, and how near the schedule is to the most efficient one.
+
+    `efficiency_gap_bound`, Theorem 4's, is shown and not certified: its proof has a step (Eq. 42)
+    in the wrong direction, so that a gap above it breaks no law.
+    """
 
     learned: ClassVar[bool] = False
 

@@ -1,4 +1,4 @@
-"""How far a game is from a Nash equilibrium: what any player could gain by a better response."""
+"""How far, at least, a game is from a Nash equilibrium: what players gain by better responses."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class NashGap(ModelMeasure):
 
     R^k(w_av) - min R^k((1/N)(w'_k + sum_{q != k} w^q)) of FL Games (arXiv 2211.00184, Eq. 1), the
     others and the representation standing still. The response is sought with Adam over all of the
-    player's data at once, so the gap is a lower bound, 0 at an equilibrium. No weight moves much
-    further than `steps` times `learning_rate` (0.05): of a game far from its equilibrium the true
-    gap may be several times as large.
+    player's `examples` at once, so the gap is a lower bound, 0 at an equilibrium. No weight moves
+    much further than `steps` times `learning_rate` (0.05): of a game far from its equilibrium the
+    true gap may be several times as large.
     """
 
     steps: Annotated[int, ">= 1", "of the response that is sought"] = 50
@@ -35,7 +35,10 @@ class NashGap(ModelMeasure):
     def assess(
         self, run: LoadedRun, federation: Federation, rng: np.random.Generator
     ) -> dict[str, float]:
-        """nash_gap (the largest gain) and nash_gap_mean; nothing where there are no players."""
+        """nash_gap (the largest gain) and nash_gap_mean; nothing where there are no players.
+
+        Lower bounds both, of what the search finds.
+        """
         gains = self.gains(federation, rng)
         if not gains:
             return {}

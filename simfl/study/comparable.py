@@ -17,6 +17,7 @@ import pandas as pd
 from simfl.runs.runfolder import LoadedRun
 from simfl.study.figures import is_learned
 from simfl.study.regression import TASK, regression_sentence
+from simfl.study.said_beside import said_beside
 from simfl.study.targets import target_of
 
 
@@ -148,7 +149,7 @@ def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
         if one.column in asked
     ]
     coarse = [sentence for metric in metrics for sentence in _too_coarse(runs, metric)]
-    return [*caveats, *regression_sentence(runs, metrics), *coarse]
+    return [*caveats, *regression_sentence(runs, metrics), *said_beside(metrics), *coarse]
 
 
 def _too_coarse(runs: pd.DataFrame, metric: str) -> list[str]:

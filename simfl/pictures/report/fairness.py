@@ -7,6 +7,7 @@ import importlib
 from simfl.measures.inequality import jain_index
 from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import LoadedRun
+from simfl.study.said_beside import SAID_BESIDE
 
 
 def fairness(page: Page, run: LoadedRun) -> None:
@@ -33,7 +34,9 @@ def fairness(page: Page, run: LoadedRun) -> None:
         what = _what_it_shows(measure)
         for index, (figure, value) in enumerate(figures.items()):
             name = measure.replace("_", " ") if index == 0 else ""
-            rows.append((name, figure.replace("_", " "), value, what if index == 0 else ""))
+            said = SAID_BESIDE.get(f"{measure}.{figure}", "")
+            shows = ". ".join(filter(None, (what.rstrip(".") if index == 0 else "", said)))
+            rows.append((name, figure.replace("_", " "), value, shows))
     page.table(("what", "figure", "value", "what it shows"), rows)
     if not run.manifest.get("measures"):
         page.text(

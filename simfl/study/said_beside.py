@@ -1,0 +1,29 @@
+"""What figures of the shipped measures are not: said wherever they are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+_A_SEARCH = (
+    "a lower bound, of the responses that a short search finds: the true gap may be several times"
+    " as large"
+)
+
+SAID_BESIDE: Mapping[str, str] = {
+    "efficiency.efficiency_gap_bound": (
+        "shown, not certified: the proof of Theorem 4 has a step (Eq. 42) in the wrong direction,"
+        " and a gap above it breaks no law"
+    ),
+    "nash_gap.nash_gap": _A_SEARCH,
+    "nash_gap.nash_gap_mean": _A_SEARCH,
+}
+"""`measure.figure` -> what a reader would not guess from its name."""
+
+
+def said_beside(metrics: Iterable[str]) -> list[str]:
+    """A sentence for each thing that is to be said of some of these figures."""
+    asked: dict[str, list[str]] = {}
+    for metric in metrics:
+        if metric in SAID_BESIDE:
+            asked.setdefault(SAID_BESIDE[metric], []).append(metric)
+    return [f"{', '.join(named)}: {what}" for what, named in asked.items()]
