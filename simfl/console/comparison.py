@@ -12,10 +12,10 @@ from simfl.console.tables import FigureTable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_kinds
 from simfl.runs.runfolder import LoadedRun
+from simfl.runs.said_beside import said_beside
 from simfl.study.comparable import SIZED_ONLY, caveat_of_pair
 from simfl.study.regression import TASK, regression_sentence
 from simfl.study.rows import row
-from simfl.study.said_beside import said_beside
 from simfl.study.studyfile import Questions, level
 from simfl.study.warned import warning_kinds
 from simfl.study.words import of_run

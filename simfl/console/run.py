@@ -18,9 +18,9 @@ from simfl.console.printable import printable
 from simfl.console.terminal import Terminal
 from simfl.console.warned import print_warnings
 from simfl.runs.runfolder import LoadedRun
+from simfl.runs.said_beside import said_beside
 from simfl.runs.summary import main_figures, who_trained
 from simfl.scenario.scenario import Scenario
-from simfl.study.said_beside import said_beside
 
 
 class Watcher(LiveDisplay):

@@ -18,7 +18,9 @@ def misread(run: LoadedRun, measures: Measures) -> list[Notice]:
 
 def _meaningless_delta(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
     """Whoever publishes all of one client, drawn at random, is (0, 1 / n)-private."""
-    delta, clients = measures.get("privacy", {}).get("delta", 0.0), len(run.clients)
+    if "delta" not in (figures := measures.get("privacy", {})):
+        return  # before a table is read: runs without measures do without pandas
+    delta, clients = figures["delta"], len(run.clients)
     if delta >= 1.0 / clients:
         message = (
             f"epsilon is at delta {delta:g}, which is not below one over the {clients} clients"

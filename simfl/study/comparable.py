@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from simfl.runs.runfolder import LoadedRun
+from simfl.runs.said_beside import said_beside
 from simfl.study.figures import is_learned
 from simfl.study.regression import TASK, regression_sentence
-from simfl.study.said_beside import said_beside
 from simfl.study.targets import target_of
 
 

@@ -56,9 +56,10 @@ ROOMS = {
     ),
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
-        "measures eventlog runs.runfolder console.printable study.loaded study.luck study.studyfile"
+        "measures eventlog runs.runfolder runs.said_beside console.printable"
+        " study.loaded study.luck study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
-        " study.regression study.said_beside"
+        " study.regression"
         " study.best study.hardware study.curves study.warned study.words study.sensitivity"
         " study.searched study.asking calibration.computing calibration.held_out",
         "numpy pandas matplotlib plotly PIL",
@@ -117,6 +118,7 @@ ROOMS = {
         "system decisions eventlog protocols measures assembly.simulation", "numpy"
     ),
     "runs.misread": _room("runs.runfolder"),
+    "runs.said_beside": _room(),
     "runs.outcome": _room(f"{_BELOW_ASSEMBLY} assembly.simulation", "numpy pyarrow safetensors"),
     "runs.execution": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.checks assembly.kept_state"
@@ -132,7 +134,8 @@ ROOMS = {
     ),
     "study.called": _room("study console"),
     "study": _room(
-        "study.called runs.execution runs.files runs.runfolder assembly.assemble"
+        "study.called runs.execution runs.files runs.runfolder runs.said_beside"
+        " assembly.assemble"
         " common.ray_cluster"
         " assembly.simulation assembly.registry assembly.unread eventlog measures"
         " provenance.results protocols.publication scenario",
@@ -154,7 +157,8 @@ ROOMS = {
     "exports": _room("runs.runfolder protocols.publication", "torch mlflow"),
     # What a run shows, and what everything is shown with.
     "console": _room(
-        "runs.runfolder runs.summary scenario study protocols.publication calibration"
+        "runs.runfolder runs.said_beside runs.summary scenario study protocols.publication"
+        " calibration"
         " console.printable console.terminal",
         "rich pandas numpy IPython",
     ),

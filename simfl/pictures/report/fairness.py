@@ -7,7 +7,7 @@ import importlib
 from simfl.measures.inequality import jain_index
 from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import LoadedRun
-from simfl.study.said_beside import SAID_BESIDE
+from simfl.runs.said_beside import SAID_BESIDE
 
 
 def fairness(page: Page, run: LoadedRun) -> None:

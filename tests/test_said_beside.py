@@ -11,9 +11,9 @@ from simfl.console.comparison import print_comparison
 from simfl.console.run import print_summary
 from simfl.pictures.report.of_run import report_run
 from simfl.runs.runfolder import LoadedRun
+from simfl.runs.said_beside import SAID_BESIDE, said_beside
 from simfl.study.comparable import caveat_sentences
 from simfl.study.kinds import kind_of
-from simfl.study.said_beside import SAID_BESIDE, said_beside
 from tests.measures.runs import fedcure
 
 BOUND = "efficiency.efficiency_gap_bound: shown, not certified"
