@@ -44,7 +44,8 @@ def concentration(run: LoadedRun) -> dict[str, float]:
 
     importance_gini; top_tenth, the share of all importance with the most important tenth of units;
     half_held_by, the share of units (the most important) that hold half of it; without_importance,
-    the share of units that have none (or a negative one).
+    the share of units that have none (or a negative one): 1 where none has any, and submodels were
+    cut as if all were equally important.
     """
     importance = last_importance(run)
     descending = np.sort(importance)[::-1]
@@ -54,16 +55,20 @@ def concentration(run: LoadedRun) -> dict[str, float]:
         "importance_gini": float(gini(importance)),
         "top_tenth": float(held[tenth - 1]),
         "half_held_by": float((np.searchsorted(held, 0.5) + 1) / len(held)),
-        "without_importance": float((importance <= 0).mean()),
+        "without_importance": float((_last_raw(run) <= 0).mean()),
     }
 
 
 def last_importance(run: LoadedRun) -> FloatArray:
     """Importance in percent, negative ones 0, as it was last computed in a round: (units,)."""
-    computed = [one for one in run.details("report")["importance"] if len(one)]
-    raw = torch.tensor(np.array(computed[-1], dtype=float))
-    found: FloatArray = normalised(raw).numpy()
+    found: FloatArray = normalised(torch.tensor(_last_raw(run))).numpy()
     return found
+
+
+def _last_raw(run: LoadedRun) -> FloatArray:
+    """The last importances in nats, as they were computed: (units,)."""
+    computed = [one for one in run.details("report")["importance"] if len(one)]
+    return np.array(computed[-1], dtype=float)
 
 
 def lorenz_curve(importance: FloatArray) -> tuple[FloatArray, FloatArray]:

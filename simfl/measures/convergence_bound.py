@@ -24,7 +24,8 @@ Departures
 2. e3 / (2 mu) alone is no smaller than the gap at the start, so that the paper's bound never shows
    any progress. `windowed` leaves out the step that brings it in: a stale model's gap is bounded by
    the bound of the version that it started from.
-3. The suprema are taken over points of a run instead of all weights, where they do not exist.
+3. The suprema are taken over points of a run instead of all weights, where they do not exist: the
+   bound is compared with that run's gap, and no guarantee of other runs.
 """
 
 from __future__ import annotations
@@ -71,9 +72,12 @@ def convergence_bound(
 ) -> Bound:
     """Bounds after versions mixed in with `shares`, each `staleness` versions old at its arrival.
 
-    `gap` is that of version 0. Raises ValueError for a learning rate of 1 / smoothness or more.
+    `gap` is that of version 0. Raises ValueError for a learning rate of 1 / smoothness or more, and
+    without strong convexity: the theorem says nothing of such runs.
     """
     one = constants
+    if one.convexity <= 0.0:
+        raise ValueError(f"convexity: found {one.convexity}, accepted: > 0")
     if learning_rate * one.smoothness >= 1.0:
         raise ValueError(f"learning_rate: found {learning_rate}, accepted: < {1 / one.smoothness}")
     kept = (1.0 - learning_rate * one.convexity) ** (local_steps * edge_rounds)

@@ -52,10 +52,13 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.grid(1)
 @pytest.mark.parametrize("exhibit", fedcure.PAPER.exhibits)
-def test_an_exhibit_is_shown(exhibit: str, out: Path) -> None:
-    """Its values, its figures, and a figure for each of its claims."""
+def test_an_exhibit_is_shown(exhibit: str, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its values, its figures, and a figure for each of its claims; bounds with their premises."""
     verdicts = fedcure.main(fedcure.PAPER, [exhibit, "--scale", "smoke", "--out", str(out)])
 
+    said = capsys.readouterr().out
+    assert ("bound is shown, not certified" in said) == (exhibit == "theorem4")
+    assert ("premises hold along the run only" in said) == (exhibit == "theorem5")
     claims = [one for one in read_claims(fedcure.PAPER.claims) if one["figure"] == exhibit]
     assert set(verdicts.get("claim", ())) == {one["id"] for one in claims}
     values = pd.read_csv(out / "smoke" / f"{exhibit}.csv")

@@ -69,6 +69,14 @@ def test_importance_of_the_last_computation_is_concentrated_or_not() -> None:
     assert found["without_importance"] == pytest.approx(0.7)
 
 
+def test_where_no_unit_is_important_all_are_without_importance() -> None:
+    """Submodels are cut as if all were equal; that units have importance is not said."""
+    found = concentration(logged(importance=[[-1.0, 0.0, 0.0, -2.0]]))
+
+    assert found["without_importance"] == 1.0
+    assert (found["importance_gini"], found["top_tenth"]) == (0.0, 0.25)
+
+
 def test_a_lorenz_curve_of_equal_units_is_the_diagonal() -> None:
     """And one of a single important unit lies on the axis until the end."""
     units, held = lorenz_curve(np.full(4, 25.0))

@@ -94,6 +94,12 @@ def test_stale_models_are_bounded_from_where_they_started():
     assert found.windowed.tolist() == pytest.approx([1.0, 0.95, 0.8 * 0.95 + 0.2 * 0.75 * 1.0])
 
 
+def test_without_strong_convexity_there_is_no_bound():
+    """The theorem's e3 / (2 mu) has no value, and nothing is contracted."""
+    with pytest.raises(ValueError, match=r"convexity: found 0\.0, accepted: > 0"):
+        convergence_bound(Constants(2.0, 0.0, 1, 1, 1, 1), 1.0, np.ones(1), np.zeros(1), 0.1, 1, 1)
+
+
 def test_too_long_steps_are_refused():
     """The theorem needs a learning rate below 1 / smoothness."""
     with pytest.raises(ValueError, match=r"learning_rate: found 0\.5"):
