@@ -803,6 +803,48 @@ def test_clients_who_always_come_too_late_never_took_part(late: str, tmp_path: P
     assert [one.message for one in found] == [f"{said} dropped"] * (late == "drop")
 
 
+@pytest.mark.parametrize(
+    ("slow", "patience", "warned"),
+    [
+        (4, {"deadline_s": 0.12}, False),
+        (5, {"deadline_s": 0.12}, True),
+        (5, {"deadline_s": 0.12, "late": "carry_over"}, False),
+        (5, {"over_selection": 3.0}, False),
+        (6, {"over_selection": 2.0, "deadline_s": 0.12}, False),
+        (7, {"over_selection": 2.0, "deadline_s": 0.12}, True),
+    ],
+)
+def test_work_that_is_mostly_dropped_as_late_is_warned_of(
+    slow: int, patience: dict[str, Any], warned: bool, tmp_path: Path
+) -> None:
+    """Four slow of eight are dropped in all but the last of 16 rounds: 60 of 124; five in 75 of
+    123. What over-selection leaves behind is no reason; half of the others is."""
+    run = simfl.run(
+        small(
+            data={"partition": "iid"},
+            population={
+                "groups": [
+                    {"device": "rpi_5", "link": "ethernet_1g", "count": 8 - slow},
+                    {"device": "rpi_zero_2w", "link": "ethernet_1g", "count": slow},
+                ]
+            },
+            algorithm={"name": "none", "local": {"epochs": 400, "batch_size": 16}},
+            protocol={"name": "synchronous", "patience": patience, "wait_for": {"clients": 8}},
+            stop={"versions": 16},
+        ),
+        tmp_path / "run",
+    )
+
+    finished = int(run.clients["participations"].sum())
+    dropped = int((run.events["kind"] == "late").sum())
+    found = of_kind(run, "mostly_late")
+    assert len(found) == warned
+    for one in found:
+        assert one.count == dropped == 15 * slow and finished == 15 * slow + 16 * (8 - slow)
+        said = f"{dropped} of {finished} finished client rounds ({dropped / finished:.0%}) came"
+        assert one.message.startswith(said)
+
+
 @pytest.mark.parametrize(("participation", "saturated"), [(0.9, True), (0.25, False)])
 def test_queues_that_grow_to_the_end_are_warned_of(
     participation: float, saturated: bool, tmp_path: Path

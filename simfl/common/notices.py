@@ -156,6 +156,10 @@ ADVICE = {
         "compare mean_js_after of runs with as many coalitions: with fewer the mean falls or"
         " rises by the pairs that are gone, whatever the clients hold"
     ),
+    "mostly_late": (
+        "a longer protocol.patience.deadline_s (the log's rows of `late` say by how many seconds"
+        " each came too late), late: carry_over, or less work for slow devices"
+    ),
     "saturated_queues": (
         "edge servers get less participation than the scheduling rule owes them: fewer in flight"
         " (protocol.concurrency), or a smaller share owed (decisions.scheduling)"

@@ -74,11 +74,6 @@ class ClientRounds:
         """Of clients that cannot compute as slowly as was decided."""
         return self._allocating.warnings
 
-    @property
-    def dropped(self) -> IntArray:
-        """Updates per client that came too late to be merged."""
-        return self._late.dropped
-
     def radio_idle_s(self, clients: IntArray) -> FloatArray:
         """Seconds since each client's last message, now or when it will be free; inf: asleep."""
         return self._dispatcher.radio_idle_s(clients)

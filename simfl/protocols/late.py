@@ -16,13 +16,9 @@ from simfl.system.server_id import ServerId
 
 
 class Late:
-    """Waits for the late: they are seen when they arrive, and carried over or dropped.
-
-    `dropped` counts the latter, per client.
-    """
+    """Waits for the late: they are seen when they arrive, and carried over or dropped."""
 
     def __init__(self, observations: Observations, log: EventLog) -> None:
-        self.dropped = np.zeros(observations.participations.size, dtype=np.int64)
         self._observations = observations
         self._log = log
         self._carried: dict[ServerId, list[tuple[float, FloatArray, Delivered]]] = {}
@@ -37,12 +33,10 @@ class Late:
         policy: DeadlinePolicy,
     ) -> None:
         """These clients of a server are on their way though the round closed."""
-        self._observations.will_finish(reports)
+        self._observations.will_finish(reports, dropped=policy.late == "drop")
         if policy.late == "carry_over":
             one = closed_s, reports.uploaded_s, delivered
             self._carried.setdefault(server, []).append(one)
-        else:
-            self.dropped[delivered.clients] += 1
         count = delivered.clients.size
         self._log.add(
             make_rows(

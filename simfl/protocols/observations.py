@@ -88,6 +88,32 @@ class _OfEdges:
     last_latency_s: FloatArray
 
 
+class _OnTheirWay:
+    """Uploads whose rounds have closed; `dropped` counts those of each client that were left out
+    when they arrived."""
+
+    def __init__(self, clients: int) -> None:
+        self.dropped = np.zeros(clients, dtype=np.int64)
+        self._waiting: list[tuple[ClientReports, bool]] = []
+
+    def add(self, reports: ClientReports, *, dropped: bool) -> None:
+        """These will arrive."""
+        self._waiting.append((reports, dropped))
+
+    def arrived(self, now_s: float) -> list[ClientReports]:
+        """Those that have arrived since it was last asked."""
+        found, waiting = [], []
+        for reports, dropped in self._waiting:
+            there = reports.uploaded_s <= now_s
+            if there.any():
+                found.append(reports.take(there))
+                self.dropped[reports.clients[there]] += dropped
+            if not there.all():
+                waiting.append((reports.take(~there), dropped))
+        self._waiting = waiting
+        return found
+
+
 class Observations:
     """Columns over clients and edge servers, filled as uploads arrive."""
 
@@ -117,12 +143,17 @@ class Observations:
             np.full(edges + 1, np.nan),
         )
         self._latencies = Latencies(estimator, edges + 1)
-        self._on_their_way: list[ClientReports] = []
+        self._on_their_way = _OnTheirWay(clients)
 
     @property
     def participations(self) -> IntArray:
         """Finished rounds per client."""
         return self._clients.participations
+
+    @property
+    def dropped(self) -> IntArray:
+        """Finished rounds per client whose update came too late, and was left out."""
+        return self._on_their_way.dropped
 
     @property
     def data_share(self) -> FloatArray:
@@ -151,20 +182,17 @@ class Observations:
         self._rounds.observe(clients, duration_s, self._registered_s(clients))
         self._clients.finished(reports)
 
-    def will_finish(self, reports: ClientReports) -> None:
-        """Uploads are on their way whose rounds have closed: each is seen once it has arrived."""
-        self._on_their_way.append(reports)
+    def will_finish(self, reports: ClientReports, *, dropped: bool) -> None:
+        """Uploads are on their way whose rounds have closed: each is seen once it has arrived.
+
+        Those that are `dropped` then count as such, too.
+        """
+        self._on_their_way.add(reports, dropped=dropped)
 
     def take_in(self, now_s: float) -> None:
         """See those of them that have arrived by now."""
-        waiting = []
-        for reports in self._on_their_way:
-            there = reports.uploaded_s <= now_s
-            if there.any():
-                self.finished(reports.take(there))
-            if not there.all():
-                waiting.append(reports.take(~there))
-        self._on_their_way = waiting
+        for reports in self._on_their_way.arrived(now_s):
+            self.finished(reports)
 
     def losses(self, clients: IntArray, loss: FloatArray) -> None:
         """Clients reported the mean loss on their data of the model that they received."""

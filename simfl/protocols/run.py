@@ -162,11 +162,6 @@ class Run:
         return [*found, *self.values.notices()]
 
     @property
-    def dropped(self) -> IntArray:
-        """Each client's updates that came after the close of their rounds, and were left out."""
-        return self._client_rounds.dropped
-
-    @property
     def laws(self) -> dict[str, bool]:
         """Which laws the accounts kept; {} while the run goes on."""
         return self.accounts.laws

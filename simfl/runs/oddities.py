@@ -19,6 +19,7 @@ from simfl.common.time_of_day import shown
 from simfl.decisions.asked import wanted_by
 from simfl.decisions.base import QueryingSelection
 from simfl.eventlog.kinds import KINDS
+from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
@@ -60,6 +61,9 @@ LEAST_UNTRAINED = 0.01
 FEWEST_TESTED = 50
 """With fewer test examples an accuracy moves in steps of more than two points."""
 
+MOST_LATE = 0.5
+"""So many of the updates that are waited for may come too late: rounds are to close before some."""
+
 LEAST_GROWTH = 0.1
 """A queue that grows by less than this share of what is owed counts as stable."""
 
@@ -93,6 +97,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         _loss_above_start,
         _constant_accuracy,
         _never_took_part,
+        _mostly_late,
         _nobody_left,
         _empty_for_good,
         _heat_left_out,
@@ -446,13 +451,28 @@ def _never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
     n (ln n + 5) rounds of clients drawn at random leave somebody out in fewer than one of 100 runs.
     """
     rounds = one.observations.participations
-    nothing_merged = rounds <= one.dropped
+    nothing_merged = rounds <= one.observations.dropped
     left_out, late = int(nothing_merged.sum()), int((nothing_merged & (rounds > 0)).sum())
     if left_out and rounds.sum() >= rounds.size * (math.log(rounds.size) + 5.0):
         message = f"{left_out} of {rounds.size} clients never took part, in {rounds.sum()} rounds"
         if late:
             message += f": of {late} every update came too late, and was dropped"
         yield notice("never_took_part", message, left_out)
+
+
+def _mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """More work is dropped as late than is merged, over-selection apart, which wants some late."""
+    finished = int(one.observations.participations.sum())
+    dropped = int(one.observations.dropped.sum())
+    patience = getattr(simulation.protocol, "patience", None)
+    wanted = finished / (patience.over_selection if isinstance(patience, DeadlinePolicy) else 1.0)
+    if finished - dropped < MOST_LATE * wanted:
+        message = (
+            f"{dropped} of {finished} finished client rounds ({dropped / finished:.0%}) came after"
+            " the close of their round, and were dropped: their seconds, joules and bytes count,"
+            " and the model knows nothing of them"
+        )
+        yield notice("mostly_late", message, dropped)
 
 
 def _nobody_left(simulation: Simulation, one: Run) -> Iterator[Notice]:
