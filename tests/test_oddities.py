@@ -16,13 +16,13 @@ from simfl.assembly.assemble import assemble
 from simfl.assembly.simulation import Options
 from simfl.common.notices import ADVICE, Notice
 from simfl.console.run import print_summary
-from simfl.runs.oddities import foreseen
+from simfl.runs.oddities import foreseen, found
 from simfl.runs.runfolder import LoadedRun, RunFolderError
 from simfl.system.catalogue import KINDS, Catalogue, shipped_folder
 from simfl.system.implausible import implausible_figures
 from simfl.system.provenance import without_measured_watts
 from tests.measures.runs import known_latencies
-from tests.small import SEMI_ASYNCHRONOUS, small
+from tests.small import SEMI_ASYNCHRONOUS, simulated, small
 
 ROOT = Path(__file__).parents[1]
 FIRST_THREE = """
@@ -772,6 +772,80 @@ def test_clients_that_never_took_part_are_warned_of(
     assert [one.message for one in found] == (
         ["5 of 8 clients never took part, in 60 rounds"] if warned else []
     )
+
+
+FIRST_SIX = FIRST_THREE.replace("FirstThree", "FirstSix").replace("[:3]", "[:6]")
+ONE_BUT_ONCE = """
+import numpy as np
+from simfl.decisions.base import Scheduling
+
+class OneButOnce(Scheduling):
+    def decide(self, memory, view, rng):
+        return memory, int(np.flatnonzero(view.idle)[-1]), {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("selection", "versions", "said"),
+    [
+        ("random", 60, None),
+        ("FirstSix", 11, None),
+        (
+            "FirstSix",
+            12,
+            "2 of 16 clients never took part, in 72 rounds; 2 more may be left out by chance: their"
+            " edge servers had few rounds",
+        ),
+    ],
+)
+def test_an_edge_server_that_is_rarely_dispatched_leaves_clients_out_by_chance(
+    selection: str, versions: int, said: str | None, tmp_path: Path
+) -> None:
+    """The first one has its turn at the beginning, six clients of eight; the other one all others.
+
+    Of 16 clients in all, 8 (ln 16 + 5) = 62.2: eleven turns of the other one, not ten.
+    """
+    (tmp_path / "own.py").write_text(FIRST_SIX + ONE_BUT_ONCE)
+    own = {"random": {"name": "random", "count": 6}}
+    run = simfl.run(
+        small(
+            data={"partition": "iid"},
+            population={"clients": 16, "groups": ON_WIFI},
+            protocol={"name": "semi_asynchronous", "edge_rounds": 1, "concurrency": 1},
+            decisions={
+                "selection": own.get(selection, f"{tmp_path / 'own.py'}:{selection}"),
+                "scheduling": f"{tmp_path / 'own.py'}:OneButOnce",
+            },
+            algorithm={"name": "none", "local": {"steps": 1, "batch_size": 16}},
+            stop={"versions": versions},
+        ),
+        tmp_path / "run",
+    )
+
+    rounds = run.clients.groupby("edge")["participations"].sum()
+    missing = (run.clients["participations"] == 0).groupby(run.clients["edge"]).sum()
+    assert rounds[0] == 6 and missing[0] == 2
+    found = of_kind(run, "never_took_part")
+    assert [one.message for one in found] == [said] * (said is not None)
+
+
+@pytest.mark.parametrize(("rounds", "warned"), [(125, True), (124, False)])
+def test_an_edge_server_of_whom_nobody_took_part_is_no_chance(rounds: int, warned: bool) -> None:
+    """Among 16 clients from 16 (ln 16 + 5) = 124.4 rounds on, whoever had them."""
+    simulation, run = simulated(
+        small(
+            population={"clients": 16},
+            protocol=SEMI_ASYNCHRONOUS,
+            algorithm=WAITING,
+            stop={"versions": 1},
+        )
+    )
+    run.observations.participations[:] = np.repeat([0, 10], 8)
+    run.observations.participations[15] += rounds - 80
+
+    told = [one.message for one in found(simulation, run) if one.kind == "never_took_part"]
+
+    assert told == [f"8 of 16 clients never took part, in {rounds} rounds"] * warned
 
 
 @pytest.mark.parametrize("late", ["drop", "carry_over"])

@@ -448,15 +448,25 @@ def _constant_accuracy(simulation: Simulation, one: Run) -> Iterator[Notice]:
 def _never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
     """Clients without a round of which something was merged, where chance had left none out.
 
-    n (ln n + 5) rounds of clients drawn at random leave somebody out in fewer than one of 100 runs.
+    n (ln N + 5) rounds of n clients drawn at random, at each of the servers of N clients, leave
+    somebody out in fewer than one of 100 runs. A server of whom nobody was merged had no luck
+    either, once all of them together had N (ln N + 5) rounds.
     """
     rounds = one.observations.participations
     nothing_merged = rounds <= one.observations.dropped
-    left_out, late = int(nothing_merged.sum()), int((nothing_merged & (rounds > 0)).sum())
-    if left_out and rounds.sum() >= rounds.size * (math.log(rounds.size) + 5.0):
+    server = one.edge if simulation.protocol.hierarchical else np.zeros_like(one.edge)
+    clients, enough = np.bincount(server), math.log(rounds.size) + 5.0
+    judged = np.bincount(server, weights=rounds) >= enough * clients
+    if rounds.sum() >= enough * rounds.size:
+        judged |= np.bincount(server, weights=nothing_merged) == clients
+    missing = nothing_merged & judged[server]
+    left_out, late = int(missing.sum()), int((missing & (rounds > 0)).sum())
+    if left_out:
         message = f"{left_out} of {rounds.size} clients never took part, in {rounds.sum()} rounds"
         if late:
             message += f": of {late} every update came too late, and was dropped"
+        if more := int(nothing_merged.sum()) - left_out:
+            message += f"; {more} more may be left out by chance: their edge servers had few rounds"
         yield notice("never_took_part", message, left_out)
 
 
