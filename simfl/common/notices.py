@@ -170,6 +170,14 @@ ADVICE = {
     "target_in_last_version": (
         "one evaluation may be luck: more versions say whether the target is held"
     ),
+    "target_at_once": (
+        "a target that takes several evaluations to meet tells methods apart; where versions are"
+        " evaluated rarely, evaluate them more often (evaluate.every)"
+    ),
+    "target_missed": (
+        "the run's seconds, joules and bytes are what it spent without getting there, and less than"
+        " it would take: a longer run, another learning rate, or a target that can be met"
+    ),
     "lost_workers": (
         "nothing is wrong with the results: what they did was done again; where they were given up"
         " too soon, --give-up-s"

@@ -21,6 +21,7 @@ from simfl.decisions.base import QueryingSelection
 from simfl.eventlog.kinds import KINDS
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
+from simfl.runs.reached import target_at_once, target_missed
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
 from simfl.system.codecs.base import encoded_bytes
@@ -94,6 +95,8 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
     """What is odd about a run that has come to its end."""
     rules: tuple[Callable[[Simulation, Run], Iterator[Notice]], ...] = (
         _no_version,
+        target_missed,
+        target_at_once,
         _loss_above_start,
         _constant_accuracy,
         _never_took_part,

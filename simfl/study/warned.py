@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from simfl.common.notices import ADVICE
+from simfl.runs.reached import Evaluation, Target, met_at_once
 from simfl.runs.runfolder import LoadedRun
 
 SEPARATOR = ", "
@@ -28,7 +29,7 @@ class FoundKind(NamedTuple):
 def warning_columns(
     run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]
 ) -> dict[str, Any]:
-    """What a run's row says of its warnings, and of a target met at the very end.
+    """What a run's row says of its warnings, and of targets met at once or at the very end.
 
     `warnings` is the number of kinds, `warning_kinds` and `warning_counts` are lists in a text,
     `warning_messages` has one line for each.
@@ -39,6 +40,10 @@ def warning_columns(
     if last:
         message = f"{', '.join(last)} is met in the last version only"
         found.append(("target_in_last_version", 1, message))
+    first = {figure: known for figure, _ in asked if (known := _first(run, figure)) is not None}
+    at_once = met_at_once([Target(figure, figure, target) for figure, target in asked], first)
+    if at_once and all(kind != "target_at_once" for kind, _, _ in found):
+        found.append(("target_at_once", 1, at_once))
     return {
         "warnings": len(found),
         "warning_kinds": SEPARATOR.join(kind for kind, _, _ in found),
@@ -76,6 +81,12 @@ def _per_run(counts: list[int]) -> str:
     if most == 1:
         return ""
     return f", {most} per run" if least == most else f", {least} to {most} per run"
+
+
+def _first(run: LoadedRun, figure: str) -> Evaluation | None:
+    """The run's first evaluation that has a figure."""
+    known = run.rounds[["version", "time_s", figure]].dropna().head(1)
+    return None if known.empty else Evaluation(*known.iloc[0].tolist())
 
 
 def _in_last(run: LoadedRun, figure: str, target: float) -> bool:

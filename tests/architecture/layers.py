@@ -114,8 +114,9 @@ ROOMS = {
     "runs.battery_levels": _room(
         "assembly.assemble eventlog runs.runfolder scenario system.battery", "numpy pandas"
     ),
+    "runs.reached": _room("protocols assembly.simulation"),
     "runs.oddities": _room(
-        "system decisions eventlog protocols measures assembly.simulation", "numpy"
+        "system decisions eventlog protocols measures assembly.simulation runs.reached", "numpy"
     ),
     "runs.misread": _room("runs.runfolder"),
     "runs.said_beside": _room(),
@@ -136,6 +137,7 @@ ROOMS = {
     "study": _room(
         "study.called runs.execution runs.files runs.runfolder runs.said_beside"
         " assembly.assemble"
+        "study.called runs.execution runs.files runs.reached runs.runfolder assembly.assemble"
         " common.ray_cluster"
         " assembly.simulation assembly.registry assembly.unread eventlog measures"
         " provenance.results protocols.publication scenario",

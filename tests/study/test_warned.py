@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,19 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> LoadedStudy:
 
 
 def test_every_row_counts_and_names_its_warnings(study: LoadedStudy) -> None:
-    """The runs' own, and none of a target that the first version meets."""
+    """The runs' own, and that of a target that the first version meets."""
     for one in study.table.to_dict("records"):
-        warnings = simfl.load_run(study.path / one["folder"]).warnings
-        kinds = [found.kind for found in warnings]
+        run = simfl.load_run(study.path / one["folder"])
+        kinds = [*(found.kind for found in run.warnings), "target_at_once"]
+        counts = [*(str(found.count) for found in run.warnings), "1"]
+        first = run.rounds.iloc[0]
+        at = f"(version 1, {first['time_s']:.4g} s): what it takes to get there is at most that"
+        *messages, at_once = one["warning_messages"].split("\n")
         assert one["warnings"] == len(one["warning_kinds"].split(", ")) == len(kinds)
         assert one["warning_kinds"] == ", ".join(kinds)
-        assert one["warning_counts"] == ", ".join(str(found.count) for found in warnings)
-        assert one["warning_messages"] == "\n".join(found.message for found in warnings)
+        assert one["warning_counts"] == ", ".join(counts)
+        assert messages == [found.message for found in run.warnings]
+        assert at_once.endswith(f" is met at the first evaluation {at}, and no more is known")
 
 
 def test_answers_end_with_a_line_per_kind(
@@ -135,3 +141,42 @@ def test_a_target_that_only_the_last_version_meets(
     targets = Questions(targets={"accuracy": [accuracy[reached_at]]}).target_columns()
 
     assert ("target_in_last_version" in row(run, targets)["warning_kinds"]) == warned
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"accuracy": [0.4]}, "accuracy 0.4 is met at the first evaluation (version 2, "),
+        ({"accuracy": [0.41]}, None),
+        ({"loss": [1.5]}, "loss 1.5 is met at the first evaluation (version 2, "),
+        ({"loss": [1.49]}, None),
+        (
+            {"accuracy": [0.3, 0.41, 0.2], "loss": [1.6]},
+            "accuracy 0.3, accuracy 0.2, loss 1.6 are met at the first evaluation (version 2, ",
+        ),
+    ],
+)
+def test_a_target_that_the_first_evaluation_meets(
+    asked: dict[str, Any], said: str | None, tmp_path: Path
+) -> None:
+    """Versions that are not evaluated do not count."""
+    run = simfl.run(small(stop={"versions": 4}, evaluate={"every": 2}), tmp_path / "run")
+    run.rounds["accuracy"] = [math.nan, 0.4, math.nan, 0.6]
+    run.rounds["loss"] = [math.nan, 1.5, math.nan, 1.2]
+
+    one = row(run, Questions(targets=asked).target_columns())
+
+    told = [line for line in one["warning_messages"].split("\n") if "first evaluation" in line]
+    assert ("target_at_once" in one["warning_kinds"]) == (said is not None)
+    assert len(told) == (said is not None) and all(line.startswith(str(said)) for line in told)
+
+
+@pytest.mark.parametrize("target", [0.0, 0.1])
+def test_a_target_at_which_the_run_ended_is_told_once(target: float, tmp_path: Path) -> None:
+    """By the run itself."""
+    run = simfl.run(small(stop={"accuracy": 0.05}), tmp_path / "run")
+
+    one = row(run, Questions(targets={"accuracy": [target]}).target_columns())
+
+    assert len(run.rounds) == 1
+    assert one["warning_kinds"].split(", ").count("target_at_once") == 1
