@@ -196,6 +196,26 @@ def test_classes_that_nobody_trains_are_warned_of(
     assert all(told in one.message for one in found)
 
 
+@pytest.mark.parametrize(("tested", "warned"), [(100, True), (101, False)])
+def test_classes_that_hardly_anybody_tests_need_no_training(
+    tmp_path: Path, tested: int, warned: bool
+) -> None:
+    """One test example of a class that none of three clients with a class each has: of 100 it is
+    the hundredth part."""
+    arrays = {"x_train": np.zeros((40, 3)), "x_test": np.zeros((tested, 3))}
+    labels = {"y_train": np.arange(40) % 4, "y_test": np.arange(tested) % 3}
+    labels["y_test"][0] = 3
+    np.savez(tmp_path / "set.npz", **arrays, **labels)
+    partition = {"name": "labels_per_client", "labels": 1}
+    data = {"name": "npz", "path": str(tmp_path / "set.npz"), "partition": partition}
+
+    notices = foreseen(assemble(small(data=data, population={"clients": 3})))
+
+    told = [one.message for one in notices if one.kind == "untrained_classes"]
+    said = "no client has an example of 1 of the 4 classes that are tested, 1% of the test examples"
+    assert [one.partition(":")[0] for one in told] == [said] * warned
+
+
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
@@ -514,6 +534,26 @@ def test_a_wait_counts_whether_it_ends_or_not_and_with_nobody_in_flight(
         assert float(one.message.split()[1]) == pytest.approx(waited_s, abs=0.5)
 
 
+@pytest.mark.parametrize(("share", "warned"), [(0.51, True), (0.49, False)])
+def test_a_run_mostly_waits_from_half_of_the_time_on(
+    share: float, warned: bool, tmp_path: Path
+) -> None:
+    """Everybody leaves in second 1; what was under way ends, and the rest of the run is waiting."""
+    absence = {"name": "absence", "from_s": 1.0, "to_s": 1e6, "share": 1.0}
+
+    def until(time_s: float, name: str) -> LoadedRun:
+        changes: dict[str, Any] = {"population": {"availability": absence}, "algorithm": WAITING}
+        stop = {"versions": None, "time_s": time_s}
+        return simfl.run(small(**changes, stop=stop), tmp_path / name)
+
+    (begins,) = of_kind(until(10.0, "first"), "mostly_waiting")
+    assert begins.first_s is not None
+    run = until(begins.first_s / (1.0 - share), "run")
+
+    found = of_kind(run, "mostly_waiting")
+    assert [one.first_s for one in found] == [begins.first_s] * warned
+
+
 def test_a_run_that_nobody_came_to_says_so(tmp_path: Path) -> None:
     """It waited all the time, and no version came of it; a single version is one."""
     absence = {"name": "absence", "from_s": 0.0, "to_s": 200.0, "share": 1.0}
@@ -563,6 +603,39 @@ def test_wifi_for_each_client_of_one_access_point_is_warned_of(
     assert [int(one.message.split()[0]) for one in found] == crowded
     for one in found:
         assert f"on air for {most_s:.3g} s of the run's {end_s:.3g} s" in one.message
+
+
+@pytest.mark.parametrize(("share", "warned"), [(0.51, True), (0.49, False)])
+def test_a_channel_is_crowded_from_half_of_the_time_on(
+    share: float, warned: bool, tmp_path: Path
+) -> None:
+    """All leave once they have had rounds for a second; the run lasts until that is the share."""
+    absence = {"name": "absence", "from_s": 1.0, "to_s": 1e6, "share": 1.0}
+
+    def until(time_s: float, name: str) -> tuple[LoadedRun, float]:
+        run = simfl.run(
+            small(
+                population={
+                    "clients": 40,
+                    "edges": 1,
+                    "groups": ON_WIFI,
+                    "availability": absence,
+                },
+                algorithm=WAITING,
+                stop={"versions": None, "time_s": time_s},
+            ),
+            tmp_path / name,
+        )
+        clients = run.clients
+        airtime_s = 8 * clients["bytes_sent"] / clients["uplink_bps"]
+        airtime_s += 8 * clients["bytes_received"] / clients["downlink_bps"]
+        return run, float(airtime_s.sum())
+
+    _, airtime_s = until(2.0, "first")
+    run, again_s = until(airtime_s / share, "run")
+
+    assert again_s == airtime_s and airtime_s / share > 2.0
+    assert [one.count for one in of_kind(run, "crowded_channel")] == [1] * warned
 
 
 def test_what_was_sent_in_vain_crowds_a_channel_too(tmp_path: Path) -> None:
@@ -626,6 +699,25 @@ def test_access_points_that_are_not_the_nearest_are_warned_of(
         assert f"{np.median(own_m):.3g} m away in the median, the nearest {least_m:.3g}" in (
             one.message
         )
+
+
+@pytest.mark.parametrize(("far", "warned"), [(10, False), (11, True)])
+def test_a_quarter_of_the_clients_may_have_a_nearer_access_point(far: int, warned: bool) -> None:
+    """Ten of 40; all others stand beside their own."""
+    groups = [{"device": "rpi_4b", "link": "cell_umi", "share": 1.0}]
+    scenario = small(
+        population={"clients": 40, "groups": groups, "edges": 4},
+        algorithm=WAITING,
+    )
+    simulation = assemble(scenario, Options(device="cpu"))
+    world = simulation.world
+    beside = np.where(np.arange(40) < far, (world.home_edge + 1) % 4, world.home_edge)
+    moved = replace(world, position_m=world.edge_position_m[beside] + 1.0)
+
+    notices = foreseen(replace(simulation, world=moved))
+
+    told = [one.count for one in notices if one.kind == "far_access_points"]
+    assert told == [far] * warned
 
 
 HOT = """

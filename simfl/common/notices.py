@@ -143,6 +143,10 @@ ADVICE = {
     "constant_accuracy": (
         "the model does not learn: look at the learning rate, the data and the model"
     ),
+    "only_guesses": (
+        "the model learned nothing, or lost it again: another algorithm.local.learning_rate, more"
+        " versions, unless the test set is meant to differ from what clients hold"
+    ),
     "never_took_part": (
         "clients.parquet says who (participations 0), and the log's rows of `late` who was not"
         " waited for: look at the selection and scheduling rules, at availability, deadlines and"

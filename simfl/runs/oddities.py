@@ -21,6 +21,7 @@ from simfl.decisions.base import QueryingSelection
 from simfl.eventlog.kinds import KINDS
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
+from simfl.runs.learning_nothing import not_learning
 from simfl.runs.reached import target_at_once, target_missed
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
@@ -34,12 +35,6 @@ from simfl.system.provenance import (
 )
 from simfl.system.thermal import ThermalCpu
 from simfl.system.topology import nearest_edge
-
-LOSS_MARGIN = 1.05
-"""A loss counts as above another from this factor on."""
-
-FEWEST_EVALUATIONS = 5
-"""So many equal accuracies are no coincidence."""
 
 SHORTEST_STEP_S = 1e-3
 """Below this a training step is the framework's time, not the model's (docs/hardware.md)."""
@@ -97,8 +92,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         _no_version,
         target_missed,
         target_at_once,
-        _loss_above_start,
-        _constant_accuracy,
+        not_learning,
         _never_took_part,
         _mostly_late,
         _nobody_left,
@@ -419,33 +413,6 @@ def _no_version(simulation: Simulation, one: Run) -> Iterator[Notice]:
         now_s = one.clock.now_s
         message = f"no version was published in {now_s:.4g} s: rounds.parquet has no row"
         yield notice("no_version", message)
-
-
-def _loss_above_start(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """The last evaluated loss is above that of the initial model."""
-    scored = [row for row in one.publications.rounds if row["loss"] is not None]
-    if not scored:
-        return
-    data = simulation.partitioned.data
-    # An untrained classifier is no better than guessing: what is below that needs no evaluation.
-    if data.task == "classification" and scored[-1]["loss"] <= math.log(data.outputs):
-        return
-    start = one.values.loss_at_start(one.all_clients.tolist())
-    above = [row for row in scored if row["loss"] > LOSS_MARGIN * start]
-    if scored[-1] in above:
-        last = f"{scored[-1]['loss']:.4g}, that of the untrained model {start:.4g}"
-        message = f"the last test loss is {last}"
-        yield notice("loss_above_start", message, len(above), above[0]["time_s"])
-
-
-def _constant_accuracy(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Every evaluation gives the same accuracy."""
-    scored = [row for row in one.publications.rounds if row["accuracy"] is not None]
-    accuracies = {row["accuracy"] for row in scored}
-    if len(scored) >= FEWEST_EVALUATIONS and len(accuracies) == 1 and max(accuracies) < 1.0:
-        figure = "R^2" if simulation.partitioned.data.task == "regression" else "accuracy"
-        message = f"all {len(scored)} evaluations give the test {figure} {max(accuracies):.4g}"
-        yield notice("constant_accuracy", message, len(scored), scored[0]["time_s"])
 
 
 def _never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:

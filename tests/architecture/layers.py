@@ -115,8 +115,11 @@ ROOMS = {
         "assembly.assemble eventlog runs.runfolder scenario system.battery", "numpy pandas"
     ),
     "runs.reached": _room("protocols assembly.simulation"),
+    "runs.learning_nothing": _room("protocols assembly.simulation", "numpy"),
     "runs.oddities": _room(
-        "system decisions eventlog protocols measures assembly.simulation runs.reached", "numpy"
+        "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
+        " runs.reached",
+        "numpy",
     ),
     "runs.misread": _room("runs.runfolder"),
     "runs.said_beside": _room(),
