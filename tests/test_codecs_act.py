@@ -258,7 +258,7 @@ def test_a_comparison_says_what_is_not_modelled(
     monkeypatch.setattr(comparison, "Terminal", lambda: Console(file=text, width=300))
     comparison.print_comparison(runs, [0.2])
 
-    lines = {line.split()[1]: line for line in text.getvalue().splitlines() if " " in line}
+    lines = {line.split()[1]: line for line in text.getvalue().splitlines() if line[:1] == "│"}
     for figure in ("accuracy", "loss", "worst_client_accuracy", "time_to_accuracy_0.2_s"):
         assert lines[figure].count("not modelled") == 1
     for figure in ("bytes", "time_s", "energy_j", "jain_participation"):

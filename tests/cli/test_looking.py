@@ -35,7 +35,7 @@ def test_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     energy_j = f"{first.manifest['energy_j']:.4g}"
     assert re.search(rf"energy_j +│ +{energy_j} │ +\S+ \(-\S+, -\S+%\)", result.stdout)
     assert "time_to_accuracy_0.1_s" in result.stdout
-    kinds = "unverified_figures, unread_keys"
+    kinds = "unverified_figures, unread_keys, target_at_once"
     assert re.search(rf"│ warnings +│ +{kinds} │ +{kinds} │", result.stdout)
     below = result.stdout.partition("│ warnings")[2]
     assert "warning: unverified figures: 2 of 2 runs" in below
