@@ -12,6 +12,15 @@ from typer.testing import CliRunner
 from simfl.assembly import registry
 from simfl.cli.app import app
 from simfl.study import session
+from simfl.study.hardware import (
+    hardware_differences,
+    hardware_intervals,
+    in_interval,
+    in_probability,
+)
+from simfl.study.loaded import LoadedStudy, load_study
+from simfl.study.means import point_means
+from simfl.study.words import in_cell, relative_in_cell
 from simfl.study.worker import work
 
 ROOT = Path(__file__).parents[1]
@@ -29,15 +38,43 @@ NOT_RUN = {
 }
 """Commands that install, which a test must not."""
 
-SMALLER = {"[1000, 1000]": "[64, 64]", "{stop.versions: 15}": "{stop.versions: 3}"}
-"""The first scenario's network and the study's runs, whose training takes seconds."""
+SMALLER = {
+    "[1000, 1000]": "[64, 64]",
+    "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]": "[0, 1]",
+    "{draws: 20}": "{draws: 2}",
+    "--draws 20": "--draws 2 --seeds 0",
+}
+"""The first scenario's network and the studies' runs, whose training takes seconds."""
 
 
-def levers() -> list[list[str]]:
-    """The rows of the table at the top, without what they are called."""
-    rows = re.findall(r"^\| (?:as it is|clocks|phones|clients) [^|]*\|(.*)\|$", TEXT, re.MULTILINE)
+def rows_of(names: str) -> list[list[str]]:
+    """The rows of a table that begin so, in cells without the first."""
+    rows = re.findall(rf"^\| (?:{names}) *\|(.*)\|$", TEXT, re.MULTILINE)
     assert len(rows) == 4
     return [[cell.strip() for cell in row.split("|")] for row in rows]
+
+
+def error_bars(study: LoadedStudy) -> list[list[str]]:
+    """The cells of the table at the top, without what the settings are called."""
+    found: dict[str, list[str]] = {}
+    for metric, unit in zip(study.metrics, ("s", "J"), strict=True):
+        over = hardware_intervals(study.table, study.drawn, metric).set_index("point")
+        asked = (metric, "variant", "as it is", study.factors)
+        against = hardware_differences(study.table, study.drawn, *asked).set_index("variant")
+        means = point_means(study.table, study.factors, [metric])
+        for mean in means.to_dict("records"):
+            name, machines = mean["variant"], over.loc[mean["point"]]
+            elsewhere = in_interval(machines["low"], machines["high"])
+            number, half = in_cell(mean, metric).split(" ")
+            cells = found.setdefault(name, [])
+            cells.append(f"{number} {half} {unit} ({elsewhere})")
+            if name == "as it is":
+                cells += ["", ""]
+            else:
+                one = against.loc[name].to_dict()
+                cells.append(relative_in_cell(one))
+                cells.append(in_probability(one["holds"], one["draws"]))
+    return list(found.values())
 
 
 def command_lines(block: str) -> list[str]:
@@ -45,20 +82,22 @@ def command_lines(block: str) -> list[str]:
     return [line.partition(" #")[0].strip() for line in block.splitlines() if line.strip()]
 
 
-def saved(block: str, *, whole: bool) -> Path | None:
-    """The file that a block is, where its first line is a comment with a file's name.
-
-    As a `whole`, or with what is `SMALLER`.
-    """
+def saved(block: str) -> Path | None:
+    """The file that a block is, where its first line is a comment with a file's name."""
     name = re.match(r"# (\w+\.(?:yaml|py))\n", block)
     if name is None:
         return None
     path = Path(name.group(1))
-    for text, smaller in SMALLER.items():
-        assert text in TEXT
-        block = block if whole else block.replace(text, smaller)
     path.write_text(block, encoding="utf-8")
     return path
+
+
+def sized(text: str, *, whole: bool) -> str:
+    """A block or a line, as a `whole` or with what is `SMALLER`."""
+    for large, small in SMALLER.items():
+        assert large in TEXT
+        text = text if whole else text.replace(large, small)
+    return text
 
 
 def simfl(line: str) -> None:
@@ -78,13 +117,13 @@ def test_the_blocks_work_from_top_to_bottom(
     """Scenarios validate, commands succeed, Python runs; only what installs is left out.
 
     The study's points run in this process; those of tests/study/test_processes.py have their own.
-    As a whole, what is printed is the table at the top.
+    As a whole, the study is the table at the top, and single runs are that of one seed.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(session, "run_locally", lambda tasks, workers, watch: map(work, tasks))
     skipped = set()
     for language, block in BLOCKS:
-        path = saved(block, whole=whole)
+        path = saved(sized(block, whole=whole))
         if language == "yaml":
             assert path is not None, f"a scenario without a file name: {block}"
             if "\nscenario:" not in block:  # a study, which its command checks
@@ -94,7 +133,7 @@ def test_the_blocks_work_from_top_to_bottom(
         elif language == "sh":
             for line in command_lines(block):
                 if line.startswith("simfl "):
-                    simfl(line)
+                    simfl(sized(line, whole=whole))
                 else:
                     skipped.add(line)
         else:
@@ -104,7 +143,10 @@ def test_the_blocks_work_from_top_to_bottom(
     printed = capsys.readouterr().out
     assert "J to 50 % accuracy" in printed
     assert "nan" not in printed.partition("first to 90 %:")[2]
-    for run, shown in zip(("first", "slow", "wifi", "oort"), levers(), strict=True):
+    bars = error_bars(load_study(tmp_path / "runs" / "whatif"))
+    assert (bars == rows_of("as it is|clocks at 60 %|phones on Wi-Fi|chosen by Oort")) == whole
+    names = ("first", "slow", "wifi", "oort")
+    for run, shown in zip(names, rows_of("|".join(names)), strict=True):
         time, joules, *parts = shown
         where = zip(("computing", "radio", "waiting"), parts, strict=True)
         lines = f"{run} to 90 %: {time}, {joules}\n" + ", ".join(map(" ".join, where))

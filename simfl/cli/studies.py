@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simfl.cli.common import FAILED, DataRoot, Engine, Traceback, check_engine, exit_codes, say
+from simfl.scenario.shipped import scenario_path
 
 if TYPE_CHECKING:
     from simfl.study.loaded import LoadedStudy
@@ -15,13 +16,23 @@ if TYPE_CHECKING:
 
 
 def study(
-    file: Annotated[Path, typer.Argument(metavar="STUDY", help="A study's YAML file.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STUDY",
+            help="A study's YAML file; a scenario or a run folder, for error bars of its figures.",
+        ),
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A key's value in every point."),
     ] = None,
     seeds: Annotated[
         str | None, typer.Option("--seeds", help="Other seeds than the study's: 1,2,5 or 1-10.")
+    ] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(min=2, help="Every setting on so many machines as they may be, too."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The study's folder.")] = None,
     workers: Annotated[
@@ -58,7 +69,8 @@ def study(
         from simfl.study.finished import is_finished
         from simfl.study.studyfile import Study
 
-        asked = Study.from_yaml(file, overrides=overrides or (), seeds=chosen)
+        path = scenario_path(file)
+        asked = Study.from_yaml(path, overrides=overrides or (), seeds=chosen, draws=draws)
         folder = asked.folder(out)
         if shard is not None and asked.search is not None:
             from simfl.study.session import BadShard

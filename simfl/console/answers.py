@@ -75,7 +75,11 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
         over = {metric: hardware_intervals(runs, drawn, metric) for metric in metrics if draws}
         if draws:
             title += f" over seeds; 90 % intervals over hardware, {draws} drawn machines"
-        console.print(_means(means, factors, metrics, title, over), crop=False)
+        if factors:
+            table = _means(means, factors, metrics, title, over)
+        else:
+            table = _of_one_setting(study.name, means.iloc[0].to_dict(), metrics, over, draws)
+        console.print(table, crop=False)
         for sentence in hardware_sentences(loaded):
             console.print(sentence)
     for sentence in caveat_sentences(runs, sought or metrics):
@@ -144,6 +148,22 @@ def _means(
     columns = [[f"{name} over seeds", f"{name} over hardware"] for name in metrics]
     named = [name for pair in columns for name in pair] if over else metrics
     return FigureTable(title, short_names(factors), ["runs", *named, *targets], rows)
+
+
+def _of_one_setting(
+    name: str, setting: Row, metrics: list[str], over: Mapping[str, pd.DataFrame], draws: int
+) -> FigureTable:
+    """A row per figure: a setting alone has many of them, and nothing beside it."""
+    runs = setting["runs"]
+    seeds = "mean over seeds (±95 %)" if runs > 1 else "one seed"
+    title = f"{name}: {runs} runs" if runs > 1 else f"{name}: one seed, no intervals over seeds"
+    title += f", {draws} drawn machines" if draws else ""
+    targets = reached_columns(metrics)
+    columns = [seeds, *(["over hardware (90 %)"] if over else [])]
+    rows = [[metric, *_cells(setting, metric, over)] for metric in metrics]
+    empty = [""] * (len(columns) - 1)
+    rows += [[said, reached(setting, metric), *empty] for said, metric in targets.items()]
+    return FigureTable(title, ["figure"], columns, rows)
 
 
 def _cells(setting: Row, metric: str, over: Mapping[str, pd.DataFrame]) -> list[str]:

@@ -21,6 +21,7 @@ from simfl.runs.runfolder import LoadedRun
 from simfl.runs.said_beside import said_beside
 from simfl.runs.summary import main_figures, who_trained
 from simfl.scenario.scenario import Scenario
+from simfl.study.how_sure import how_sure
 
 
 class Watcher(LiveDisplay):
@@ -93,6 +94,8 @@ def print_summary(run: LoadedRun, figure: Path) -> None:
     table.add_row("events", str(manifest["counts"]["events"]))
     table.add_row("wall time", quantity(manifest["wall_s"], "s"))
     console.print(table)
+    for sentence in how_sure(run):
+        console.print(sentence, highlight=False)
     console.print(_edges(run))
     if manifest.get("measures"):
         console.print(_measures(manifest["measures"]))

@@ -123,11 +123,13 @@ class StudySession:
         asked = self.study.uncertainty
         if asked is None:
             return ""
-        settings = len({point.number for point in self.points})
+        settings, seeds = len({point.number for point in self.points}), len(self.study.seeds)
+        one = settings == 1
+        which, each = ("one setting", "") if one else (f"{settings} settings", " each setting")
         return (
-            f"{len(self.points)} runs: {settings} settings with {len(self.study.seeds)} seeds, and"
-            f" each setting on {asked.draws} drawn machines; {self.missing(share)} of"
-            f" {self.size(share)} different ones are to do"
+            f"{len(self.points)} runs: {which} with {seeds} seed{'s' * (seeds > 1)}, and{each} on"
+            f" {asked.draws} drawn machines; {self.missing(share)} of {self.size(share)} different"
+            " ones are to do"
         )
 
     @property

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, model_validator
 
 from simfl.common.suggestion import nearest
+from simfl.runs.files import SCENARIO
 from simfl.scenario.classes import plain_content, short_name
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.shipped import shipped_scenarios
@@ -21,6 +22,7 @@ from simfl.scenario.yaml_source.error import ScenarioError, show
 from simfl.scenario.yaml_source.source import KeyPath, Source, key_and_value, read_source
 from simfl.study.bound import Bound, bound
 from simfl.study.figures import FIGURES
+from simfl.study.one_setting import is_a_scenario, study_of
 from simfl.study.targets import TARGETS, asked_by, column_name
 
 HARDWARE_DRAW = "population.hardware_draw"
@@ -276,20 +278,24 @@ class Study(_Section):
         shipped: Mapping[str, Path] | None = None,
         overrides: Sequence[str] = (),
         seeds: Sequence[int] | None = None,
+        draws: int | None = None,
     ) -> Study:
-        """The study in a YAML file, with `KEY=VALUE` for every point and other seeds.
+        """The study in a YAML file, with `KEY=VALUE` for every point, other seeds, drawn machines.
 
-        `shipped` are scenarios that go by a name, by default those that come with simfl. Raises
-        ScenarioError, whose text names file, line and key.
+        A scenario, or a run folder, is a study of that one setting, with five seeds. `shipped` are
+        scenarios that go by a name, by default those that come with simfl. Raises ScenarioError,
+        whose text names file, line and key.
         """
-        source = read_source(path, "a study file")
-        if "data" in source.content and "scenario" not in source.content:
-            message = f"this is a scenario; `simfl run {path}` runs it"
-            raise KeyPath(source, ("data",)).error("a scenario", "a study", message)
-        if "name" not in source.content:
-            source = source.with_value("name", Path(path).stem, source.file)
+        folder = Path(path)
+        file = folder / SCENARIO if folder.is_dir() else folder
+        source = read_source(file, "a study file, a scenario or a run folder")
+        if is_a_scenario(source.content, cls.model_fields):
+            source = study_of(source, overrides)
+        elif "name" not in source.content:
+            source = source.with_value("name", file.stem, source.file)
         as_written = validate(TypeAdapter(cls), source.content, KeyPath(source))
-        return cls._from_source(_overridden(source, as_written, overrides, seeds), shipped)
+        changed = _overridden(source, as_written, overrides, seeds, draws)
+        return cls._from_source(changed, shipped)
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any], base_dir: Path | str = ".") -> Study:
@@ -507,9 +513,13 @@ def _of_goal(
 
 
 def _overridden(
-    source: Source, study: Study, overrides: Sequence[str], seeds: Sequence[int] | None
+    source: Source,
+    study: Study,
+    overrides: Sequence[str],
+    seeds: Sequence[int] | None,
+    draws: int | None,
 ) -> Source:
-    """A study's content with more keys under `set`, and other seeds.
+    """A study's content with more keys under `set`, other seeds, and so many drawn machines.
 
     Raises ScenarioError for a key that the study's points vary.
     """
@@ -532,6 +542,9 @@ def _overridden(
     if seeds is not None:
         content["seeds"] = list(seeds)
         origins["seeds",] = "--seeds"
+    if draws is not None:
+        content["uncertainty"] = {"draws": draws}
+        origins["uncertainty",] = origins["uncertainty", "draws"] = "--draws"
     return replace(source, content=content, origins=origins)
 
 

@@ -59,7 +59,7 @@ ROOMS = {
         "measures eventlog runs.runfolder runs.said_beside console.printable"
         " study.loaded study.luck study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
-        " study.regression"
+        " study.regression study.how_sure"
         " study.best study.hardware study.curves study.warned study.words study.sensitivity"
         " study.searched study.asking calibration.computing calibration.held_out",
         "numpy pandas matplotlib plotly PIL",
@@ -138,10 +138,8 @@ ROOMS = {
     ),
     "study.called": _room("study console"),
     "study": _room(
-        "study.called runs.execution runs.files runs.runfolder runs.said_beside"
-        " assembly.assemble"
-        "study.called runs.execution runs.files runs.reached runs.runfolder assembly.assemble"
-        " common.ray_cluster"
+        "study.called runs.execution runs.files runs.reached runs.runfolder runs.said_beside"
+        " assembly.assemble common.ray_cluster"
         " assembly.simulation assembly.registry assembly.unread eventlog measures"
         " provenance.results protocols.publication scenario",
         "pandas scipy optuna ray numpy pydantic filelock",

@@ -18,6 +18,7 @@ from simfl.pictures.report.page import Page, shown
 from simfl.pictures.report.timeline import timeline
 from simfl.runs.runfolder import LoadedRun, RunFolderError, edge_servers
 from simfl.study.figures import with_unit
+from simfl.study.how_sure import how_sure
 
 INTERRUPTIONS = {
     "crash": "crashes",
@@ -74,6 +75,8 @@ def _warnings(page: Page, run: LoadedRun) -> None:
 def _what_ran(page: Page, run: LoadedRun) -> None:
     page.heading("What ran")
     page.table(("", ""), what_ran(run))
+    for sentence in how_sure(run):
+        page.text(sentence)
     if rows := run.manifest.get("trained_by"):
         page.text("How local training was computed:")
         page.table(("what", "form", "why"), [tuple(row.values()) for row in rows])

@@ -1,0 +1,39 @@
+"""How far the figures of one run alone go."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+from simfl.runs.runfolder import LoadedRun
+
+DRAWS = 20
+"""Drawn machines of the command that is offered: fewer than 19 hold no 90 % interval."""
+
+
+def how_sure(run: LoadedRun) -> list[str]:
+    """What the test examples leave open, and the command that puts error bars beside the figures.
+
+    The interval of the accuracy is Wilson's (JASA 22:209, 1927), with 95 %; in closed form, as the
+    end of a run is no place to load scipy.
+    """
+    sentences = []
+    accuracy, _ = run.last_scores or (math.nan, math.nan)
+    examples = int(run.manifest.get("test_examples", 0))
+    right = accuracy * examples
+    # An accuracy of tokens, or one that an app reports, is no share of the test examples.
+    is_share = math.isfinite(right) and math.isclose(right, round(right), abs_tol=1e-3)
+    if examples and is_share and run.accuracy_name == "accuracy":
+        z2 = NormalDist().inv_cdf(0.975) ** 2
+        middle = accuracy + z2 / (2 * examples)
+        half = math.sqrt(z2 * (accuracy * (1 - accuracy) + z2 / (4 * examples)) / examples)
+        low, high = ((middle + one) / (1 + z2 / examples) for one in (-half, half))
+        sentences.append(
+            f"On other examples like the {examples} of the test set the accuracy is {low:.3f} to"
+            f" {high:.3f} (95 %)."
+        )
+    return [
+        *sentences,
+        "One seed, on machines as their profiles say. Error bars of seeds and machines:"
+        f" `simfl study {run.path} --draws {DRAWS}`",
+    ]

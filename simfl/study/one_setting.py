@@ -1,0 +1,49 @@
+"""A scenario alone as a study: its one setting with several seeds, for error bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from simfl.scenario.yaml_source.source import Source
+from simfl.study.targets import column_name
+
+SEEDS = 5
+"""With how many seeds it is run: its own and those after it."""
+FIGURES = ("accuracy", "loss", "time_s", "energy_j", "client_energy_j", "bytes")
+
+
+def is_a_scenario(content: Mapping[str, Any], of_a_study: Collection[str]) -> bool:
+    """Whether a file's content is a scenario and has none of a study's keys, `name` apart."""
+    return {"data", "population"} <= set(content) and set(content) & set(of_a_study) <= {"name"}
+
+
+def study_of(scenario: Source, overrides: Sequence[str]) -> Source:
+    """The study of a scenario's file: its main figures, and what it takes to where it may stop.
+
+    Where that is, `overrides` may say (`stop.accuracy=0.9`), which the study sets in its run.
+    Its name is not the scenario's, by which a run folder may be called.
+    """
+    content = scenario.with_overrides(overrides).content
+    seed, stop = content.get("seed", 0), content.get("stop")
+    first = seed if isinstance(seed, int) and seed >= 0 else 0
+    ends = stop if isinstance(stop, Mapping) else {}
+    asked = [
+        column_name(spent, figure, float(ends[figure]))
+        for figure in ("accuracy", "loss")
+        if _is_number(ends.get(figure))
+        for spent in ("time", "client_energy")
+    ]
+    study = {
+        "name": f"{content.get('name') or Path(scenario.file).stem}_error_bars",
+        "scenario": Path(scenario.file).name,
+        "seeds": list(range(first, first + SEEDS)),
+        "questions": {"metrics": [*FIGURES, *asked]},
+    }
+    return Source(scenario.file, scenario.base_dir, study)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
