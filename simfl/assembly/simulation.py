@@ -16,6 +16,7 @@ from simfl.algorithms.base import Algorithm, ClientFacts
 from simfl.assembly.coding import Direction, coding_of, sized_only
 from simfl.assembly.data_partitioning import PartitionedData, shares_of_test_set
 from simfl.assembly.groups import allocation_by_group, availability_of
+from simfl.common.accuracy_name import accuracy_name
 from simfl.common.amounts import figures
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work, is_users_own
@@ -246,7 +247,11 @@ class Simulation:
                 self.partitioned.num_examples, self.edge, self.world.num_edges, self.association
             ),
             Publications(
-                StopRule(self.scenario.stop), evaluate.every, self.options.watch, evaluate.clients
+                StopRule(self.scenario.stop),
+                evaluate.every,
+                self.options.watch,
+                evaluate.clients,
+                accuracy_name(self.partitioned.data.task),
             ),
             checkpoint,
         )

@@ -61,8 +61,8 @@ class Watcher(LiveDisplay):
             f"{self._name}: {quantity(progress.time_s, 's')} simulated",
             f"version {progress.version}{of}",
         ]
-        if progress.accuracy is not None:
-            parts.append(f"accuracy {progress.accuracy:.3f}")
+        if progress.accuracy is not None and not math.isnan(progress.accuracy):
+            parts.append(f"{progress.accuracy_name} {progress.accuracy:.3f}")
         parts.append(quantity(progress.energy_j, "J"))
         if progress.jobs and elapsed_s > 0:
             parts.append(f"{quantity(progress.jobs / elapsed_s, 'jobs/s')}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -88,7 +89,9 @@ class StudyWatcher(LiveDisplay):
 
     def _content(self) -> Group:
         table = Table()
-        for column in ("point", "state", "version", "accuracy", "simulated"):
+        told = (progress.accuracy_name for progress in self._running.values() if progress)
+        accuracy = " or ".join(dict.fromkeys(told)) or "accuracy"
+        for column in ("point", "state", "version", accuracy, "simulated"):
             table.add_column(column, justify="left" if column in ("point", "state") else "right")
         for label, outcome in self._last:
             table.add_row(label, _ending(outcome), "", "", "")
@@ -117,7 +120,8 @@ def labels(points: Sequence[Point]) -> dict[str, str]:
 def _reached(progress: Progress | None) -> tuple[str, str, str]:
     if progress is None:
         return ("", "", "")
-    accuracy = "" if progress.accuracy is None else f"{progress.accuracy:.3f}"
+    known = progress.accuracy
+    accuracy = "" if known is None or math.isnan(known) else f"{known:.3f}"
     return (str(progress.version), accuracy, quantity(progress.time_s, "s"))
 
 

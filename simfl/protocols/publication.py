@@ -26,7 +26,8 @@ MOST_VERSIONS_AT_ONCE = 1000
 class Progress:
     """What a watcher is told at each version; accuracy is the last one evaluated.
 
-    `jobs` were trained so far; `wall_s` is the wall time by phase (training, evaluation).
+    `accuracy_name` is "R^2" of a regression, and that NaN where the test targets are equal. `jobs`
+    were trained so far; `wall_s` is the wall time by phase (training, evaluation).
     """
 
     time_s: float
@@ -37,6 +38,7 @@ class Progress:
     bytes: int
     jobs: int
     wall_s: Mapping[str, float]
+    accuracy_name: str = "accuracy"
 
 
 class Publications:
@@ -48,6 +50,7 @@ class Publications:
         evaluate_every: int,
         watch: Callable[[Progress], None] | None = None,
         at_clients: bool = False,
+        accuracy_name: str = "accuracy",
     ) -> None:
         self.rounds: list[dict[str, Any]] = []
         self.evaluations: list[dict[str, Any]] = []
@@ -57,6 +60,7 @@ class Publications:
         self.at_clients = at_clients
         self._every = evaluate_every
         self._watch = watch
+        self._accuracy_name = accuracy_name
         self._same_moment = 0
         self._last: tuple[float | None, float | None] = (None, None)
 
@@ -131,6 +135,7 @@ class Publications:
                     bytes=bytes_moved,
                     jobs=jobs,
                     wall_s=wall_s or {},
+                    accuracy_name=self._accuracy_name,
                 )
             )
         if loss is not None and not math.isfinite(loss):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from simfl.assembly.simulation import Simulation
+from simfl.common.accuracy_name import accuracy_name
 from simfl.common.notices import Notice, notice
 from simfl.protocols.run import Run
 
@@ -46,7 +47,7 @@ def _constant_accuracy(simulation: Simulation, one: Run) -> Iterator[Notice]:
     scored = [row for row in one.publications.rounds if row["accuracy"] is not None]
     accuracies = {row["accuracy"] for row in scored}
     if len(scored) >= FEWEST_EVALUATIONS and len(accuracies) == 1 and max(accuracies) < 1.0:
-        figure = "R^2" if simulation.partitioned.data.task == "regression" else "accuracy"
+        figure = accuracy_name(simulation.partitioned.data.task)
         message = f"all {len(scored)} evaluations give the test {figure} {max(accuracies):.4g}"
         yield notice("constant_accuracy", message, len(scored), scored[0]["time_s"])
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from simfl.common.accuracy_name import accuracy_name
 from simfl.common.notices import Notice, notice
 
 if TYPE_CHECKING:  # studies and comparisons need neither
@@ -81,7 +82,7 @@ def target_missed(simulation: Simulation, one: Run) -> Iterator[Notice]:
 def _asked(simulation: Simulation) -> list[Target]:
     """Targets at which the run is to end."""
     stop = simulation.scenario.stop
-    accuracy = "R^2" if simulation.partitioned.data.task == "regression" else "accuracy"
+    accuracy = accuracy_name(simulation.partitioned.data.task)
     asked = (("accuracy", accuracy, stop.accuracy), ("loss", "loss", stop.loss))
     return [Target(figure, name, value) for figure, name, value in asked if value is not None]
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from simfl.common.accuracy_name import accuracy_name
 from simfl.common.files import NO_HANDLES, RunFolderError, digest_of, replacing
 from simfl.common.html import html_table, titled
 from simfl.common.notices import Notice, read_notice
@@ -22,7 +23,7 @@ from simfl.eventlog.columns import table_of
 from simfl.eventlog.kinds import CLIENT_STATES, COLUMNS, FORMAT_VERSION, KINDS, SCHEMA, STATES
 from simfl.eventlog.parquet_parts import count_rows, read_parquet, write_parquet
 from simfl.provenance.replay import longest_log
-from simfl.runs.summary import accuracy_name, main_figures
+from simfl.runs.summary import main_figures
 from simfl.scenario.yaml_source.source import read_source
 
 if TYPE_CHECKING:
@@ -335,7 +336,7 @@ class LoadedRun:
     @property
     def accuracy_name(self) -> str:
         """What the column `accuracy` holds: "accuracy", a share, or "R^2" of a regression."""
-        return accuracy_name(self.manifest)
+        return accuracy_name(self.manifest.get("task"))
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simfl.common.accuracy_name import accuracy_name
 from simfl.common.quantity import in_vain, quantity
 
 
@@ -18,7 +19,7 @@ def main_figures(
     """
     rows = []
     if scores is not None:
-        named = zip((accuracy_name(manifest), "loss"), scores, strict=True)
+        named = zip((accuracy_name(manifest.get("task")), "loss"), scores, strict=True)
         rows += [(name, f"{score:.4f}") for name, score in named if not math.isnan(score)]
     return [
         *rows,
@@ -31,11 +32,6 @@ def main_figures(
         ("  of the network", quantity(manifest["network_energy_j"], "J")),
         ("bytes over all links", quantity(manifest["bytes"], "B") + in_vain(manifest)),
     ]
-
-
-def accuracy_name(manifest: Mapping[str, Any]) -> str:
-    """What a run's accuracy is called: that of a regression is no share of right answers."""
-    return "R^2" if manifest.get("task") == "regression" else "accuracy"
 
 
 def who_trained(workers: Sequence[Mapping[str, Any]]) -> str:

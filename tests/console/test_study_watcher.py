@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,22 @@ def test_the_live_table(tmp_path: Path) -> None:
     assert all(one in running for one in (" 7 ", "0.250", "1.5 ks"))
     assert "failed: KeyError: 'oh'" in text
     assert called[second] in text and "completed" in text
+
+
+def test_the_live_table_of_a_regression(tmp_path: Path) -> None:
+    """Its figure is R^2, and no figure where the test targets are equal."""
+    first, second, *_ = points = session(tmp_path).todo()
+    watcher = StudyWatcher("tiny", points, done=0)
+
+    watcher.progress(first.folder_name, Progress(1.0, 7, -0.25, 1.0, 3.0, 4, 5, {}, "R^2"))
+    watcher.progress(second.folder_name, Progress(1.0, 8, math.nan, 1.0, 3.0, 4, 5, {}, "R^2"))
+
+    console = Console(width=160)
+    with console.capture() as captured:
+        console.print(watcher._content())
+    text = captured.get()
+    assert "R^2" in text and "-0.250" in text
+    assert "accuracy" not in text and "nan" not in text
 
 
 def test_settings_that_differ_in_the_fifth_digit_are_called_apart(tmp_path: Path) -> None:

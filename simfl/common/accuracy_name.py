@@ -1,0 +1,8 @@
+"""What an accuracy is called."""
+
+from __future__ import annotations
+
+
+def accuracy_name(task: str | None) -> str:
+    """ "accuracy", a share of right answers, or "R^2", which a regression has in its place."""
+    return "R^2" if task == "regression" else "accuracy"
