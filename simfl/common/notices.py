@@ -112,6 +112,14 @@ ADVICE = {
         "the loss is sound: go by it, or test with examples of several values; whatever goes by an"
         " accuracy (stop.accuracy, targets) is never met"
     ),
+    "equal_targets_of_clients": (
+        "clients' losses are sound (`equity` with `of: loss`); a partition that deals out more"
+        " examples to each gives every client an R^2"
+    ),
+    "no_indices": (
+        "`of: loss`, or a larger `offset` of utilities, has no negative values; worst, mean and"
+        " variance are sound"
+    ),
     "few_test_examples": (
         "more test examples (a larger test_share, a file of more rows): differences between methods"
         " below that width are luck, whatever the number of seeds on the same test set"

@@ -15,11 +15,14 @@ class AccuracySpread(Measure):
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """accuracy_mean, accuracy_worst and accuracy_std (population) over clients.
 
-        Nothing where nobody is served: no version was made, or nothing is learned.
+        Of a regression, whose accuracy is R^2, over those whose R^2 is a number. Nothing where
+        nobody is served: no version was made, or nothing is learned.
         """
         if "served_accuracy" not in run.clients:
             return {}
-        accuracy = run.clients["served_accuracy"]
+        accuracy = run.clients["served_accuracy"].dropna()
+        if accuracy.empty:
+            return {}
         return {
             "accuracy_mean": float(accuracy.mean()),
             "accuracy_worst": float(accuracy.min()),

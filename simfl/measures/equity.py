@@ -33,11 +33,15 @@ class Equity(Measure):
     def compute(self, run: LoadedRun) -> dict[str, float]:
         """worst, mean, variance (population), jain_index, gini, entropy and equity_ratio.
 
-        Nothing where nobody is served: no version was made, or nothing is learned.
+        The last four are NaN where a value is negative, as accuracies of a regression (R^2) may be;
+        clients whose R^2 is no number are left out. Nothing where nobody is served: no version was
+        made, or nothing is learned.
         """
         if "served_loss" not in run.clients:
             return {}
         values = self._values(run)
+        if not values.size:
+            return {}
         return {
             "worst": float(values.max() if self.of == "loss" else values.min()),
             "mean": float(values.mean()),
@@ -50,6 +54,6 @@ class Equity(Measure):
 
     def _values(self, run: LoadedRun) -> np.ndarray:
         if self.of == "accuracy":
-            return run.clients["served_accuracy"].to_numpy(dtype=float)
+            return run.clients["served_accuracy"].dropna().to_numpy(dtype=float)
         losses = run.clients["served_loss"].to_numpy(dtype=float)
         return losses if self.of == "loss" else np.asarray(self.offset) - losses

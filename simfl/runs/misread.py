@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from simfl.common.notices import Notice, notice
@@ -12,7 +13,7 @@ Measures = Mapping[str, Mapping[str, float]]
 
 def misread(run: LoadedRun, measures: Measures) -> list[Notice]:
     """Of a run that has been measured; `measures` are the figures by their measure's name."""
-    rules = (_meaningless_delta, _other_coalitions)
+    rules = (_meaningless_delta, _other_coalitions, _no_indices)
     return [one for rule in rules for one in rule(run, measures)]
 
 
@@ -41,3 +42,14 @@ def _other_coalitions(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
             f" {after}: edge servers without clients are in neither"
         )
         yield notice("other_coalitions", message)
+
+
+def _no_indices(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
+    """Shares of a sum that negative values are part of: a regression's R^2, or small utilities."""
+    figures = measures.get("equity", {})
+    if math.isnan(figures.get("jain_index", 0.0)):
+        message = (
+            "jain_index, gini, entropy and equity_ratio of `equity` are not numbers: they are of"
+            f" values that are not negative, and not all 0; the worst is {figures['worst']:.4g}"
+        )
+        yield notice("no_indices", message)

@@ -23,6 +23,7 @@ from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
 from simfl.runs.learning_nothing import not_learning
 from simfl.runs.reached import target_at_once, target_missed
+from simfl.runs.regressions import equal_targets, equal_targets_of_clients
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
 from simfl.system.codecs.base import encoded_bytes
@@ -80,7 +81,8 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _untrained_classes,
         _labels_with_gaps,
         _one_class,
-        _equal_targets,
+        equal_targets,
+        equal_targets_of_clients,
         _few_test_examples,
     )
     return [oddity for rule in rules for oddity in rule(simulation)]
@@ -375,21 +377,6 @@ def _one_class(simulation: Simulation) -> list[Notice]:
         return []
     message = "all examples have the same label: there is nothing to tell apart"
     return [notice("one_class", message, 1)]
-
-
-def _equal_targets(simulation: Simulation) -> list[Notice]:
-    """A test set of a regression whose R^2 is a division by 0."""
-    data = simulation.partitioned.data
-    if data.task != "regression" or not simulation.algorithm.learns:
-        return []
-    targets = data.test.targets
-    if not len(targets) or not bool((targets == targets[:1]).all()):
-        return []
-    message = (
-        f"all targets of the test set are equal ({len(targets):,} examples): R^2 compares with"
-        " their spread, and is not a number"
-    )
-    return [notice("equal_targets", message, len(targets))]
 
 
 def _few_test_examples(simulation: Simulation) -> list[Notice]:

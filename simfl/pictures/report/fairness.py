@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import math
 
+import numpy as np
+
+from simfl.common.arrays import FloatArray
 from simfl.measures.inequality import jain_index
 from simfl.pictures.report.page import Page
 from simfl.runs.runfolder import LoadedRun
@@ -22,14 +26,7 @@ def fairness(page: Page, run: LoadedRun) -> None:
         ("served_accuracy", f"{accuracy} of what a client is served, on its own data"),
     ):
         if column in clients:
-            values = clients[column].to_numpy(dtype=float)
-            for figure, value in (
-                ("lowest", float(values.min())),
-                ("mean", float(values.mean())),
-                ("highest", float(values.max())),
-                ("Jain's index", jain_index(values)),
-            ):
-                rows.append((what if figure == "lowest" else "", figure, value, ""))
+            rows += _spread(what, clients[column].to_numpy(dtype=float))
     for measure, figures in run.manifest.get("measures", {}).items():
         what = _what_it_shows(measure)
         for index, (figure, value) in enumerate(figures.items()):
@@ -44,6 +41,21 @@ def fairness(page: Page, run: LoadedRun) -> None:
             " measures: name them under evaluate.measures; simfl list measures has all.",
             "note",
         )
+
+
+def _spread(what: str, of_clients: FloatArray) -> list[tuple[str, str, float, str]]:
+    """Rows of the table: over the clients who have such a figure, which R^2 may not be."""
+    values = of_clients[~np.isnan(of_clients)]
+    if not values.size:
+        return [(what, "lowest", math.nan, "no client has one")]
+    some = f"of the {values.size} of {of_clients.size} clients who have one"
+    index = jain_index(values)
+    return [
+        (what, "lowest", float(values.min()), some if values.size < of_clients.size else ""),
+        ("", "mean", float(values.mean()), ""),
+        ("", "highest", float(values.max()), ""),
+        ("", "Jain's index", index, "none where some are negative" if math.isnan(index) else ""),
+    ]
 
 
 def _what_it_shows(measure: str) -> str:
