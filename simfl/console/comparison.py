@@ -45,8 +45,8 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
 
     A target that a run missed is shown as more than what the run had spent at its end. Figures that
     go by what is learned have no difference where codecs differ that only size messages. Between
-    the tables stands what makes the runs unlike (`unlike`). Below them, what was found odd in how
-    many of the runs, and what to do about it.
+    the tables stands what makes the runs unlike (`unlike`). Below them, what was found odd in which
+    of the runs, and what to do about it.
     """
     targets = Questions(targets={"accuracy": list(accuracies)}).target_columns()
     rows = [row(run, targets) for run in runs]  # what cannot be read is found before a word is said
@@ -72,7 +72,7 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     figured = list(dict.fromkeys(name for one in rows for name in one))
     for sentence in (*regression_sentence(pd.DataFrame(rows), figured), *said_beside(figured)):
         console.print(sentence)
-    print_kinds(console, warning_kinds(pd.DataFrame(rows)))
+    print_kinds(console, warning_kinds(pd.DataFrame(rows), names))
 
 
 def unlike(different: Mapping[str, Sequence[str]], rounds: Sequence[pd.DataFrame]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -52,23 +52,28 @@ def warning_columns(
     }
 
 
-def warning_kinds(table: pd.DataFrame) -> list[FoundKind]:
-    """Each kind of warning in a study's table."""
+def warning_kinds(table: pd.DataFrame, called: Sequence[str] = ()) -> list[FoundKind]:
+    """Each kind of warning in a study's table.
+
+    With `called`, what each row's run is called, it is told which runs have it where not all have,
+    and whose message it is.
+    """
     if "warning_kinds" not in table:  # collected by an earlier simfl
         return []
-    found: dict[str, list[tuple[int, str]]] = {}
-    for one in table.to_dict("records"):
+    found: dict[str, list[_Of]] = {}
+    for row, one in enumerate(table.to_dict("records")):
+        name = called[row] if called else ""
         kinds = one["warning_kinds"].split(SEPARATOR) if one["warning_kinds"] else []
         # Tables of an earlier simfl have the kinds alone.
         counts = one.get("warning_counts", SEPARATOR.join("1" for _ in kinds)).split(SEPARATOR)
         messages = one.get("warning_messages", "\n" * (len(kinds) - 1)).split("\n")
         for kind, count, message in zip(kinds, counts, messages, strict=False):
-            found.setdefault(kind, []).append((int(count), message))
+            found.setdefault(kind, []).append(_Of(int(count), message, name))
     return [
         FoundKind(
             kind,
-            f"{len(found[kind])} of {len(table)} runs{_per_run([one for one, _ in found[kind]])}",
-            max(found[kind], key=lambda one: one[0])[1],
+            _in_runs(found[kind], len(table)),
+            _told(max(found[kind], key=lambda one: one.times)),
             advice,
         )
         for kind, advice in ADVICE.items()
@@ -76,7 +81,25 @@ def warning_kinds(table: pd.DataFrame) -> list[FoundKind]:
     ]
 
 
-def _per_run(counts: list[int]) -> str:
+class _Of(NamedTuple):
+    """A run's warning of one kind; `run` is empty where runs have no names."""
+
+    times: int
+    message: str
+    run: str
+
+
+def _in_runs(found: Sequence[_Of], runs: int) -> str:
+    named = ", ".join(dict.fromkeys(one.run for one in found if one.run))
+    which = f" ({named})" if named and len(found) < runs else ""
+    return f"{len(found)} of {runs} runs{which}{_per_run([one.times for one in found])}"
+
+
+def _told(one: _Of) -> str:
+    return f"{one.run}: {one.message}" if one.run and one.message else one.message
+
+
+def _per_run(counts: Sequence[int]) -> str:
     least, most = min(counts), max(counts)
     if most == 1:
         return ""

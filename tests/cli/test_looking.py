@@ -43,6 +43,24 @@ def test_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.warnings[0].advice.split()[0] in below
 
 
+def test_compare_says_which_runs_are_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those whose rounds starve; where all are, whose message it is."""
+    monkeypatch.setenv("COLUMNS", "500")
+    starving = {"availability": {"name": "periodic", "period_s": 0.2, "share": 0.5}}
+    few = {"decisions": {"selection": {"name": "random", "count": 7}}, "stop": {"versions": 2}}
+    simfl.run(small(**few), tmp_path / "a")
+    simfl.run(small(population=starving, **few), tmp_path / "b")
+
+    below = command("compare", tmp_path / "a", tmp_path / "b").stdout.partition("│ warnings")[2]
+
+    assert f"warning: starved rounds: 1 of 2 runs ({tmp_path / 'b'}), 2 per run" in below
+    assert f"as: {tmp_path / 'b'}: 2 of 2 rounds" in below
+    assert "warning: unverified figures: 2 of 2 runs," in below
+    assert f"as: {tmp_path / 'a'}: " in below
+
+
 @pytest.mark.parametrize("accuracy", ["90", "nan", "inf"])
 def test_compare_with_what_no_model_can_reach(tmp_path: Path, accuracy: str) -> None:
     """A percentage in place of a share is told as such; nobody misses it, and no run is blamed."""
