@@ -161,10 +161,11 @@ def validate(
     data_root: DataRoot = None,
     traceback: Traceback = False,
 ) -> None:
-    """Check a scenario completely, without running it."""
+    """Check a scenario completely, and say what its run will warn of, without running it."""
     with exit_codes(traceback=traceback):
         from simfl.assembly.assemble import assemble
         from simfl.assembly.simulation import Options
+        from simfl.runs.oddities import foreseen
         from simfl.scenario.scenario import Scenario
 
         loaded = Scenario.from_yaml(scenario_path(scenario), overrides or (), seed)
@@ -173,6 +174,9 @@ def validate(
             steps = [int(step) if step.isdecimal() else step for step in key.split(".")]
             told = loaded.where(*steps).error("", "", f"nothing reads it: {reason}")
             say(f"warning: {told}", err=resolved)
+        for one in foreseen(simulation):
+            if one.kind not in ("unread_keys", "unverified_figures"):  # told; of nearly every run
+                say(f"warning: {one.message}", err=resolved)
         if resolved:
             typer.echo(simulation.resolved.to_yaml(), nl=False)
         else:

@@ -13,27 +13,14 @@ Measures = Mapping[str, Mapping[str, float]]
 
 def misread(run: LoadedRun, measures: Measures) -> list[Notice]:
     """Of a run that has been measured; `measures` are the figures by their measure's name."""
-    rules = (_meaningless_delta, _other_coalitions, _no_indices)
+    rules = (_other_coalitions, _no_indices)
     return [one for rule in rules for one in rule(run, measures)]
-
-
-def _meaningless_delta(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
-    """Whoever publishes all of one client, drawn at random, is (0, 1 / n)-private."""
-    if "delta" not in (figures := measures.get("privacy", {})):
-        return  # before a table is read: runs without measures do without pandas
-    delta, clients = figures["delta"], len(run.clients)
-    if delta >= 1.0 / clients:
-        message = (
-            f"epsilon is at delta {delta:g}, which is not below one over the {clients} clients"
-            f" ({1.0 / clients:.3g}): publishing all data of one of them would be as private"
-        )
-        yield notice("meaningless_delta", message)
 
 
 def _other_coalitions(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
     """The mean JS is over pairs of edge servers that have clients, and fewer have other pairs."""
     if "mean_js_after" not in measures.get("coalition_stability", {}):
-        return
+        return  # before a table is read: runs without measures do without pandas
     home = run.details("associate").iloc[0]["home_edges"]
     before, after = len(set(home)), run.clients["edge"].nunique()
     if before != after:

@@ -7,7 +7,7 @@ itself notices on its way is in `Run.warnings`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from simfl.common.time_of_day import shown
 from simfl.decisions.asked import wanted_by
 from simfl.decisions.base import QueryingSelection
 from simfl.eventlog.kinds import KINDS
+from simfl.measures.privacy import Privacy
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
 from simfl.runs.learning_nothing import not_learning
@@ -67,7 +68,7 @@ LEAST_GROWTH = 0.1
 
 def foreseen(simulation: Simulation) -> list[Notice]:
     """What can be said of a run before it begins."""
-    rules = (
+    rules: tuple[Callable[[Simulation], Iterable[Notice]], ...] = (
         _unverified,
         _implausible,
         _beyond_calibration,
@@ -78,6 +79,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _far_access_points,
         _priced_for_more,
         _losses_in_the_open,
+        _meaningless_delta,
         _untrained_classes,
         _labels_with_gaps,
         _one_class,
@@ -326,6 +328,22 @@ def _losses_in_the_open(simulation: Simulation) -> list[Notice]:
         f" {name_of(simulation.algorithm)} promises, and any epsilon, is of the updates alone"
     )
     return [notice("losses_in_the_open", message)]
+
+
+def _meaningless_delta(simulation: Simulation) -> Iterator[Notice]:
+    """Whoever publishes all of one client, drawn at random, is (0, 1 / n)-private."""
+    clients = simulation.world.num_clients
+    if not hasattr(simulation.algorithm, "noise_multiplier"):
+        return  # the measure has nothing to tell
+    for keys, part in simulation.parts.items():
+        if isinstance(part, Privacy) and part.delta >= 1.0 / clients:
+            message = (
+                f"epsilon is at delta {part.delta:g}, which is not below one over the {clients}"
+                f" clients ({1.0 / clients:.3g}): publishing all data of one of them would be as"
+                " private"
+            )
+            place = simulation.scenario.where(*keys, "delta")
+            yield notice("meaningless_delta", str(place.error("", "", message)))
 
 
 def _untrained_classes(simulation: Simulation) -> list[Notice]:

@@ -116,9 +116,10 @@ ROOMS = {
     ),
     "runs.reached": _room("protocols assembly.simulation"),
     "runs.learning_nothing": _room("protocols assembly.simulation", "numpy"),
+    "runs.regressions": _room("assembly.simulation"),
     "runs.oddities": _room(
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
-        " runs.reached",
+        " runs.reached runs.regressions",
         "numpy",
     ),
     "runs.misread": _room("runs.runfolder"),
@@ -170,7 +171,7 @@ ROOMS = {
     # The command line: commands, and what there is to name.
     "cli": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.simulation runs.execution"
-        " runs.battery_levels cli.listing common.ray_cluster console study exports calibration"
+        " runs.oddities runs.battery_levels cli.listing common.ray_cluster console study exports calibration"
         " flower __init__",
         "typer rich",
     ),
