@@ -156,6 +156,49 @@ def test_no_value_is_no_class_and_no_owner(library: Any, tmp_path: Path, absent:
             dataset.load(tmp_path, 1)
 
 
+@pytest.mark.parametrize(
+    ("column", "cells", "settings", "message"),
+    [
+        ("y", ["ill", "well", "ill ", "well"], {}, "'ill' in row 1 and 'ill ' in row 3, which"),
+        ("owner", ["ann", "ben", "ben", " ann"], {}, "'ann' in row 1 and ' ann' in row 4, which"),
+        ("y", ["3,14", "2", "1.5", "0"], {}, "numbers that are written as text, as '3,14' in row"),
+        ("y", ["3,14", "2", "1.5", "0"], {"task": "classification"}, None),
+        ("y", ["ill", "well", "ill", "well"], {}, None),
+    ],
+)
+def test_text_is_refused_as_in_tables(
+    library: Any,
+    tmp_path: Path,
+    column: str,
+    cells: list[str],
+    settings: dict[str, Any],
+    message: str | None,
+) -> None:
+    """Classes, or owners, that differ in blanks only, and numbers that would be classes."""
+    rows = {"x": list(range(20)), "y": [0, 1] * 10, "owner": ["u", "v"] * 10, column: cells * 5}
+    library.Dataset.from_dict(rows).save_to_disk(str(tmp_path / "rows"))
+    dataset = Huggingface("rows", inputs=("x",), label="y", owner="owner", **settings)
+
+    if message is None:
+        assert dataset.load(tmp_path, 1).outputs == len(set(cells))
+        return
+    with pytest.raises(ValueError, match=rf"^(label|owner): column '{column}' has ") as told:
+        dataset.load(tmp_path, 1)
+    assert message in str(told.value)
+
+
+def test_blanks_in_one_of_two_parts_are_refused(library: Any, tmp_path: Path) -> None:
+    """A class of the test part would be none of those that were trained."""
+    parts = [
+        library.Dataset.from_dict({"x": [1, 2], "y": labels})
+        for labels in (["u", "v"], ["u", "v "])
+    ]
+    library.DatasetDict(train=parts[0], test=parts[1]).save_to_disk(str(tmp_path / "rows"))
+
+    with pytest.raises(ValueError, match=r"^label: column 'y' has 'v' in row 2 and 'v ' in row 2"):
+        Huggingface("rows", inputs=("x",), label="y", test="test").load(tmp_path, 1)
+
+
 def test_images_of_16_bits_are_not_all_white(library: Any, tmp_path: Path) -> None:
     """65,535 is white, and half of it grey."""
     from PIL import Image

@@ -19,6 +19,7 @@ from simfl.learning.datasets.columns import held_out, owner_numbers, require_onc
 from simfl.learning.datasets.image_folder import in_eight_bits
 from simfl.learning.datasets.npz import inputs_of
 from simfl.learning.datasets.table import located
+from simfl.learning.datasets.written import require_no_disguised_numbers, require_one_spelling
 from simfl.learning.objective import Task
 
 FILES = (".parquet", ".arrow")
@@ -73,6 +74,7 @@ class Huggingface(Dataset):
         inputs = [self._inputs(rows) for rows in parts]
         labels = [_values(rows, self.label, "label") for rows in parts]
         owners = None if self.owner is None else _values(parts[0], self.owner, "owner")
+        self._require_as_meant(labels, owners)
         if self.test is None:
             kept = held_out(labels[0], self.test_share, seed, self.task)
             inputs = [inputs[0][rows] for rows in kept]
@@ -136,6 +138,23 @@ class Huggingface(Dataset):
                 f" several columns of single numbers"
             )
         return inputs_of(np.stack(columns, axis=1), "inputs")
+
+    def _require_as_meant(self, labels: Sequence[np.ndarray], owners: np.ndarray | None) -> None:
+        """Refuses labels and owners that are written otherwise than they were meant, as tables do.
+
+        That is numbers in text that are to be classes, and values that differ in blanks only.
+        """
+        import pandas as pd  # the package datasets has it, and a run without it does not
+
+        own = [pd.Series(one) for one in labels]
+        if self.task != "classification":
+            what = f"label: column {self.label!r}"
+            require_no_disguised_numbers(own[0], what, "`task: classification`")
+        named = [("label", self.label, own)]
+        if owners is not None:
+            named.append(("owner", str(self.owner), [pd.Series(owners)]))
+        for key, column, values in named:
+            require_one_spelling(values, f"{key}: column {column!r}")
 
     def _targets(
         self, feature: Any, train: np.ndarray, test: np.ndarray
