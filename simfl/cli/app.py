@@ -208,6 +208,8 @@ def partition(
 
             drawn = save_partition(*shown, out)
         print_partition(*shown)
+        if dealt.data.unused:
+            say(f"warning: {dealt.data.about_unused}")
         if out is not None:
             say(f"figure: {drawn}")
 

@@ -97,6 +97,10 @@ ADVICE = {
         "a selection that asks for no losses (random, by_size): who is chosen, and so every model,"
         " tells of clients' data what epsilon does not count"
     ),
+    "unused_columns": (
+        "name them under data.leave_out where that is meant, or under data.categorical or"
+        " data.numeric: a list there has all columns of its kind"
+    ),
     "untrained_classes": (
         "more clients, or a partition that deals out examples of every class (`simfl partition`"
         " shows who has what); accuracies are comparable among runs with the same clients' data"

@@ -80,6 +80,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _priced_for_more,
         _losses_in_the_open,
         _meaningless_delta,
+        _unused_columns,
         _untrained_classes,
         _labels_with_gaps,
         _one_class,
@@ -344,6 +345,13 @@ def _meaningless_delta(simulation: Simulation) -> Iterator[Notice]:
             )
             place = simulation.scenario.where(*keys, "delta")
             yield notice("meaningless_delta", str(place.error("", "", message)))
+
+
+def _unused_columns(simulation: Simulation) -> list[Notice]:
+    """Columns of a table that nobody named, where others of their kind were."""
+    data = simulation.partitioned.data
+    found = len(data.unused)
+    return [notice("unused_columns", data.about_unused, found)] if found else []
 
 
 def _untrained_classes(simulation: Simulation) -> list[Notice]:

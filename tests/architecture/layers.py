@@ -171,8 +171,8 @@ ROOMS = {
     # The command line: commands, and what there is to name.
     "cli": _room(
         f"{_BELOW_ASSEMBLY} assembly.assemble assembly.simulation runs.execution"
-        " runs.oddities runs.battery_levels cli.listing common.ray_cluster console study exports calibration"
-        " flower __init__",
+        " runs.oddities runs.battery_levels cli.listing common.ray_cluster console study exports"
+        " calibration flower __init__",
         "typer rich",
     ),
     "cli.listing": _room(

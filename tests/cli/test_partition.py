@@ -45,6 +45,33 @@ def test_a_table_and_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert sorted(one.name for one in tmp_path.iterdir()) == ["clients.png", "small.yaml"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"categorical": ["job"]}, "a column is no feature of the data"),
+        ({"numeric": [], "categorical": ["job"]}, "2 columns are no feature of the data"),
+        ({"categorical": ["job"], "leave_out": ["town"]}, None),
+    ],
+    ids=str,
+)
+def test_columns_that_nobody_named_are_told(
+    tmp_path: Path, settings: dict[str, Any], named: str | None
+) -> None:
+    """By `simfl partition`, and by `simfl validate` as a warning of the run."""
+    cells = "".join(f"{row},{'ab'[row % 2]},{'uv'[row % 2]},{'yn'[row % 2]}\n" for row in range(90))
+    (tmp_path / "rows.csv").write_text("age,job,town,ill\n" + cells)
+    table = {"name": "csv", "path": str(tmp_path / "rows.csv"), "label": "ill"}
+
+    shown = command(tmp_path, partition="iid", **table, **settings)
+    checked = CliRunner().invoke(app, ["validate", str(tmp_path / "small.yaml")])
+
+    for result in (shown, checked):
+        assert result.exit_code == 0, result.output
+        told = [one for one in result.stdout.splitlines() if "no feature" in one]
+        assert len(told) == (named is not None)
+        assert all(one.startswith(f"warning: {named}") and "town" in one for one in told)
+
+
 def test_bad_input_is_one_line(tmp_path: Path) -> None:
     """With the key; and nothing is drawn."""
     wrong = command(tmp_path, "-o", tmp_path / "a.png", partition={"name": "exact_sizes"})

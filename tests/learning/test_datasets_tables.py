@@ -79,6 +79,34 @@ def test_what_is_a_feature_can_be_said(folder: Path) -> None:
     assert left.train.inputs.sum(1).tolist() == [2.0, 2.0]  # a job and a name
 
 
+@pytest.mark.parametrize("kind", [Csv, Parquet])
+@pytest.mark.parametrize(
+    ("settings", "unused"),
+    [
+        ({}, []),
+        ({"categorical": ("word",)}, ["other", "third"]),
+        ({"categorical": ("word",), "leave_out": ("third",)}, ["other"]),
+        ({"categorical": ("word", "x"), "leave_out": ("other", "third")}, []),
+        ({"numeric": ("x",)}, ["z"]),
+        ({"numeric": ("x",), "categorical": ()}, ["z", "word", "other", "third"]),
+        ({"numeric": ("x", "z"), "categorical": ("word", "other", "third")}, []),
+    ],
+    ids=str,
+)
+def test_columns_that_nobody_named_are_known(
+    tmp_path: Path, kind: type[Table], settings: dict[str, Any], unused: list[str]
+) -> None:
+    """A list of columns has all of its kind; the label, and what is left out, are no features."""
+    words = {name: ["a", "b"] * 10 for name in ("word", "other", "third")}
+    rows = pd.DataFrame({"x": range(20), "z": range(20), **words, "y": ["u", "v"] * 10})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    rows.to_parquet(tmp_path / "rows.parquet")
+
+    data = kind(f"rows.{kind.__name__.lower()}", "y", **settings).load(tmp_path, 1)
+
+    assert data.unused == unused
+
+
 def test_a_share_is_held_out_of_every_class(tmp_path: Path) -> None:
     """By the seed; owners stay with their rows."""
     rows = pd.DataFrame({"x": np.arange(100.0), "y": np.repeat([3, 7], 50), "o": np.arange(100)})

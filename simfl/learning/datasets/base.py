@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -61,6 +62,10 @@ class Examples:
         return Examples(self.inputs.to(device, dtype), targets)
 
 
+MOST_NAMED = 4
+"""Columns that a sentence names."""
+
+
 @dataclass(frozen=True, eq=False)
 class Data:
     """A loaded data set.
@@ -68,7 +73,8 @@ class Data:
     `outputs` is the number of classes, or of a regression's values. `natural` holds one client
     number per training row where the data come with owners, else None. `flipped` are the test
     examples with another value of a feature that labels do not follow from (a colour, say), where
-    the data set has one: a model that goes by it does differently there.
+    the data set has one: a model that goes by it does differently there. `unused` are columns of a
+    table that are no features, as others were named, and that nobody said to leave out.
     """
 
     train: Examples
@@ -77,6 +83,20 @@ class Data:
     outputs: int
     natural: np.ndarray | None = None
     flipped: Examples | None = None
+    unused: Sequence[str] = ()
+
+    @property
+    def about_unused(self) -> str:
+        """What is to be said of unused columns; empty where there are none."""
+        if not self.unused:
+            return ""
+        more = len(self.unused) - MOST_NAMED
+        names = ", ".join(self.unused[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        columns = "a column is" if len(self.unused) == 1 else f"{len(self.unused)} columns are"
+        return (
+            f"{columns} no feature of the data, as data.numeric or data.categorical names others:"
+            f" {names}"
+        )
 
     @property
     def input_shape(self) -> tuple[int, ...]:

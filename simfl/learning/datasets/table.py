@@ -128,7 +128,12 @@ class Table(Dataset):
             raise ValueError(f"label: column {self.label!r}: {error}") from error
         owners = None if self.owner is None else owner_numbers(_labels(train[self.owner]))
         return Data(
-            Examples(inputs[0], y_train), Examples(inputs[1], y_test), task, outputs, owners
+            Examples(inputs[0], y_train),
+            Examples(inputs[1], y_test),
+            task,
+            outputs,
+            owners,
+            unused=[one for one in self._free(rows) if one not in (*numeric, *categorical)],
         )
 
     def _rows(self, file: Path, as_text: Sequence[str] = ()) -> pd.DataFrame:
@@ -168,8 +173,7 @@ class Table(Dataset):
             if column in named:
                 kind = "numeric" if column in (self.numeric or ()) else "categorical"
                 raise ValueError(f"leave_out: found {column!r}, which is among {kind}, too")
-        left_out = {self.label, self.owner, *self.leave_out}
-        free = [str(column) for column in rows.columns if column not in left_out]
+        free = self._free(rows)
         is_number = {column: _is_number(rows[column]) for column in free}
         numeric, categorical = (
             [*columns]
@@ -194,6 +198,11 @@ class Table(Dataset):
                 rows[column], what, "the column among categorical or leave_out"
             )
         return numeric, categorical
+
+    def _free(self, rows: pd.DataFrame) -> list[str]:
+        """The columns that may be features."""
+        left_out = {self.label, self.owner, *self.leave_out}
+        return [str(column) for column in rows.columns if column not in left_out]
 
     def _require_one_spelling(
         self, files: Sequence[pd.DataFrame], categorical: Sequence[str]
