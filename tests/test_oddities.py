@@ -13,16 +13,18 @@ import yaml
 
 import simfl
 from simfl.assembly.assemble import assemble
+from simfl.assembly.registry import build
 from simfl.assembly.simulation import Options
 from simfl.common.notices import ADVICE, Notice
 from simfl.console.run import print_summary
 from simfl.runs.oddities import foreseen, found
 from simfl.runs.runfolder import LoadedRun, RunFolderError
+from simfl.scenario.shipped import shipped_scenarios
 from simfl.system.catalogue import KINDS, Catalogue, shipped_folder
-from simfl.system.implausible import implausible_figures
+from simfl.system.implausible import implausible_figures, implausible_keys
 from simfl.system.provenance import without_measured_watts
 from tests.measures.runs import known_latencies
-from tests.small import SEMI_ASYNCHRONOUS, simulated, small
+from tests.small import SEMI_ASYNCHRONOUS, SMALL, simulated, small
 
 ROOT = Path(__file__).parents[1]
 FIRST_THREE = """
@@ -118,6 +120,77 @@ def test_a_run_warns_of_figures_in_another_unit(tmp_path: Path) -> None:
 
     (one,) = [one for one in found if one.kind == "implausible_figures"]
     assert one.count == 1 and "power_idle_w: found 1600" in one.message
+
+
+@pytest.mark.parametrize(
+    ("population", "key", "told"),
+    [
+        ("frequency_max_hz: [2.0e+9, 3.0e+12]", "frequency_max_hz", "found 3e+12, likely 5e+06"),
+        ("frequency_min_hz: 0.1", "frequency_min_hz", "found 0.1, likely 5e+06 to 2e+10; in GHz,"),
+        ("kappa: 1.0e-1", "kappa", "found 0.1, likely 1e-32 to 1e-23; in W/GHz^3?"),
+        ("power_idle_w: 1600", "power_idle_w", "found 1600, likely at most 300; in mW?"),
+        ("power_static_w: 500", "power_static_w", "found 500, likely at most 300; in mW?"),
+        ("access_bps: [5, 20]", "access_bps", "found 5, likely 100 to 1e+12; in Mbit/s or kbit/s?"),
+        ("access_bps: [100, 600]", None, ""),  # Sigfox
+        ("backhaul_bps: 100", None, ""),
+        ("backhaul_bps: 99", "backhaul_bps", "found 99, likely 100 to 1e+12; in Mbit/s or kbit/s?"),
+        ("backhaul_j_per_byte: 2", "backhaul_j_per_byte", "found 2, likely at most 0.01; in J per"),
+        ("latency_s: 50", "latency_s", "found 50, likely at most 10; in ms?"),
+        ("memory_bytes: 8", "memory_bytes", "found 8, likely 1e+04 to 1e+14; in GB or MB?"),
+        ("power_transmit_w: 250", "power_transmit_w", "found 250, likely at most 100; in mW?"),
+        ("power_receive_w: 100", None, ""),
+        (
+            "batteries: {charge_w: 5000}",
+            "batteries.charge_w",
+            "found 5000, likely at most 1e+03; in mW?",
+        ),
+        ("batteries: {charge_w: 240}", None, ""),
+    ],
+)
+def test_a_populations_own_figures_have_bounds(population: str, key: str | None, told: str) -> None:
+    """On both sides of them."""
+    part = {"name": "paper", "clients": 4, **yaml.safe_load(population)}
+    scenario = simfl.Scenario.from_mapping({**SMALL, "population": part})
+
+    found = list(
+        implausible_keys(
+            build("populations", scenario.population.part, scenario.where("population"))
+        )
+    )
+
+    assert [one for one, _ in found] == [key] * (key is not None)
+    assert all(what.startswith(told) for _, what in found)
+
+
+def test_a_run_warns_of_its_populations_own_figures(tmp_path: Path) -> None:
+    """With the scenario's file, line and key; not of keys that nothing reads."""
+    file = tmp_path / "own.yaml"
+    part = {"name": "paper", "clients": 4, "power_idle_w": 1600, "latency_s": 1, "kappa": 1.0}
+    file.write_text(yaml.safe_dump({**SMALL, "population": part}), encoding="utf-8")
+    lines = file.read_text(encoding="utf-8").splitlines()
+
+    found = foreseen(assemble(simfl.Scenario.from_yaml(file), Options(device="cpu")))
+
+    (one,) = [one for one in found if one.kind == "implausible_figures"]
+    places = [
+        f"{file}:{lines.index(key) + 1}: " for key in ("  kappa: 1.0", "  power_idle_w: 1600")
+    ]
+    assert one.count == 2
+    assert one.message == (
+        f"{places[0]}population.kappa: found 1, likely 1e-32 to 1e-23; in W/GHz^3?; "
+        f"{places[1]}population.power_idle_w: found 1600, likely at most 300; in mW?"
+    )
+
+
+def test_no_shipped_population_has_an_implausible_figure() -> None:
+    """Whatever it says itself."""
+    scenarios = [simfl.Scenario.from_yaml(one) for one in shipped_scenarios().values()]
+    papers = [one for one in scenarios if one.population.part.name == "paper"]
+
+    assert len(papers) > 20
+    for one in papers:
+        population = build("populations", one.population.part, one.where("population"))
+        assert list(implausible_keys(population)) == []
 
 
 def test_no_shipped_figure_is_implausible() -> None:

@@ -28,7 +28,7 @@ from simfl.runs.regressions import equal_targets, equal_targets_of_clients
 from simfl.system.availability.partly_absent import PartlyAbsent
 from simfl.system.availability_by_group import AvailabilityByGroup
 from simfl.system.codecs.base import encoded_bytes
-from simfl.system.implausible import implausible_figures
+from simfl.system.implausible import implausible_figures, implausible_keys
 from simfl.system.provenance import (
     profile_of,
     unmeasured_kinds,
@@ -158,8 +158,12 @@ def _unverified(simulation: Simulation) -> list[Notice]:
 
 
 def _implausible(simulation: Simulation) -> list[Notice]:
-    """Figures of profiles that are off by orders of magnitude."""
+    """Figures of profiles, or of the population's own keys, that are off by orders of magnitude."""
     lines = implausible_figures(simulation.world.profiles)
+    for key, told in implausible_keys(simulation.parts[("population",)]):
+        lines.append(
+            str(simulation.scenario.where("population", *key.split(".")).error("", "", told))
+        )
     if not lines:
         return []
     more = len(lines) - MOST_NAMED

@@ -1,17 +1,22 @@
-"""Figures of profiles that are off by orders of magnitude: by a mistaken unit, most likely."""
+"""Figures of machines that are off by orders of magnitude: by a mistaken unit, most likely."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
 
 from simfl.system.catalogue import Profile
+from simfl.system.populations.base import Population
 from simfl.system.profile_text import placed
 
 Bounds = tuple[float, float, str, str]
 """Least, largest, and what a figure may be in that is below, or above."""
 
 _CLOCK: Bounds = (5e6, 2e10, "GHz, MHz or kHz", "mHz")
-_RATE_BPS: Bounds = (150.0, 1e12, "Mbit/s or kbit/s", "another unit")
+# Sigfox sends 100 bit/s: its "radio specifications of connected objects", and RFC 8376, 2.4.
+_RATE_BPS: Bounds = (100.0, 1e12, "Mbit/s or kbit/s", "another unit")
 _FLOPS: Bounds = (1e5, 1e17, "GFLOP/s or TFLOP/s", "another unit")
 _TRAFFIC: Bounds = (1e5, 1e14, "GB/s or MB/s", "another unit")
 _MEMORY: Bounds = (1e4, 1e14, "GB or MB", "bits, or another unit")
@@ -58,6 +63,18 @@ OF_KIND: dict[str, dict[str, Bounds]] = {
 }
 """By the last part of a figure's path. No machine, radio or grid that is known is near an end."""
 
+OF_POPULATION: dict[str, Bounds] = {
+    "access_bps": _RATE_BPS,
+    "backhaul_bps": _RATE_BPS,
+    "backhaul_j_per_byte": OF_ALL["energy_j_per_byte"],
+    "latency_s": _DELAY_S,
+    "batteries.charge_w": (0.0, 1000.0, "", "mW"),
+    **{key: OF_ALL[key] for key in ("frequency_min_hz", "frequency_max_hz", "kappa")},
+    **{key: OF_ALL[key] for key in ("memory_bytes", "power_transmit_w", "power_receive_w")},
+    **{key: OF_KIND["device"][key] for key in ("power_idle_w", "power_static_w")},
+}
+"""By the key of a population that says such figures itself, as `paper` does."""
+
 
 def implausible_figures(profiles: Sequence[Profile]) -> list[str]:
     """A line for each figure beyond its bounds: file, line, key, what was found, what is likely."""
@@ -68,12 +85,27 @@ def _of(profile: Profile) -> Iterator[str]:
     bounds = OF_ALL | OF_KIND.get(profile.kind, {})
     for path, figures in profile.numbers():
         known = bounds.get(path.rpartition(".")[2])
-        if known is None:
-            continue
-        least, largest, below, above = known
-        for figure in figures:
-            if 0 != figure < least or figure > largest:
-                unit = below if figure < least else above
-                wide = f"{least:.3g} to {largest:.3g}" if least else f"at most {largest:.3g}"
-                yield placed(profile.path, f"{path}: found {figure:.4g}, likely {wide}; in {unit}?")
-                break
+        told = known and _beyond(known, figures)
+        if told:
+            yield placed(profile.path, f"{path}: {told}")
+
+
+def implausible_keys(population: Population) -> Iterator[tuple[str, str]]:
+    """Each key of a population with a figure beyond its bounds: what was found, what is likely."""
+    for key, bounds in OF_POPULATION.items():
+        value: Any = population
+        for step in key.split("."):
+            value = getattr(value, step, None)
+        if value is not None and (told := _beyond(bounds, np.atleast_1d(value).tolist())):
+            yield key, told
+
+
+def _beyond(bounds: Bounds, figures: Sequence[float]) -> str:
+    """What is said of the first figure that is beyond them; empty where none is."""
+    least, largest, below, above = bounds
+    for figure in figures:
+        if 0 != figure < least or figure > largest:
+            unit = below if figure < least else above
+            wide = f"{least:.3g} to {largest:.3g}" if least else f"at most {largest:.3g}"
+            return f"found {figure:.4g}, likely {wide}; in {unit}?"
+    return ""
