@@ -201,7 +201,7 @@ def single(metrics: Mapping[str, Any] | None) -> dict[str, float]:
 
 def has_model(content: RecordDict) -> bool:
     """Whether records hold a model, or a part of one: arrays, or else bytes (trees, say)."""
-    return any(map(len, content.array_records.values())) or any(_bytes_in(content))
+    return _has_arrays(content) or any(_bytes_in(content))
 
 
 def model_digest(content: RecordDict) -> bytes:
@@ -212,10 +212,14 @@ def model_digest(content: RecordDict) -> bytes:
     for record in content.array_records.values():  # the old API has other names to evaluate
         for key, array in record.items():
             digest.update(f"{key} {array.dtype} {array.shape}".encode() + array.data)
-    if not any(map(len, content.array_records.values())):
+    if not _has_arrays(content):
         for one in _bytes_in(content):
             digest.update(hashlib.sha256(one).digest())
     return digest.digest()
+
+
+def _has_arrays(content: RecordDict) -> bool:
+    return any(map(len, content.array_records.values()))
 
 
 def _bytes_in(content: RecordDict) -> Iterator[bytes]:
