@@ -121,11 +121,10 @@ def results(paper: Paper, words: Sequence[str]) -> str:
         table = beside(values, figure, published, scale=factor, digits=digits)
         return head + markdown(figure + (", %" if "percent" in words else ""), table)
     # With what a run had at its end: the bound on what it never got to.
-    asked = [*figures, *(f"{one}{END}" for one in figures)]
-    shown = values[values["figure"].isin(asked)] if figures else values
-    tables = (
-        markdown(str(data), across(own, digits)) for data, own in shown.groupby("data", sort=False)
-    )
+    asked = [*figures, *(f"{one}{END}" for one in figures)] if figures else None
+    there = values if asked is None else values[values["figure"].isin(asked)]
+    of_data = values[values["data"].isin(there["data"])].groupby("data", sort=False)
+    tables = (markdown(str(data), across(own, digits, asked)) for data, own in of_data)
     return head + "\n".join(tables)
 
 

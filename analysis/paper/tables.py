@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -15,6 +16,9 @@ from simfl.study.words import in_words
 COLUMNS = ["data", "name", "seed", "figure", "value"]
 END = "_end"
 """Behind the name of a figure "until": the same at the end of a run, where that never got there."""
+OF_SOME = re.compile(r"(-|-?[\d.]+( ± [\d.]+)?) \(\d+/\d+\)")
+"""A cell of a figure that is not defined for some seeds."""
+SAID_OF_SOME = "(k/n): of n values k are defined, and the mean is over these."
 
 
 def final_accuracy(run: LoadedRun) -> float:
@@ -72,6 +76,7 @@ def beside(
     `published` has the paper's figures by (data, name), shown in a column of their own beside
     ours. `scale` multiplies ours (100 for percent).
     """
+    values = with_undefined(values)
     ours = values[values["figure"] == figure]
     table = pd.DataFrame(index=pd.unique(ours["name"]))
     for data in pd.unique(ours["data"]):
@@ -92,8 +97,11 @@ def print_figures(values: pd.DataFrame, digits: int = 4) -> None:
         print_markdown(str(data), across(own, digits))
 
 
-def across(own: pd.DataFrame, digits: int = 4) -> pd.DataFrame:
-    """The figures of one data set as texts: names down, figures across."""
+def across(own: pd.DataFrame, digits: int = 4, asked: Sequence[str] | None = None) -> pd.DataFrame:
+    """The figures of one data set as texts: names down, figures across; those asked, or all."""
+    own = with_undefined(own)
+    if asked is not None:
+        own = own[own["figure"].isin(asked)]
     rows = own.groupby("name", sort=False)
     figures = list(pd.unique(own["figure"]))
     columns = [one for one in figures if not _is_end(one, figures)]
@@ -111,6 +119,24 @@ def across(own: pd.DataFrame, digits: int = 4) -> pd.DataFrame:
     return table.fillna("-")
 
 
+def with_undefined(values: pd.DataFrame) -> pd.DataFrame:
+    """With a NaN for each figure that a name has in some of its seeds and not in this one.
+
+    Such rows are not recorded. What a figure is until, and was at the end, is left as it is.
+    """
+    absent = []
+    for (data, name), own in values.groupby(["data", "name"], sort=False):
+        known = {figure: set(its["seed"]) for figure, its in own.groupby("figure", sort=False)}
+        for figure, seeds in known.items():
+            if figure.endswith(END) or f"{figure}{END}" in known:
+                continue
+            lacking = sorted(set(own["seed"]) - seeds)
+            absent += [(data, name, seed, figure, float("nan")) for seed in lacking]
+    if not absent:
+        return values
+    return pd.concat([values, pd.DataFrame(absent, columns=COLUMNS)], ignore_index=True)
+
+
 def _is_end(figure: str, figures: Sequence[str]) -> bool:
     """Whether a figure is what another had at the end, which stands in the cell of that one."""
     return figure.endswith(END) and figure.removesuffix(END) in figures
@@ -122,7 +148,10 @@ def print_markdown(corner: str, table: pd.DataFrame) -> None:
 
 
 def markdown(corner: str, table: pd.DataFrame) -> str:
-    """A table of texts in Markdown, with its index as the first column."""
+    """A table of texts in Markdown, with its index as the first column.
+
+    What a cell of some of the seeds says is explained below it.
+    """
     rows = [[corner, *table.columns], *([str(name), *row] for name, row in table.iterrows())]
     widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
 
@@ -131,6 +160,8 @@ def markdown(corner: str, table: pd.DataFrame) -> str:
         return f"| {' | '.join(padded)} |"
 
     ruled = [line(rows[0]), line(["-" * width for width in widths]), *map(line, rows[1:])]
+    if any(OF_SOME.fullmatch(str(cell)) for row in rows[1:] for cell in row[1:]):
+        ruled += ["", SAID_OF_SOME]
     return "".join(f"{one}\n" for one in ruled)
 
 

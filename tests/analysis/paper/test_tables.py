@@ -8,7 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper.tables import COLUMNS, mean_and_deviation, print_figures, print_table
+from paper.tables import (
+    COLUMNS,
+    SAID_OF_SOME,
+    across,
+    mean_and_deviation,
+    print_figures,
+    print_table,
+)
 
 
 def values(**figures: list[float]) -> pd.DataFrame:
@@ -72,3 +79,28 @@ def test_an_undefined_figure_is_that_of_the_seeds_that_have_it() -> None:
     assert mean_and_deviation(np.array([1.0, nan, 3.0]), 1) == "2.0 ± 1.4 (2/3)"
     assert mean_and_deviation(np.array([nan, 3.0]), 1) == "3.0 (1/2)"
     assert mean_and_deviation(np.array([nan, nan]), 1) == "- (0/2)"
+
+
+def test_a_mean_over_fewer_seeds_than_its_row_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a seed without such a figure there is no row; it is explained once, below the table."""
+    some = values(reward=[0.5, 0.5, 0.5], fairness=[20.0, 40.0])
+
+    print_table(some, "fairness", digits=2)
+    alone = capsys.readouterr().out
+    print_table(some, "reward", digits=2)
+    all_seeds = capsys.readouterr().out
+    print_figures(some, digits=1)
+    side_by_side = capsys.readouterr().out
+
+    assert "| 30.00 ± 14.14 (2/3) |" in alone and alone.count(SAID_OF_SOME) == 1
+    assert "| 0.50 ± 0.00 |" in all_seeds and SAID_OF_SOME not in all_seeds
+    assert "| 0.5 ± 0.0 | 30.0 ± 14.1 (2/3) |" in side_by_side
+    assert side_by_side.count(SAID_OF_SOME) == 1
+    assert across(some, 1, ["fairness"]).to_numpy().tolist() == [["30.0 ± 14.1 (2/3)"]]
+
+
+def test_what_was_never_reached_is_not_undefined(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor what had no end in a seed; a bound has words of its own."""
+    print_figures(values(rounds=[24.0, math.nan], rounds_end=[24.0, 30.0], accuracy=[0.5] * 3))
+
+    assert SAID_OF_SOME not in capsys.readouterr().out
