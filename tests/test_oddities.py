@@ -35,6 +35,9 @@ class FirstThree(Selection):
         return memory, view.clients[:3]
 """
 
+BY_SPEED = ("jetson_nano", "rpi_5", "rpi_4b", "rpi_3b_plus")
+"""Of an edge server each, from the fastest to the slowest."""
+
 
 def of_kind(run: LoadedRun, kind: str) -> list[Notice]:
     """The run's warnings of one kind."""
@@ -1011,6 +1014,37 @@ def test_an_edge_server_of_whom_nobody_took_part_is_no_chance(rounds: int, warne
     told = [one.message for one in found(simulation, run) if one.kind == "never_took_part"]
 
     assert told == [f"8 of 16 clients never took part, in {rounds} rounds"] * warned
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "versions", "left_out"),
+    [("greedy", 29, 1), ("greedy", 28, 0), ("round_robin", 60, 0), ("random", 60, 0)],
+)
+def test_edge_servers_that_no_rule_chose_are_warned_of(
+    tmp_path: Path, scheduling: str, versions: int, left_out: int
+) -> None:
+    """Of 4 from 26 choices on, which is 4 (ln 4 + 5) = 25.5 or more: with three versions more."""
+    speeds = [{"device": one, "link": "ethernet_1g", "count": 2} for one in BY_SPEED]
+    run = simfl.run(
+        small(
+            population={"edges": 4, "groups": speeds},
+            protocol={"name": "semi_asynchronous", "edge_rounds": 1, "concurrency": 2},
+            decisions={"scheduling": scheduling},
+            algorithm={"name": "none", "local": {"steps": 5, "batch_size": 16}},
+            stop={"versions": versions},
+        ),
+        tmp_path / "run",
+    )
+
+    chosen = run.details("schedule")["value"].astype(int).tolist()
+    told = of_kind(run, "edge_servers_left_out")
+    assert 4 - len(set(chosen)) == (scheduling == "greedy")
+    assert (len(chosen) >= 26) == (versions > 28)
+    assert [one.count for one in told] == [left_out] * (left_out > 0)
+    assert all(
+        f"greedy never dispatched 1 of 4 edge servers, in {len(chosen)} dispatches" in one.message
+        for one in told
+    )
 
 
 @pytest.mark.parametrize("late", ["drop", "carry_over"])

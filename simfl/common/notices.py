@@ -172,6 +172,10 @@ ADVICE = {
         "compare mean_js_after of runs with as many coalitions: with fewer the mean falls or"
         " rises by the pairs that are gone, whatever the clients hold"
     ),
+    "edge_servers_left_out": (
+        "a scheduling that comes round to all of them (round_robin, fair, fedcure); nothing is"
+        " wrong where it is such a rule that is studied"
+    ),
     "mostly_late": (
         "a longer protocol.patience.deadline_s (the log's rows of `late` say by how many seconds"
         " each came too late), late: carry_over, or less work for slow devices"

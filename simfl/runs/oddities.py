@@ -23,6 +23,7 @@ from simfl.measures.privacy import Privacy
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
 from simfl.runs.learning_nothing import not_learning
+from simfl.runs.left_out import edge_servers_left_out, never_took_part
 from simfl.runs.reached import target_at_once, target_missed
 from simfl.runs.regressions import equal_targets, equal_targets_of_clients
 from simfl.system.availability.partly_absent import PartlyAbsent
@@ -98,7 +99,8 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         target_missed,
         target_at_once,
         not_learning,
-        _never_took_part,
+        never_took_part,
+        edge_servers_left_out,
         _mostly_late,
         _nobody_left,
         _empty_for_good,
@@ -430,31 +432,6 @@ def _no_version(simulation: Simulation, one: Run) -> Iterator[Notice]:
         now_s = one.clock.now_s
         message = f"no version was published in {now_s:.4g} s: rounds.parquet has no row"
         yield notice("no_version", message)
-
-
-def _never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Clients without a round of which something was merged, where chance had left none out.
-
-    n (ln N + 5) rounds of n clients drawn at random, at each of the servers of N clients, leave
-    somebody out in fewer than one of 100 runs. A server of whom nobody was merged had no luck
-    either, once all of them together had N (ln N + 5) rounds.
-    """
-    rounds = one.observations.participations
-    nothing_merged = rounds <= one.observations.dropped
-    server = one.edge if simulation.protocol.hierarchical else np.zeros_like(one.edge)
-    clients, enough = np.bincount(server), math.log(rounds.size) + 5.0
-    judged = np.bincount(server, weights=rounds) >= enough * clients
-    if rounds.sum() >= enough * rounds.size:
-        judged |= np.bincount(server, weights=nothing_merged) == clients
-    missing = nothing_merged & judged[server]
-    left_out, late = int(missing.sum()), int((missing & (rounds > 0)).sum())
-    if left_out:
-        message = f"{left_out} of {rounds.size} clients never took part, in {rounds.sum()} rounds"
-        if late:
-            message += f": of {late} every update came too late, and was dropped"
-        if more := int(nothing_merged.sum()) - left_out:
-            message += f"; {more} more may be left out by chance: their edge servers had few rounds"
-        yield notice("never_took_part", message, left_out)
 
 
 def _mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:

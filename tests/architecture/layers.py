@@ -116,10 +116,11 @@ ROOMS = {
     ),
     "runs.reached": _room("protocols assembly.simulation"),
     "runs.learning_nothing": _room("protocols assembly.simulation", "numpy"),
+    "runs.left_out": _room("protocols assembly.simulation", "numpy"),
     "runs.regressions": _room("assembly.simulation"),
     "runs.oddities": _room(
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
-        " runs.reached runs.regressions",
+        " runs.left_out runs.reached runs.regressions",
         "numpy",
     ),
     "runs.misread": _room("runs.runfolder"),

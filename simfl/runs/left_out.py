@@ -1,0 +1,55 @@
+"""Who was left out of a run by a rule, and not by chance: rules of docs/warnings.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from simfl.assembly.simulation import Simulation
+from simfl.common.notices import Notice, notice
+from simfl.protocols.run import Run
+
+
+def never_took_part(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """Clients without a round of which something was merged, where chance had left none out.
+
+    n (ln N + 5) rounds of n clients drawn at random, at each of the servers of N clients, leave
+    somebody out in fewer than one of 100 runs. A server of whom nobody was merged had no luck
+    either, once all of them together had N (ln N + 5) rounds.
+    """
+    rounds = one.observations.participations
+    nothing_merged = rounds <= one.observations.dropped
+    server = one.edge if simulation.protocol.hierarchical else np.zeros_like(one.edge)
+    clients, enough = np.bincount(server), math.log(rounds.size) + 5.0
+    judged = np.bincount(server, weights=rounds) >= enough * clients
+    if rounds.sum() >= enough * rounds.size:
+        judged |= np.bincount(server, weights=nothing_merged) == clients
+    missing = nothing_merged & judged[server]
+    left_out, late = int(missing.sum()), int((missing & (rounds > 0)).sum())
+    if left_out:
+        message = f"{left_out} of {rounds.size} clients never took part, in {rounds.sum()} rounds"
+        if late:
+            message += f": of {late} every update came too late, and was dropped"
+        if more := int(nothing_merged.sum()) - left_out:
+            message += f"; {more} more may be left out by chance: their edge servers had few rounds"
+        yield notice("never_took_part", message, left_out)
+
+
+def edge_servers_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """Edge servers that the scheduling never chose, where chance had left none out.
+
+    M (ln M + 5) choices drawn at random of M servers leave one out in fewer than one of 100 runs.
+    """
+    _, picked = one.owed
+    servers = len(one.edges)
+    left_out = servers - np.unique(picked).size
+    if left_out and picked.size >= servers * (math.log(servers) + 5.0):
+        rule = simulation.scenario.decisions.scheduling.name
+        message = (
+            f"after the first round {rule} never dispatched {left_out} of {servers} edge servers,"
+            f" in {picked.size} dispatches: figures are of the clients of the other"
+            f" {servers - left_out}, but for that round"
+        )
+        yield notice("edge_servers_left_out", message, left_out)
