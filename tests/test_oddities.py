@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -1150,7 +1151,10 @@ def test_every_kind_stands_on_the_page_of_warnings() -> None:
     """With its rule."""
     page = (ROOT / "docs" / "warnings.md").read_text(encoding="utf-8")
 
-    assert [kind for kind in ADVICE if f"`{kind}`" not in page] == []
+    rows = [one.split("|")[1] for one in page.splitlines() if one.startswith("| `")]
+    kinds = [kind for row in rows for kind in re.findall("`([a-z_0-9]+)`", row)]
+    of_a_record = ["kind", "count", "first_s", "message", "advice"]
+    assert sorted(kinds) == sorted([*of_a_record, *ADVICE])
 
 
 @pytest.mark.parametrize("damage", [{"kind": "odd"}, {"count": "3"}, 7])
