@@ -15,7 +15,7 @@ Bounds = tuple[float, float, str, str]
 """Least, largest, and what a figure may be in that is below, or above."""
 
 _CLOCK: Bounds = (5e6, 2e10, "GHz, MHz or kHz", "mHz")
-# Sigfox sends 100 bit/s: its "radio specifications of connected objects", and RFC 8376, 2.4.
+# Sigfox sends 100 or 600 bit/s: RFC 8376.
 _RATE_BPS: Bounds = (100.0, 1e12, "Mbit/s or kbit/s", "another unit")
 _FLOPS: Bounds = (1e5, 1e17, "GFLOP/s or TFLOP/s", "another unit")
 _TRAFFIC: Bounds = (1e5, 1e14, "GB/s or MB/s", "another unit")
