@@ -30,6 +30,7 @@ from simfl.common.training_memory import TrainingMemory
 from simfl.learning.kept import kept_bytes
 from simfl.learning.parameters import BYTES_PER_VALUE
 from simfl.learning.work import Operations, count_work
+from simfl.streams import process_generators
 
 Found = TypeVar("Found")
 
@@ -144,14 +145,17 @@ def _form(module: nn.Module, tensors: list[Tensor]) -> str:
 def _of_a_row(
     count: Callable[..., Found], module: nn.Module, given: tuple[Any, ...], rows: int
 ) -> Found | None:
-    """What is counted of one row, of a copy: what is trained goes on as if nobody had looked."""
+    """What is counted of one row, of a copy: what is trained goes on as if nobody had looked.
+
+    A module may draw from any generator, and may raise anything where one row is all that it gets.
+    """
     if not all(isinstance(one, Tensor) for one in given):
         return None
     example = [one.detach()[:1] if one.dim() and len(one) == rows else one for one in given]
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), process_generators(0):
         try:
             return count(copy.deepcopy(module), *example)
-        except (RuntimeError, TypeError, ValueError, NotImplementedError):
+        except Exception:  # noqa: BLE001  # somebody else's module
             return None
 
 

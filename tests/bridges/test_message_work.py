@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -11,6 +13,7 @@ from torch import Tensor, nn
 from simfl.bridges.message_work import DeclaredWork, MessageWork, UnknownWork, Work, declared
 from simfl.common.model_work import ModelWork
 from simfl.learning.calls import Call, CallCounter
+from simfl.streams import process_generators
 
 ROWS, STEP = 20, 8
 
@@ -175,6 +178,41 @@ def test_counting_changes_nothing() -> None:
 
     one, other = trained(watched=True), bare()
     assert torch.equal(one[0], other[0]) and torch.equal(one[1], other[1]) and one[2] == other[2]
+
+
+def test_counting_draws_from_no_generator_of_the_apps() -> None:
+    """A module that draws its form in its forward pass draws the same with nobody looking."""
+
+    class Drawing(Net):
+        def forward(self, images: Tensor) -> Tensor:
+            return super().forward(images) * float(np.random.rand() + random.random())  # noqa: NPY002
+
+    counter = MessageWork({}, None)
+    with process_generators(3):
+        train(Drawing())
+        alone = np.random.rand(), random.random()  # noqa: NPY002
+    with process_generators(3):
+        counted(counter, "train", Drawing())
+        assert (np.random.rand(), random.random()) == alone  # noqa: NPY002
+
+
+@pytest.mark.parametrize("error", [AssertionError, IndexError, KeyError])
+def test_a_module_that_takes_no_single_row_is_counted_by_its_operations(
+    error: type[Exception],
+) -> None:
+    """What it raises there is no failure of the app."""
+
+    class Batches(Net):
+        def forward(self, images: Tensor) -> Tensor:
+            if len(images) == 1:
+                raise error("a batch")
+            return super().forward(images)
+
+    work = counted(MessageWork({}, None), "train", Batches(), rows=2 * STEP)
+
+    assert (work.examples, work.steps) == (2 * STEP, 2)
+    assert work.model.dense == pytest.approx(PER_ROW.dense)
+    assert work.model.convolution == pytest.approx(PER_ROW.convolution * 2 / 3)  # no images' part
 
 
 def test_hooks_are_gone_afterwards() -> None:
