@@ -27,6 +27,8 @@ from simfl.bridges.flower_app import (
     TRAINING_STAGE,
     FlowerApp,
     answered,
+    has_model,
+    model_digest,
     numbers,
     packed,
     platform,
@@ -120,7 +122,7 @@ class AppValues(TimingOnly):
         self._told: dict[str, dict[str, float]] = {}
         self._weights: Mapping[str, Any] = {}
         self._discarded = self._model_made = False
-        self._secure_messages = 0
+        self._secure_messages = self._unseen = 0
 
     def open(self, app: FlowerApp, clients: int) -> None:
         """From now on the answers are this app's, at so many clients."""
@@ -172,10 +174,10 @@ class AppValues(TimingOnly):
             known = kind, tuple(kept["forms"]), ModelWork(*kept["model"])
             self._work.learn(*known, looked=kept["looked"])
         content = _bytes(kept["reply"])
-        reply = answered(message, content)
-        return Answer(
-            reply, size_bytes(reply, len(content)), _bytes(kept["state"]), self._priced(kind, kept)
-        )
+        reply, work = answered(message, content), self._priced(kind, kept)
+        if not work.examples and kind.partition(".")[0] == "train" and has_model(reply.content):
+            self._unseen += not _brings_back(message, reply)
+        return Answer(reply, size_bytes(reply, len(content)), _bytes(kept["state"]), work)
 
     def _made(
         self, message: Message, kind: str, client: int, number: int, state: bytes
@@ -210,7 +212,8 @@ class AppValues(TimingOnly):
             return Answer(reply, size_bytes(reply, 0), after, self._work.broken_off(kind, call))
         examples = numbers(reply.content).get("num-examples")
         try:
-            work = self._work.of(kind, call, examples)
+            idle = not call.passes and _brings_back(message, reply)
+            work = self._work.of(kind, call, examples, idle=idle)
         except UnknownWork as error:
             declare = f"declare it as protocol.work.{kind}"
             say = f"have the answer say it, or declare protocol.work.{kind}.examples"
@@ -344,6 +347,12 @@ class AppValues(TimingOnly):
                 " bytes and waiting are counted; making keys, shares and masks takes no time"
             )
             found.append(notice("masks_are_free", message, self._secure_messages))
+        if self._unseen:
+            message = (
+                f"{self._unseen} 'train' messages were answered with another model and did nothing"
+                " with torch that could be counted: they took no time and no energy"
+            )
+            found.append(notice("uncounted_work", message, self._unseen))
         if self._doubts:
             message = "; ".join(self._doubts.values())
             found.append(notice("doubtful_figures", message, len(self._doubts)))
@@ -371,6 +380,12 @@ def _by_name(metrics: Mapping[str, float], figure: str) -> list[str]:
 
     ranks = {one: found for one in sorted(metrics) if (found := rank(one)) is not None}
     return [one for one, found in ranks.items() if found == min(ranks.values())]
+
+
+def _brings_back(message: Message, reply: Message) -> bool:
+    """Whether a reply holds the very model that the message brought."""
+    digest = model_digest(message.content)
+    return bool(digest) and digest == model_digest(reply.content)
 
 
 @contextmanager

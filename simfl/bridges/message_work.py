@@ -132,8 +132,11 @@ class MessageWork:
         with self._counter.watching(operations=operations) as call:
             yield call
 
-    def of(self, kind: str, call: Call, examples: float | None) -> Work:
-        """What such a message takes, whose answer speaks of so many examples."""
+    def of(self, kind: str, call: Call, examples: float | None, *, idle: bool = False) -> Work:
+        """What such a message takes, whose answer speaks of so many examples.
+
+        `idle` says that the answer brings the model back as it came: a client that skips a round.
+        """
         if kind in self.declared:
             return declared(self.declared[kind], examples)
         rows, steps = _amounts(call)
@@ -146,7 +149,7 @@ class MessageWork:
                 self._known[known] = self._model(call)
                 self._wanted.add(kind)  # the next message of the kind is looked at closely
             return Work(rows, steps, self._known[known], _held_bytes(call))
-        return self._without_model(kind, call, examples)
+        return self._without_model(kind, call, examples, idle)
 
     def broken_off(self, kind: str, call: Call) -> Work:
         """What such a message took that was not answered, as far as it is known.
@@ -184,13 +187,15 @@ class MessageWork:
         if not forms:
             if model != NO_WORK:
                 self._by_example[kind] = model
+            elif looked and not _asks(kind):
+                self._wanted.add(kind)
         elif looked:
             self._known[known] = model
         elif known not in self._known:
             self._known[known] = model
             self._wanted.add(kind)
 
-    def _without_model(self, kind: str, call: Call, examples: float | None) -> Work:
+    def _without_model(self, kind: str, call: Call, examples: float | None, idle: bool) -> Work:
         """Of a message in which no torch module was called."""
         operations = call.operations
         if operations is not None and any(operations.values()):
@@ -203,9 +208,13 @@ class MessageWork:
             self._by_example[kind] = ModelWork(
                 **{one: operations[one] / per_row for one in _COUNTED}
             )
-        if kind in self._by_example:
+        if kind in self._by_example and not idle:
             return Work(examples or 0.0, 1.0, self._by_example[kind])
-        if kind.partition(".")[0] in _ASKING:
+        if _asks(kind):
+            return NOTHING
+        if operations is not None:
+            self._wanted.add(kind)  # it said nothing of what others take
+        if idle or any(one == kind for one, _ in self._known):
             return NOTHING
         raise UnknownWork("it computes nothing with torch that could be counted")
 
@@ -250,6 +259,10 @@ class MessageWork:
             or flops < (1.0 if call.frozen else FEWER) * getattr(model, kind)
         }
         return replace(model, **instead) if instead else model
+
+
+def _asks(kind: str) -> bool:
+    return kind.partition(".")[0] in _ASKING
 
 
 def _amounts(call: Call) -> tuple[float, float]:

@@ -48,6 +48,10 @@ ADVICE = {
         "declare what masks take in protocol.work.train, or compare with simfl's own"
         " `secure_aggregation`, which prices them"
     ),
+    "uncounted_work": (
+        "declare what such messages take (protocol.work.train), unless they computed nothing, as a"
+        " client that only adds noise to what it got"
+    ),
     "doubtful_figures": (
         "name the metrics that are meant, as protocol.accuracy and protocol.loss; whatever reads an"
         " accuracy (stop.accuracy, targets, measures) takes it for a share from 0 to 1"

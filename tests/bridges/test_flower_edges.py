@@ -400,3 +400,30 @@ def main(grid, context):
     assert done.rounds["version"].tolist() == [1, 2, 3]
     assert done.rounds["participants"].tolist() == [4, 4, 4]
     assert "no_version" not in [one.kind for one in done.warnings]
+
+
+def test_a_client_that_trains_nothing_takes_no_time(tmp_path: Path) -> None:
+    """One that answers with the model that it got; another model is warned of."""
+    skips = """
+def train(message, context):
+    skips = {round}, context.node_config["partition-id"]
+    if skips == (message.content["config"]["server-round"], 3):
+        net = received(message)
+        with torch.no_grad():
+            next(net.parameters()).add_({shift})
+        content = {{"arrays": ArrayRecord(net.state_dict())}}
+        content["metrics"] = MetricRecord({{"num-examples": 40, "drawn": 0.0, "turns": 0}})
+        return Message(RecordDict(content), reply_to=message)
+"""
+    for now, shift in ((1, 0.0), (2, 0.0), (2, 0.5)):
+        text = skips.format(round=now, shift=shift)
+        client = CLIENT.replace("\ndef train(message, context):\n", text)
+        app = write_app(tmp_path / f"app{now}{shift}", client=client)
+        given = scenario(app, run_config={"fraction-evaluate": 0.0})
+        done = run(given, tmp_path / f"run{now}{shift}")
+        computed = done.events[done.events["kind"] == "compute"]
+        nothing = computed[computed["cycles"] == 0.0]
+        assert nothing[["client", "round"]].to_numpy().tolist() == [[3, now - 1]]
+        assert len(computed) == 8
+        kinds = [one.kind for one in done.warnings]
+        assert ("uncounted_work" in kinds) == bool(shift)

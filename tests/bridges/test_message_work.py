@@ -272,3 +272,31 @@ def test_what_cannot_be_counted_is_said() -> None:
 
     with pytest.raises(UnknownWork, match="nothing with torch"):
         counter.of("train", call, 10)
+
+
+def test_a_client_that_skips_a_round_takes_nothing() -> None:
+    """Whoever comes first; the next one is looked at closely, also in a run that goes on."""
+
+    def skipping(counter: MessageWork) -> tuple[Call, Work]:
+        with counter.watching("train") as call:
+            pass
+        return call, counter.of("train", call, 10, idle=True)
+
+    def by_hand(counter: MessageWork) -> Work:
+        weights = nn.Parameter(torch.zeros(3, 5))
+        with counter.watching("train") as call:
+            (torch.zeros(6, 5) @ weights.T).sum().backward()
+        return counter.of("train", call, 6)
+
+    counter, later = MessageWork({}, None), MessageWork({}, None)
+    call, nothing = skipping(counter)
+    assert call.operations is not None and nothing.examples == 0.0
+    later.learn("train", (), nothing.model, looked=True)
+    for one in (counter, later):
+        assert by_hand(one).model.dense * 6 * 3 == 2 * 2 * 6 * 3 * 5
+        assert skipping(one)[1].examples == 0.0
+
+    counter = MessageWork({}, None)
+    skipping(counter)
+    assert counted(counter, "train", Net()) == Work(ROWS, 3, PER_ROW, HELD_BYTES)
+    assert skipping(counter)[1].examples == 0.0
