@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ CLIENT_APP_RAISED, MESSAGE_UNAVAILABLE = 2, 3
 
 SECURE_AGGREGATION = "secaggplus_configs"
 """The record by which Flower's SecAgg+ says which stage of a round a message is of."""
+
+OLD_STATUS = "res.status"
+"""How the name of the record ends in which an answer of the old API says whether it worked."""
 
 FIRST_STAGE, TRAINING_STAGE = "setup", "collect_masked_vectors"
 """Of the four messages of such a round; at the others (keys, shares) nobody trains."""
@@ -174,10 +178,10 @@ def size_bytes(message: Message, content_bytes: int) -> int:
 
 
 def numbers(content: RecordDict) -> dict[str, float]:
-    """All single numbers among an answer's metrics; those of the old API have other places."""
+    """All single numbers in an answer's records, but for Flower's own."""
     found: dict[str, float] = {}
     for name, record in content.config_records.items():
-        if name in ("fitres.metrics", "evaluateres.metrics"):
+        if name != SECURE_AGGREGATION and not name.endswith(OLD_STATUS):
             found.update(single(record))
     for record in content.metric_records.values():
         found.update(single(record))
@@ -194,9 +198,15 @@ def secure_stage(content: RecordDict) -> str | None:
 
 
 def single(metrics: Mapping[str, Any] | None) -> dict[str, float]:
-    """The single numbers among metrics."""
-    known = (metrics or {}).items()
-    return {key: float(one) for key, one in known if isinstance(one, int | float)}
+    """The single numbers among metrics, of whatever library; `key[name]` are nested ones."""
+    found: dict[str, float] = {}
+    for key, one in (metrics or {}).items():
+        if isinstance(one, Mapping):
+            found.update({f"{key}[{name}]": value for name, value in single(one).items()})
+        elif isinstance(one, int | float) or getattr(one, "shape", None) == ():
+            with suppress(TypeError, ValueError):
+                found[str(key)] = float(one)
+    return found
 
 
 def has_model(content: RecordDict) -> bool:

@@ -66,6 +66,10 @@ WHERE = frozenset(
 """Words beside it that say where it was measured, and not that it is another figure."""
 
 
+OF_A_GROUP = 5
+"""How much less plain a figure is than that of all: a strategy's `{"accuracy": {"mnist": 0.9}}`."""
+
+
 class AppFailed(RuntimeError):
     """An app cannot go on; the text says where."""
 
@@ -119,6 +123,8 @@ class AppValues(TimingOnly):
         self._errors: list[str] = []
         self._lacking: dict[int, float] = {}
         self._doubts: dict[str, str] = {}
+        self._heard: set[str] = set()
+        self._found: set[str] = set()
         self._told: dict[str, dict[str, float]] = {}
         self._weights: Mapping[str, Any] = {}
         self._discarded = self._model_made = False
@@ -241,9 +247,20 @@ class AppValues(TimingOnly):
     # Figures of versions.
 
     def tell(self, origin: str, metrics: Mapping[str, float]) -> None:
-        """Somebody has measured the version that is made now."""
+        """Somebody has measured the version that is made now: instead of who did before.
+
+        But for an accuracy or a loss that went by its plain name and has no successor: a strategy
+        may aggregate one for each of several groups.
+        """
         if metrics:
-            self._told[origin] = dict(metrics)
+            before = self._told.get(origin, {})
+            kept = {
+                name: before[name]
+                for figure in WORDS
+                for name in _plain(before, figure)
+                if not _plain(metrics, figure)
+            }
+            self._told[origin] = {**kept, **metrics}
 
     def tell_model(self, weights: Mapping[str, Any] | None) -> None:
         """The server's model is this, by names of arrays; None: it made nothing of what it had."""
@@ -305,14 +322,19 @@ class AppValues(TimingOnly):
     def _figure(
         self, figure: str, told: Mapping[str, Mapping[str, float]], name: str | None
     ) -> float | None:
-        """A version's accuracy or loss, of the first to know: by its key, or by its name."""
-        for origin in ORIGINS[:2]:
+        """A version's accuracy or loss, of the first to know: by its key, or by its name.
+
+        What clients say while they train is of a model that is not a version: by its key alone.
+        """
+        self._heard.update(f"{origin}.{one}" for origin, those in told.items() for one in those)
+        for origin in ORIGINS if name is not None else ORIGINS[:2]:
             metrics = told.get(origin, {})
             known = [name] if name is not None and name in metrics else []
             called = _by_name(metrics, figure) if name is None else known
             if not called:
                 continue
             value = metrics[called[0]]
+            self._found.add(figure)
             if len(called) > 1:
                 others = ", ".join(called[1:])
                 self._doubts[figure] = f"{figure} is {called[0]} of {origin}, not {others}"
@@ -320,6 +342,13 @@ class AppValues(TimingOnly):
                 self._doubts["share"] = f"accuracy ({called[0]}) is no share: it was {value:.6g}"
             return value
         return None
+
+    def _not_found(self) -> Iterator[str]:
+        """Of figures that are said to be metrics which nobody has measured."""
+        measured = ", ".join(sorted(self._heard)) or "none"
+        for figure, name in (("accuracy", self._named.accuracy), ("loss", self._named.loss)):
+            if name is not None and figure not in self._found:
+                yield f"protocol.{figure} is {name!r}, no metric that was measured ({measured})"
 
     @property
     def effort(self) -> Effort:
@@ -353,9 +382,9 @@ class AppValues(TimingOnly):
                 " with torch that could be counted: they took no time and no energy"
             )
             found.append(notice("uncounted_work", message, self._unseen))
-        if self._doubts:
-            message = "; ".join(self._doubts.values())
-            found.append(notice("doubtful_figures", message, len(self._doubts)))
+        doubts = [*self._doubts.values(), *self._not_found()]
+        if doubts:
+            found.append(notice("doubtful_figures", "; ".join(doubts), len(doubts)))
         if self._lacking:
             message = (
                 f"{len(self._lacking)} of {self._clients} nodes lack memory for a message that they"
@@ -367,19 +396,32 @@ class AppValues(TimingOnly):
 
 def _by_name(metrics: Mapping[str, float], figure: str) -> list[str]:
     """The metrics that are called so in the plainest way; several: none of them is plainer."""
+    ranks = _ranks(metrics, figure)
+    return [one for one, found in ranks.items() if found == min(ranks.values())]
+
+
+def _plain(metrics: Mapping[str, float], figure: str) -> list[str]:
+    """Those that are called so by a word, and words of where it was measured."""
+    return [one for one, found in _ranks(metrics, figure).items() if found <= 1]
+
+
+def _ranks(metrics: Mapping[str, float], figure: str) -> dict[str, int]:
+    """How plainly metrics are called so, from 0 on, by their names; others are left out."""
     words = WORDS[figure]
 
     def rank(metric: str) -> int | None:
+        whole, of_group, _ = metric.partition("[")
+        if of_group:
+            return None if (found := rank(whole)) is None else OF_A_GROUP + found
         parts = [one.lower() for one in re.findall("[A-Z]+(?![a-z])|[A-Z]?[a-z]+", metric)]
         plain = [one for one in parts if one not in WHERE]
         if len(plain) == 1 and plain[0] in words:
-            return len(parts) > 1
+            return int(len(parts) > 1)
         if any(one in words for one in parts):
             return 2 + (parts[-1] not in words)
         return 4 if any(one.endswith(words) for one in parts) else None
 
-    ranks = {one: found for one in sorted(metrics) if (found := rank(one)) is not None}
-    return [one for one, found in ranks.items() if found == min(ranks.values())]
+    return {one: found for one in sorted(metrics) if (found := rank(one)) is not None}
 
 
 def _brings_back(message: Message, reply: Message) -> bool:

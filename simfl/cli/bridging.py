@@ -65,7 +65,8 @@ def flower(
             seed=seed,
         )
         if quiet:
-            logging.getLogger("flwr").setLevel(logging.WARNING)
+            # No level: flwr sets its own when it is imported, later on.
+            logging.getLogger("flwr").addFilter(_at_least_a_warning)
         folder = out or default_folder(loaded)
         with Watcher(loaded, quiet=quiet) as watcher:
             store = FolderStore(reuse or folder.absolute().parent / "answers")
@@ -73,6 +74,10 @@ def flower(
             result = run_scenario(loaded, folder, options, overwrite=overwrite, resume=resume)
         if not quiet:
             print_summary(result, save_overview(result, result.path / "overview.png"))
+
+
+def _at_least_a_warning(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.WARNING
 
 
 def _values(given: list[str]) -> dict[str, Any]:

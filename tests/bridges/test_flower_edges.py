@@ -12,7 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 import yaml
 
 from simfl import Options, flower
@@ -258,6 +260,50 @@ def test_a_doubtful_figure_is_told(tmp_path: Path) -> None:
     assert "doubtful_figures" not in [one.kind for one in named.warnings]
 
 
+def test_a_figure_that_nobody_measures_is_told(tmp_path: Path) -> None:
+    """With what there was instead; who trains is asked by the key alone."""
+    app = write_app(tmp_path / "app")
+    keys = ("protocol.accuracy=acc", "protocol.loss=drawn")
+    done = run(scenario(app, *keys, run_config={"rounds": 1}), tmp_path / "run")
+
+    (warning,) = [one for one in done.warnings if one.kind == "doubtful_figures"]
+    assert warning.message == (
+        "protocol.accuracy is 'acc', no metric that was measured (evaluate.eval_acc,"
+        " evaluate.eval_loss, train.drawn, train.turns)"
+    )
+    assert done.rounds["loss"].tolist() == done.rounds["train.drawn"].tolist()
+
+
+def test_figures_of_groups_leave_that_of_all(old: Path, tmp_path: Path) -> None:
+    """Flower's baseline fedbn aggregates an accuracy per data set: all of them are columns."""
+    groups = "{'accuracy': {str(n): one['accuracy'] for n, (_, one) in enumerate(said)}}"
+    given = f"evaluate_metrics_aggregation_fn=lambda said: {groups}, min_available"
+    server = OLD_SERVER.replace("min_available", given)
+    app = write_app(tmp_path / "app", server=server, client=OLD_CLIENT)
+    plain, done = run(scenario(old), tmp_path / "old"), run(scenario(app), tmp_path / "run")
+
+    assert done.rounds["accuracy"].tolist() == plain.rounds["accuracy"].tolist()
+    groups_of_all = done.rounds[[f"evaluate.accuracy[{place}]" for place in range(4)]]
+    assert groups_of_all.mean(axis=1).to_numpy() == pytest.approx(plain.rounds["accuracy"])
+    assert "doubtful_figures" not in [one.kind for one in done.warnings]
+
+
+def test_numbers_are_those_of_any_library() -> None:
+    """Single ones, in a record of any kind but for Flower's own."""
+    from flwr.app import ConfigRecord, MetricRecord, RecordDict
+
+    from simfl.bridges.flower_app import numbers, single
+
+    made = {"a": np.float32(0.5), "b": torch.tensor(2.0), "c": np.zeros(3), "d": "4", "e": True}
+    assert single({**made, "f": {"g": 1}}) == {"a": 0.5, "b": 2.0, "e": 1.0, "f[g]": 1.0}
+
+    records = {"one": ConfigRecord({"AUC": 0.75, "model": b"tree", "num_examples": 30})}
+    records["fitres.status"] = ConfigRecord({"code": 0, "message": "ok"})
+    metrics = MetricRecord({"loss": 2.0, "each": [1.0, 2.0]})
+    found = numbers(RecordDict({**records, "two": metrics}))
+    assert found == {"AUC": 0.75, "num-examples": 30.0, "loss": 2.0}
+
+
 def test_what_is_declared_is_not_to_be_declared(tmp_path: Path) -> None:
     """Of an answer that does not say how many examples there were."""
     client = CLIENT.replace('"num-examples": len(inputs), "drawn"', '"rows": len(inputs), "drawn"')
@@ -311,6 +357,19 @@ def test_what_a_device_cannot_hold_is_refused_or_fails(tmp_path: Path) -> None:
     assert "upload" not in set(dropped.events["kind"])
     (warning,) = [one for one in dropped.warnings if one.kind == "out_of_memory"]
     assert "4 of 4 nodes lack memory" in warning.message
+
+
+def test_quiet_is_quiet(tmp_path: Path) -> None:
+    """Neither simfl nor Flower says anything; an app may print."""
+    app = write_app(tmp_path / "app")
+    population = tmp_path / "population.yaml"
+    population.write_text(yaml.safe_dump(POPULATION), encoding="utf-8")
+    given = ["--population", str(population), "--out", str(tmp_path / "run"), "--quiet"]
+    known = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-m", "simfl", "flower", str(app), *given]
+    done = subprocess.run(command, env=known, check=True, capture_output=True, text=True)
+
+    assert done.stdout == done.stderr == ""
 
 
 @pytest.mark.slow
