@@ -54,9 +54,13 @@ def fused(settings: Mapping[str, Any], run_config: Values) -> dict[str, Any]:
 def place_in(folder: Path, error: BaseException) -> str:
     """Where in an app's folder an error came from, and what it is."""
     steps = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    text = str(error)
+    if isinstance(error, SyntaxError):
+        steps.append((str(error.filename), error.lineno or 0))
+        text = error.msg
     own = [one for one in steps if _is_own(one[0], folder)]
     where = f"{Path(own[-1][0]).name}:{own[-1][1]}" if own else str(folder)
-    return f"{where}: {type(error).__name__}: {error}"
+    return f"{where}: {type(error).__name__}" + (f": {text}" if text else "")
 
 
 def forget_modules(folder: Path) -> None:

@@ -81,8 +81,10 @@ def users_code(error: BaseException) -> str | None:
     place = raised_at(error)
     if not place:
         return None
-    frame, _ = frames_of(error)[-1]
-    return f"{place} in {frame.f_code.co_qualname.partition('.<locals>')[0]}: {deed(error)}"
+    frames = frames_of(error)
+    if not frames:  # a file that is no Python has none
+        return f"{place}: {deed(error)}"
+    return f"{place} in {frames[-1][0].f_code.co_qualname.partition('.<locals>')[0]}: {deed(error)}"
 
 
 class _Uncached(SourceFileLoader):

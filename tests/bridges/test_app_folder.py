@@ -104,6 +104,12 @@ def test_an_error_is_placed_in_the_app(app: Path) -> None:
         module.f()
     assert place_in(app, caught.value).startswith("wrong.py:3: ValueError: invalid literal")
 
+    file.write_text("def f():\n    assert False\n\nf(\n", encoding="utf-8")
+    with pytest.raises(SyntaxError) as broken:
+        spec.loader.exec_module(module)
+    assert place_in(app, broken.value) == "wrong.py:4: SyntaxError: '(' was never closed"
+    assert place_in(app, AssertionError()) == f"{app}: AssertionError"
+
 
 def test_bad_input_is_one_clear_error(app: Path, tmp_path: Path) -> None:
     """With the key that is to blame; where Flower is absent that is said, too."""

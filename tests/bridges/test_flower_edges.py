@@ -27,6 +27,7 @@ from tests.bridges.apps import CLIENT, OLD_CLIENT, OLD_SERVER, SERVER, server_of
 pytest.importorskip("flwr", reason="Flower is not installed: `make test-flower` has it")
 pytestmark = pytest.mark.filterwarnings("default")  # Flower's own
 
+from simfl.bridges.flower_values import AppFailed  # noqa: E402
 from tests.bridges.test_flower import POPULATION, quiet, scenario  # noqa: E402
 
 __all__ = ["quiet"]
@@ -357,6 +358,17 @@ def test_what_a_device_cannot_hold_is_refused_or_fails(tmp_path: Path) -> None:
     assert "upload" not in set(dropped.events["kind"])
     (warning,) = [one for one in dropped.warnings if one.kind == "out_of_memory"]
     assert "4 of 4 nodes lack memory" in warning.message
+
+
+def test_an_app_that_is_no_python_is_one_line(tmp_path: Path) -> None:
+    """With the line to blame."""
+    app = write_app(tmp_path / "app", client=f"{CLIENT}\n  def")
+    line = len(CLIENT.splitlines()) + 2
+    wrong = "unindent does not match any outer indentation level"
+    with pytest.raises(AppFailed, match=rf"cannot be loaded: client.py:{line}: Ind.*: {wrong}$"):
+        run(scenario(app), tmp_path / "run")
+    reason = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))["reason"]
+    assert reason.endswith(f"client.py:{line}: IndentationError: {wrong}")
 
 
 def test_quiet_is_quiet(tmp_path: Path) -> None:
