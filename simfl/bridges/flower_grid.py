@@ -263,7 +263,11 @@ class SimulatedGrid(Grid):
         if self._polls.stands_still(question, answer, free):
             clients = self._simulated.all_clients
             gone = clients[~self._simulated.exchanges.there(clients)] if away else clients[:0]
-            with self._simulated.clock.waiting("the ServerApp", f"other {question[0]}"):
+            wanted = f"other {question[0]}"
+            if away:
+                there = clients.size - gone.size
+                wanted += f" than the {there} present; population.clients is {clients.size}"
+            with self._simulated.clock.waiting("the ServerApp", wanted):
                 yield from self._simulated.exchanges.change(until_s, gone)
             answer = look()
             self._polls.moved(question, answer, free)
@@ -370,6 +374,7 @@ class SimulatedGrid(Grid):
     def _forget_discarded(self) -> None:
         """Updates of which a strategy made nothing are in no version."""
         if self._values.discarded():
+            self._values.left_out(len(self._fresh))
             self._fresh.clear()
 
     def _forget_masked(self) -> None:

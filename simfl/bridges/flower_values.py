@@ -128,7 +128,7 @@ class AppValues(TimingOnly):
         self._told: dict[str, dict[str, float]] = {}
         self._weights: Mapping[str, Any] = {}
         self._discarded = self._model_made = False
-        self._secure_messages = self._unseen = 0
+        self._secure_messages = self._unseen = self._left_out = 0
 
     def open(self, app: FlowerApp, clients: int) -> None:
         """From now on the answers are this app's, at so many clients."""
@@ -274,6 +274,10 @@ class AppValues(TimingOnly):
         said, self._discarded = self._discarded, False
         return said
 
+    def left_out(self, updates: int) -> None:
+        """So many updates are in no version's participants: the strategy made no model of them."""
+        self._left_out += updates
+
     def model_made(self) -> bool:
         """Whether the strategy has made a model; said once."""
         said, self._model_made = self._model_made, False
@@ -376,6 +380,12 @@ class AppValues(TimingOnly):
                 " bytes and waiting are counted; making keys, shares and masks takes no time"
             )
             found.append(notice("masks_are_free", message, self._secure_messages))
+        if self._left_out:
+            message = (
+                f"{self._left_out} updates came back, and the strategy made no model then: they are"
+                " among no version's participants, also where a later model was made of them"
+            )
+            found.append(notice("left_out_updates", message, self._left_out))
         if self._unseen:
             message = (
                 f"{self._unseen} 'train' messages were answered with another model and did nothing"

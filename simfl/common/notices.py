@@ -48,6 +48,10 @@ ADVICE = {
         "declare what masks take in protocol.work.train, or compare with simfl's own"
         " `secure_aggregation`, which prices them"
     ),
+    "left_out_updates": (
+        "nothing is wrong where the strategy drops them (accept_failures=False); where it keeps"
+        " them for a later model, participants and staleness of that version are not those"
+    ),
     "uncounted_work": (
         "declare what such messages take (protocol.work.train), unless they computed nothing, as a"
         " client that only adds noise to what it got"

@@ -252,7 +252,8 @@ def test_a_server_that_waits_for_nothing_is_told(tmp_path: Path) -> None:
     """
     app = write_app(tmp_path / "app", server=server_of(body))
 
-    with pytest.raises(Stalled, match="the ServerApp waits for other nodes"):
+    told = "waits for other nodes than the 4 present; population.clients is 4"
+    with pytest.raises(Stalled, match=told):
         run(scenario(app), tmp_path / "run")
 
 

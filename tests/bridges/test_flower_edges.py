@@ -69,10 +69,12 @@ class Strict(FedAvg):
     for name, server, made in (("old", strict, OLD_CLIENT), ("new", new, client)):
         app = write_app(tmp_path / name, server=server, client=made)
         config = {"fails": "2:1", "rounds": 3}
-        rounds = run(scenario(app, run_config=config), tmp_path / f"run_{name}").rounds
+        done = run(scenario(app, run_config=config), tmp_path / f"run_{name}")
 
-        assert rounds["round"].tolist() == [0, 2], name
-        assert rounds["participants"].tolist() == [4, 4], name
+        assert done.rounds["round"].tolist() == [0, 2], name
+        assert done.rounds["participants"].tolist() == [4, 4], name
+        (warning,) = [one for one in done.warnings if one.kind == "left_out_updates"]
+        assert warning.message.startswith("3 updates came back"), name
 
 
 def test_a_workflow_of_the_old_api_is_heard(tmp_path: Path) -> None:
