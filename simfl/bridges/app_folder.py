@@ -19,6 +19,10 @@ Values = Mapping[str, Any]
 _INSTALLED = tuple(f"{sysconfig.get_path(one)}{os.sep}" for one in ("stdlib", "purelib", "platlib"))
 
 
+_PLACE = ("tool", "flwr", "app")
+"""Where an app's settings stand in its pyproject.toml."""
+
+
 class BadApp(ValueError):
     """A folder that holds no app that can be run: `key` is to blame in its pyproject.toml."""
 
@@ -27,17 +31,33 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """`[tool.flwr.app]` of an app's pyproject.toml; raises `BadApp`."""
     file = folder / "pyproject.toml"
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        settings: Any = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadApp(f"{file}: {error.strerror}; accepted: the folder of a Flower app") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise BadApp(f"{file}: no TOML ({error})") from None
-    settings = content.get("tool", {}).get("flwr", {}).get("app", {})
-    components = settings.get("components", {})
+    for depth, key in enumerate(_PLACE, 1):
+        settings = _table(file, settings, key, _PLACE[:depth])
+    components = _table(file, settings, "components", (*_PLACE, "components"))
     for half in ("serverapp", "clientapp"):
-        if ":" not in str(components.get(half, "")):
+        module, _, attribute = str(components.get(half, "")).partition(":")
+        if not (module and attribute):
             raise BadApp(f"{file}: [tool.flwr.app.components] names no {half} (module:attribute)")
+    config = _table(file, settings, "config", (*_PLACE, "config"))
+    for key, value in _flat(config).items():
+        if not isinstance(value, str | int | float):
+            kind = type(value).__name__
+            accepted = "a text, a number, or true or false"
+            raise BadApp(f"{file}: [tool.flwr.app.config] {key} is a {kind}, accepted: {accepted}")
     return dict(settings)
+
+
+def _table(file: Path, above: Mapping[str, Any], key: str, named: tuple[str, ...]) -> Any:
+    """A table of a TOML file; empty where there is none."""
+    found = above.get(key, {})
+    if not isinstance(found, Mapping):
+        raise BadApp(f"{file}: {'.'.join(named)} is {found!r}, accepted: a table")
+    return found
 
 
 def fused(settings: Mapping[str, Any], run_config: Values) -> dict[str, Any]:

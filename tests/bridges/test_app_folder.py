@@ -55,6 +55,31 @@ def test_a_folder_without_an_app_is_told(tmp_path: Path) -> None:
         read_settings(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("small_app.client:app", "small_app.client:", "names no clientapp"),
+        (
+            "[tool.flwr.app.components]",
+            "[tool.flwr.app]\ncomponents = 3\n[x]",
+            "app.components is 3",
+        ),
+        ("[tool.flwr.app.config]", "[tool.flwr.app.config]\nlayers = [1, 2]", "layers is a list"),
+        ("[tool.flwr.app.config]", "[tool.flwr.app.config]\nday = 2024-01-01", "day is a date"),
+        ('version = "1.0.0"', "# \udce9", "no TOML"),
+    ],
+)
+def test_settings_of_another_form_are_told(app: Path, before: str, after: str, told: str) -> None:
+    """One line with the file and what is wrong in it."""
+    file = app / "pyproject.toml"
+    text = file.read_text(encoding="utf-8").replace('[tool.flwr.app]\npublisher = "tests"\n', "")
+    file.write_bytes(text.replace(before, after).encode("utf-8", "surrogateescape"))
+
+    with pytest.raises(BadApp, match=rf"pyproject\.toml: .*{told}") as caught:
+        read_settings(app)
+    assert "\n" not in str(caught.value)
+
+
 def test_the_source_counts(app: Path) -> None:
     """An answer of other code has another key."""
     before = digest_of_sources(app, set())
