@@ -32,6 +32,7 @@ from simfl.bridges.app_folder import (
     fused,
     read_settings,
 )
+from simfl.bridges.working_folder import working_in
 
 RUN_ID, SERVER_NODE, FIRST_NODE = 1, 1, 10**18
 """Identifiers, constant so that runs are the same; those of nodes are as long as Flower's own."""
@@ -62,8 +63,10 @@ class FlowerApp:
         sys.path.insert(0, self._path)
         try:
             components = settings["components"]
-            self.server: ServerApp = _loaded(components["serverapp"], ServerApp)
-            self.client: ClientApp = _loaded(components["clientapp"], ClientApp)
+            with working_in(Path.cwd()):
+                self.server: ServerApp = _loaded(components["serverapp"], ServerApp)
+                self.client: ClientApp = _loaded(components["clientapp"], ClientApp)
+                self._works_in = Path.cwd()
         except BaseException:
             self.close()
             raise
@@ -85,7 +88,8 @@ class FlowerApp:
             state=RecordDict(),
             run_config=dict(self.run_config),
         )
-        self.server(grid, context)
+        with working_in(self._works_in):
+            self.server(grid, context)
 
     def call_client(
         self, message: Message, client: int, clients: int, state: bytes
@@ -98,7 +102,8 @@ class FlowerApp:
             state=unpacked(state),
             run_config=dict(self.run_config),
         )
-        reply = self.client(message, context)
+        with working_in(self._works_in):
+            reply = self.client(message, context)
         if not isinstance(reply, Message):
             raise TypeError(f"the ClientApp answered with {type(reply).__name__}, not a Message")
         return reply, packed(context.state)

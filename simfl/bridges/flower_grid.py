@@ -11,6 +11,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any, TypeVar
 
@@ -36,12 +37,13 @@ from simfl.bridges.flower_app import (
 )
 from simfl.bridges.flower_values import Answer, AppFailed, AppValues
 from simfl.bridges.polling import Polls
+from simfl.bridges.working_folder import working_in
 from simfl.common.arrays import IntArray
 from simfl.common.training_memory import in_words
 from simfl.protocols.clock import Process
 from simfl.protocols.deliveries import Delivered
 from simfl.protocols.exchanges import Letter, LetterLoad
-from simfl.protocols.program import Ended, Program
+from simfl.protocols.program import Ended, Program, Steps
 from simfl.protocols.run import Run
 
 Found = TypeVar("Found")
@@ -109,6 +111,7 @@ class SimulatedGrid(Grid):
     ) -> None:
         self._simulated = run
         self._program = program
+        self._began_in = Path.cwd()
         self._values = values
         self._sizes = sizes
         self._polls = Polls()
@@ -146,7 +149,7 @@ class SimulatedGrid(Grid):
     def get_node_ids(self) -> Iterable[int]:
         """The nodes that are present now."""
         question = ("nodes", *_places(sys._getframe(1)))
-        found: list[int] = self._program.wait(
+        found: list[int] = self._wait(
             lambda: self._polled(question, self._nodes_for_free(), self._nodes, np.inf, away=True)
         )
         return list(found)
@@ -154,13 +157,13 @@ class SimulatedGrid(Grid):
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Send messages now; their identifiers."""
         all_of_them = self._checked(messages)
-        found: list[str] = self._program.wait(lambda: self._pushed(all_of_them))
+        found: list[str] = self._wait(lambda: self._pushed(all_of_them))
         return found
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """The replies to these messages that have arrived."""
         wanted = list(dict.fromkeys(message_ids))
-        found: list[Message] = self._program.wait(lambda: self._pulled(wanted))
+        found: list[Message] = self._wait(lambda: self._pulled(wanted))
         return found
 
     def send_and_receive(
@@ -169,8 +172,13 @@ class SimulatedGrid(Grid):
         """Send messages and wait for the replies, no longer than `timeout` simulated seconds."""
         all_of_them = self._checked(messages)
         limit_s = np.inf if timeout is None else float(timeout)
-        found: list[Message] = self._program.wait(partial(self._exchanged, all_of_them, limit_s))
+        found: list[Message] = self._wait(partial(self._exchanged, all_of_them, limit_s))
         return found
+
+    def _wait(self, steps: Steps) -> Any:
+        """What `steps` returns, once the clock has gone through it; the server's folder waits."""
+        with working_in(self._began_in):
+            return self._program.wait(steps)
 
     def _checked(self, messages: Iterable[Message]) -> list[Message]:
         """Messages that can be sent; it is the server that hears of one that cannot."""

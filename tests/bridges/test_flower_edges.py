@@ -19,7 +19,7 @@ import yaml
 
 from simfl import Options, flower
 from simfl.protocols.clock import Stalled
-from simfl.provenance.results import MemoryStore
+from simfl.provenance.results import FolderStore, MemoryStore
 from simfl.runs.execution import run
 from simfl.scenario.scenario import Scenario
 from tests.bridges.apps import CLIENT, OLD_CLIENT, OLD_SERVER, SERVER, server_of, write_app
@@ -371,6 +371,29 @@ def test_an_app_that_is_no_python_is_one_line(tmp_path: Path) -> None:
         run(scenario(app), tmp_path / "run")
     reason = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))["reason"]
     assert reason.endswith(f"client.py:{line}: IndentationError: {wrong}")
+
+
+def test_an_app_that_goes_to_another_folder_goes_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it is imported, at its server or clients; what is written goes by where it began."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("loaded", "server", "client"):
+        (tmp_path / name).mkdir()
+    go = "import os\n{}os.chdir({!r})\n"
+    where = "    assert os.getcwd() == {!r}\n"
+    loaded, moved = str(tmp_path / "loaded"), str(tmp_path / "server")
+    server = go.format("", loaded) + SERVER + where.format(moved)
+    inside = where.format(loaded) + f"    os.chdir({moved!r})\n    config ="
+    server = server.replace("    config =", inside)
+    inside = where.format(loaded) + f"    os.chdir({str(tmp_path / 'client')!r})\n    drawn ="
+    client = "import os\n" + CLIENT.replace("    drawn =", inside)
+    app = write_app(tmp_path / "app", server=server, client=client)
+    run(scenario(app), Path("run"), Options(store=FolderStore(Path("answers"))))
+
+    assert (tmp_path / "run" / "rounds.parquet").exists()
+    assert len(list((tmp_path / "answers").glob("*.pt"))) == 16
+    assert Path.cwd() == tmp_path
 
 
 def test_quiet_is_quiet(tmp_path: Path) -> None:
