@@ -32,8 +32,14 @@ def how_sure(run: LoadedRun) -> list[str]:
             f"On other examples like the {examples} of the test set the accuracy is {low:.3f} to"
             f" {high:.3f} (95 %)."
         )
-    return [
-        *sentences,
-        "One seed, on machines as their profiles say. Error bars of seeds and machines:"
-        f" `simfl study {run.path} --draws {DRAWS}`",
-    ]
+    draw = run.scenario["population"].get("hardware_draw")
+    if draw is not None:
+        more = (
+            f"One seed, on machines of draw {draw}. Error bars of seeds: `simfl study {run.path}`"
+        )
+    else:
+        more = (
+            "One seed, on machines as their profiles say. Error bars of seeds and machines:"
+            f" `simfl study {run.path} --draws {DRAWS}`"
+        )
+    return [*sentences, more]

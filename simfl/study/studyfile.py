@@ -315,6 +315,7 @@ class Study(_Section):
         study._source = source
         study._check()
         study._base = study._found_base(shipped)
+        study._check_plain_machines()
         return study
 
     def _found_base(self, shipped: Mapping[str, Path] | None) -> Scenario:
@@ -421,6 +422,12 @@ class Study(_Section):
         variants = [keys for one in self.points.variants.values() for keys in one]
         if HARDWARE_DRAW in (*self.set, *self.points.grid, *sampled, *variants):
             raise place.error(f"{HARDWARE_DRAW} set, too", "one of them: draws set that key")
+
+    def _check_plain_machines(self) -> None:
+        draw = self.base.population.hardware_draw
+        if self.uncertainty is not None and draw is not None:
+            accepted = f"null in a study that draws machines ({self.origin('uncertainty')})"
+            raise self.base.where(*HARDWARE_DRAW.split(".")).error(str(draw), accepted)
 
     def _check_search(self) -> None:
         if self.search is None:

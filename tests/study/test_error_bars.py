@@ -160,6 +160,19 @@ def test_a_run_says_what_its_test_examples_leave_open_and_how_to_get_error_bars(
     assert f"{low:.3f} to {high:.3f} (95 %)" in page.read_text()
 
 
+def test_a_run_on_drawn_machines_is_not_drawn_again(tmp_path: Path) -> None:
+    """Beside drawn machines stand those of the profiles, which this scenario has not."""
+    content = {**CONTENT, "population": {**SMALL["population"], "hardware_draw": 4}}
+    run = simfl.run(content, tmp_path / "drawn")
+
+    told = CliRunner().invoke(app, ["study", str(run.path), "--draws", "3"])
+
+    assert told.exit_code == 2
+    assert "population.hardware_draw: found 4, accepted: null" in told.stderr
+    assert "(--draws)" in told.stderr
+    assert f"machines of draw 4. Error bars of seeds: `simfl study {run.path}`" in how_sure(run)[-1]
+
+
 def test_a_regression_is_not_taken_for_a_share(run: simfl.LoadedRun, tmp_path: Path) -> None:
     """R^2 that happens to be a whole number of test examples is no share of them."""
     folder = tmp_path / "regression"
