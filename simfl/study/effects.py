@@ -12,7 +12,7 @@ from scipy import special
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.study.comparable import caveat
 from simfl.study.comparisons import ROUNDING, all_the_same, half_width, replications
-from simfl.study.figures import is_yes_or_no
+from simfl.study.figures import Bounds, is_yes_or_no
 from simfl.study.targets import ended_badly, judged, target_of
 
 LEAST_CHANCE = 0.02
@@ -95,17 +95,20 @@ def first_order_indices(
     """First-order Sobol indices: the share of the variance that a factor explains alone.
 
     S_i = Var(E[Y | X_i]) / Var(Y) over the settings of the study (Sobol 1993; Saltelli et al.,
-    Global Sensitivity Analysis, 2008, Eq. 4.3), Y being the mean over a setting's seeds. It is
-    estimated from the runs as they are: settings are grouped by the factor's levels, or by equally
-    full bins where it was sampled (Plischke, Borgonovo, Smith, EJOR 226, 2013), and corrected for
-    what so many groups explain by chance, so that a factor without influence has an index of about
-    0, which may be negative. Of a factor that is crossed with all others, chance is what the seeds
-    of a setting differ by; else the other factors, too (epsilon squared; Kelley, PNAS 21, 1935).
+    Global Sensitivity Analysis, 2008, Eq. 4.3), Y being what a setting's seeds have as their mean
+    in the long run. It is estimated from the runs as they are: settings are grouped by the factor's
+    levels, or by equally full bins where it was sampled (Plischke, Borgonovo, Smith, EJOR 226,
+    2013), and corrected for what so many groups explain by chance, so that a factor without
+    influence has an index of about 0, which may be negative. Of a factor that is crossed with all
+    others, chance is what the seeds of a setting differ by; else the other factors, too (epsilon
+    squared; Kelley, PNAS 21, 1935). What the seeds leave to chance is no part of Var(Y) either: a
+    factor that explains all has an index of about 1, however few they are.
     One row per numeric factor: index, low and high (90 % jackknife interval, cut to [0, 1]),
     groups, settings. What is left out for the interval is what chance decided: tenths of the
-    settings where there are `sampled` factors, else one seed after the other. With a single seed
-    there is no interval. A target that some runs missed has no rows, nor has any other figure that
-    is not `explainable`.
+    settings where there are `sampled` factors, else one seed after the other. Where chance may be
+    all that there is the interval is all of [0, 1], and there may be no index. With a single seed
+    chance is unknown: it counts as none, and there is no interval. A target that some runs missed
+    has no rows, nor has any other figure that is not `explainable`.
     """
     table = judged(table, metric)
     missed = not explainable(table, metric)
@@ -116,29 +119,27 @@ def first_order_indices(
     means = setting_means(table, metric, factors)
     values = means[metric].to_numpy(dtype=float)
     by_seed = table.pivot(index="point", columns="seed", values=metric)
-    if table["seed"].nunique() < 2:
-        parts = []
-    elif sampled:
-        parts = [(one, _noise(by_seed)) for one in _without_a_tenth(values)]
-    else:
-        rests = [by_seed.drop(columns=seed) for seed in by_seed]
-        parts = [(one.mean(axis=1).to_numpy(), _noise(one)) for one in rests]
+    seeds, noise = by_seed.shape[1], _noise(by_seed)
+    parts: list[FloatArray] = []
+    noise_of_parts = noise
+    if sampled and seeds > 1:
+        parts = list(_without_a_tenth(values))
+    elif seeds > 1:
+        parts = [by_seed.drop(columns=seed).mean(axis=1).to_numpy() for seed in by_seed]
+        noise_of_parts = noise * seeds / (seeds - 1)
     rows = []
     for factor in factors:
         if not pd.api.types.is_numeric_dtype(means[factor]) or means[factor].nunique() < 2:
             continue
         groups = _groups(means[factor].to_numpy(dtype=float))
         others = [name for name in factors if name != factor]
-        if factor in sampled or not _is_crossed(means, factor, others):
-            index = _explained(values, groups)
-            half = _jackknife([_explained_there(part, groups) for part, _ in parts])
-        else:
-            index = _explained(values, groups, _noise(by_seed))
-            half = _jackknife([_explained_there(part, groups, noise) for part, noise in parts])
-        # A share of the variance lies in [0, 1]; NaN stays NaN.
-        low, high = np.clip([index - half, index + half], 0.0, 1.0)
+        crossed = factor not in sampled and _is_crossed(means, factor, others)
+        index = _explained(values, groups, noise, crossed)
+        left = [_explained_there(part, groups, noise_of_parts, crossed) for part in parts]
         distinct = len(np.unique(groups))
-        rows.append((factor, index, float(low), float(high), distinct, values.size))
+        can_tell = distinct < values.size and not all_the_same(values)
+        low, high = _jackknife_interval(index, left) if can_tell else (math.nan, math.nan)
+        rows.append((factor, index, low, high, distinct, values.size))
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -198,29 +199,30 @@ def _noise(by_seed: pd.DataFrame) -> float:
     return float((left**2).sum()) / ((settings - 1) * (seeds - 1) * seeds)
 
 
-def _explained(values: FloatArray, groups: IntArray, noise: float | None = None) -> float:
-    """The share of the variance that groups explain beyond chance.
+def _explained(values: FloatArray, groups: IntArray, noise: float, crossed: bool) -> float:
+    """The share of the variance that groups explain, beyond chance in either.
 
-    Chance is the variance `noise` of each value, by default what is left within the groups. NaN
-    where nothing varies or a group has one setting.
+    `noise` is the variance that the seeds leave in each value. By chance groups explain as much of
+    it where they are `crossed` with all others, else as much as is left within them. NaN where
+    nothing varies, where a group has one setting, or where noise may be all that there is.
     """
     count, size = len(np.unique(groups)), values.size
     total = float(((values - values.mean()) ** 2).sum())
-    if all_the_same(values) or size <= count:
+    rest = total - noise * (size - 1)
+    if all_the_same(values) or size <= count or rest <= 0:
         return math.nan
     within = sum(
         float(((values[groups == one] - values[groups == one].mean()) ** 2).sum())
         for one in np.unique(groups)
     )
-    # Noise that seems larger than all that there is has been overestimated.
-    chance = within / (size - count) if noise is None else min(noise, total / (size - 1))
-    return 1.0 - (within + (count - 1) * chance) / total
+    chance = noise if crossed else within / (size - count)
+    return (total - within - (count - 1) * chance) / rest
 
 
-def _explained_there(values: FloatArray, groups: IntArray, noise: float | None = None) -> float:
+def _explained_there(values: FloatArray, groups: IntArray, noise: float, crossed: bool) -> float:
     """`_explained` by the settings that have a value."""
     there = ~np.isnan(values)
-    return _explained(values[there], groups[there], noise)
+    return _explained(values[there], groups[there], noise, crossed)
 
 
 def _without_a_tenth(values: FloatArray) -> FloatArray:
@@ -231,14 +233,19 @@ def _without_a_tenth(values: FloatArray) -> FloatArray:
     return left
 
 
-def _jackknife(left: Sequence[float]) -> float:
-    """Half the width of a 90 % interval by the delete-a-group jackknife.
+def _jackknife_interval(index: float, left: Sequence[float]) -> Bounds:
+    """The 90 % interval of an index by the delete-a-group jackknife, cut to [0, 1].
 
     Efron, Stein, Ann. Statist. 9 (1981), with Student's quantile. `left` are the indices without
-    one group after the other; NaN below two.
+    one group after the other; NaN below two. Where chance may be all that one of them saw, nothing
+    is known: all of [0, 1].
     """
     count = len(left)
     if count < 2:
-        return math.nan
+        return math.nan, math.nan
+    if not np.isfinite([index, *left]).all():
+        return 0.0, 1.0
     error = math.sqrt((count - 1) * float(np.var(left)))
-    return float(special.stdtrit(count - 1, 0.95)) * error
+    half = float(special.stdtrit(count - 1, 0.95)) * error
+    low, high = np.clip([index - half, index + half], 0.0, 1.0)
+    return float(low), float(high)

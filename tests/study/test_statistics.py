@@ -237,7 +237,33 @@ def test_the_index_of_a_key_without_influence_is_0_however_large_the_noise() -> 
         for _ in range(100)
     ]
 
-    assert np.mean([one["index"].iloc[0] for one in found]) == pytest.approx(0.0, abs=0.1)
+    idle = pd.DataFrame([one.iloc[0] for one in found])
+    assert idle["index"].median() == pytest.approx(0.0, abs=0.1)
+    assert (idle["low"] == 0.0).mean() >= 0.85
+    # Where the seeds may be all that there is, nobody knows.
+    unknown = idle[idle["index"].isna()]
+    assert len(unknown) and (unknown["low"] == 0.0).all() and (unknown["high"] == 1.0).all()
+
+
+@pytest.mark.parametrize(("sd", "seeds"), [(0.1, 3), (0.5, 3), (0.5, 10), (1.5, 5)])
+def test_intervals_of_indices_hold_the_share_that_is_true(sd: float, seeds: int) -> None:
+    """Of a 4 x 4 grid: a key that explains four fifths, and one that explains all beside the seeds.
+
+    Of the latter the index was too low by what the seeds leave to chance, and held in 10 to 60 %.
+    """
+    rng = np.random.default_rng(0)
+    levels = np.repeat([(a, b) for a in range(4) for b in range(4)], seeds, axis=0) / 3.0
+    runs = table(
+        point=np.repeat(range(16), seeds), seed=[*range(seeds)] * 16, a=levels[:, 0], b=levels[:, 1]
+    )
+    for weights, true in (([2.0, 1.0], 0.8), ([2.0, 0.0], 1.0)):
+        held = 0
+        for _ in range(60):
+            shared = np.tile(rng.normal(size=seeds), 16)
+            y = levels @ weights + shared + rng.normal(0.0, sd, len(runs))
+            one = first_order_indices(runs.assign(y=y), "y", ["a", "b"]).iloc[0]
+            held += one["low"] - 1e-9 <= true <= one["high"] + 1e-9
+        assert held >= 49  # of 60: 90 % less two standard errors
 
 
 def test_indices_of_the_ishigami_function() -> None:
