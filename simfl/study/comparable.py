@@ -16,7 +16,8 @@ import pandas as pd
 
 from simfl.runs.runfolder import LoadedRun
 from simfl.runs.said_beside import said_beside
-from simfl.study.figures import is_learned
+from simfl.study.coarse import TEST_EXAMPLES, differ, step_of
+from simfl.study.figures import is_learned, is_yes_or_no
 from simfl.study.regression import TASK, regression_sentence
 from simfl.study.targets import target_of
 
@@ -108,10 +109,6 @@ CAVEATS: tuple[Caveat, ...] = (
 """In the order in which they are asked."""
 
 
-TEST_EXAMPLES = "test_examples"
-"""The column of a study's table that holds of how many test examples accuracies are shares."""
-
-
 def caveat_columns(run: LoadedRun) -> dict[str, Any]:
     """What a run's row in its study's table says of each, of its test examples and its task."""
     texts = {caveat.column: caveat.text(run) for caveat in CAVEATS}
@@ -149,21 +146,52 @@ def caveat_sentences(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
         if one.column in asked
     ]
     coarse = [sentence for metric in metrics for sentence in _too_coarse(runs, metric)]
-    return [*caveats, *regression_sentence(runs, metrics), *said_beside(metrics), *coarse]
+    beside = [*regression_sentence(runs, metrics), *said_beside(metrics)]
+    return [*caveats, *beside, *coarse, *_agreeing(runs, metrics)]
 
 
 def _too_coarse(runs: pd.DataFrame, metric: str) -> list[str]:
     """Of an accuracy that is the same, within one test example, in several settings."""
-    if metric not in ("accuracy", "best_accuracy") or TEST_EXAMPLES not in runs:
+    step = step_of(runs, metric)
+    if not step:
         return []
-    examples = int(runs[TEST_EXAMPLES].min())
-    right = runs[metric].dropna() * examples
-    if not examples or not np.allclose(right, right.round(), rtol=0.0, atol=1e-3):
-        return []  # R^2 of a regression is no share of the examples
     means = np.sort(runs.groupby("point")[metric].mean().dropna().to_numpy(dtype=float))
-    if means.size < 2 or np.diff(means).min() >= 1.0 / examples:
+    if means.size < 2 or np.diff(means).min() >= step:
         return []
     return [
-        f"{metric} is a share of {examples} test examples, in steps of {1.0 / examples:.2g}: where"
+        f"{metric} is a share of {round(1.0 / step)} test examples, in steps of {step:.2g}: where"
         " settings differ by less, it cannot tell them apart (the loss can)"
+    ]
+
+
+def _agreeing(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """Of figures that go by what is learned, and are the same with seeds that learned otherwise.
+
+    Accuracies that are shares of test examples have an interval of their own then (`coarse.py`).
+    """
+    if "loss" not in runs or "point" not in runs:
+        return []
+    found, fewest = [], []
+    for metric in metrics:
+        if metric not in runs or not SIZED_ONLY.touches(runs, metric) or step_of(runs, metric):
+            continue
+        known = runs[runs[metric].notna() & runs["loss"].notna()]
+        if is_yes_or_no(metric, known[metric].to_numpy(dtype=float)):
+            continue
+        counts = [
+            len(own)
+            for _, own in known.groupby("point")
+            if len(own) > 1
+            and own[metric].nunique() == 1
+            and differ(own["loss"].to_numpy(dtype=float)[None])
+        ]
+        if counts:
+            found.append(metric)
+            fewest.append(min(counts))
+    if not found:
+        return []
+    seeds = min(fewest)
+    return [
+        f"{', '.join(found)}: ±0 says that all seeds agree, not that others would: of {seeds} seeds"
+        f" that agree, up to {100.0 * (1.0 - 0.05 ** (1.0 / seeds)):.0f} % of all may differ (95 %)"
     ]

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from simfl.study.coarse import ROUNDING, deviation_of_equals, differ, step_of
 from simfl.study.comparable import CAVEATS
 from simfl.study.figures import is_yes_or_no
 from simfl.study.rows import ENDED
@@ -39,8 +40,6 @@ FIGURES = (
 """Columns of a comparison that are not known of every figure."""
 RACE = ("reached", "baseline_reached", "first", "behind")
 """Columns that a target has besides."""
-ROUNDING = 1e-12
-"""Figures that differ by so little of their size are the same."""
 
 
 def paired_differences(
@@ -57,8 +56,9 @@ def paired_differences(
     pairs in which a figure is missing (NaN) are left out. One row per level other than the
     baseline: seeds, pairs, baseline_mean, mean, difference (level - baseline), ci_low and ci_high
     (Student's interval for `confidence`; `yes_or_no.of_difference` of a figure that says yes or no
-    of each run), relative (difference / |baseline_mean|) with relative_low and relative_high
-    (Fieller's interval; NaN where the baseline may be zero), effect_size
+    of each run; of a share of few test examples that differs by as much in all pairs, though their
+    models differ, what `coarse.py` says), relative (difference / |baseline_mean|) with relative_low
+    and relative_high (Fieller's interval; NaN where the baseline may be zero), effect_size
     (Hedges' g_av of paired values: the mean difference over the root mean square of the two
     standard deviations, corrected for small samples; Lakens, Front. Psychol. 4:863, 2013, Eqs. 10
     and 4), p_value (paired t, McNemar's exact test of yes or no) and verdict (higher, lower, equal,
@@ -87,6 +87,8 @@ def paired_differences(
     if every.duplicated([*keys, factor]).any():
         raise ValueError(f"{', '.join([*keys, factor])} do not tell the runs apart")
     runs = table[[*keys, factor]].assign(value=table[metric], end=ends(table, metric), there=1.0)
+    if "loss" in table:
+        runs["loss"] = table["loss"]
     levels = every[factor].drop_duplicates()
 
     def by_level(of: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -116,7 +118,16 @@ def paired_differences(
         apart = [one for one, of in texts if (of.loc[kept, both].nunique(axis=1) > 1).any()]
         compared = pairs if reached and not (apart or diverged) else pairs.iloc[:0]
         yes_or_no = is_yes_or_no(metric, compared.to_numpy(dtype=float))
-        figures = _compared(replications(compared).to_numpy(dtype=float), confidence, yes_or_no)
+        step = 1.0 if yes_or_no else step_of(table[table[factor].isin(both)], metric)
+        if step and "loss" in runs and not yes_or_no and len(compared):
+            losses = by_level(runs, "loss").loc[kept, both].to_numpy(dtype=float)
+            step = step if differ(losses) else 0.0
+        figures = _compared(
+            replications(compared).to_numpy(dtype=float),
+            confidence,
+            yes_or_no,
+            step * math.sqrt(seeds / max(len(pairs), 1)),
+        )
         rows.append(
             {
                 factor: level,
@@ -161,10 +172,13 @@ def replications(values: pd.DataFrame) -> pd.DataFrame:
     return values.groupby(level="seed").mean()
 
 
-def _compared(pairs: np.ndarray, confidence: float, yes_or_no: bool) -> dict[str, float]:
+def _compared(
+    pairs: np.ndarray, confidence: float, yes_or_no: bool, step: float
+) -> dict[str, float]:
     """The figures of one comparison; `pairs` has the shape (count, 2), baseline first.
 
-    Of a figure that says `yes_or_no` several pairs of a seed may have a mean between the two.
+    Of a figure that says `yes_or_no` several pairs of a seed may have a mean between the two. With
+    a `step` the figure moves in steps, and pairs that agree may do so by chance.
     """
     count = len(pairs)
     figures = dict.fromkeys(FIGURES, math.nan)
@@ -181,10 +195,12 @@ def _compared(pairs: np.ndarray, confidence: float, yes_or_no: bool) -> dict[str
             low, high = of_difference(differences, confidence)
             figures["p_value"] = p_value(differences)
         else:
-            half = half_width(differences, confidence)
+            step *= math.sqrt(2.0)  # of two runs
+            half = half_width(differences, confidence, step)
             low, high = difference - half, difference + half
-            figures["p_value"] = _p_value(differences)
-            figures |= _relative_interval(differences, pairs[:, 0], confidence)
+            figures["p_value"] = _p_value(differences, step)
+            if not (step and all_the_same(differences)):
+                figures |= _relative_interval(differences, pairs[:, 0], confidence)
         figures |= {"ci_low": low, "ci_high": high}
     if count >= LEAST_SEEDS_OF_AN_EFFECT_SIZE:
         spread = math.sqrt(float(pairs.var(axis=0, ddof=1).mean()))
@@ -214,23 +230,28 @@ def _relative_interval(
     return {"relative_low": ends[0], "relative_high": ends[1]}
 
 
-def _p_value(differences: np.ndarray) -> float:
-    error = float(differences.std(ddof=1)) / math.sqrt(differences.size)
+def _p_value(differences: np.ndarray, step: float) -> float:
+    error = _deviation(differences, step) / math.sqrt(differences.size)
     if not error:
         return 0.0 if differences.mean() else 1.0
     return float(2 * special.stdtr(differences.size - 1, -abs(differences.mean()) / error))
 
 
-def half_width(values: np.ndarray, confidence: float = CONFIDENCE) -> float:
-    """Half of Student's confidence interval for the mean of `values`; NaN below two values."""
+def half_width(values: np.ndarray, confidence: float = CONFIDENCE, step: float = 0.0) -> float:
+    """Half of Student's confidence interval for the mean of `values`; NaN below two values.
+
+    Of values that are all the same and move in steps it is as wide as `coarse.py` says.
+    """
     if values.size < 2:
         return math.nan
-    if all_the_same(values):
-        return 0.0
-    deviation = float(values.std(ddof=1))
     return float(special.stdtrit(values.size - 1, (1 + confidence) / 2)) * (
-        deviation / math.sqrt(values.size)
+        _deviation(values, step) / math.sqrt(values.size)
     )
+
+
+def _deviation(values: np.ndarray, step: float) -> float:
+    same = all_the_same(values)
+    return deviation_of_equals(step) if same else float(values.std(ddof=1))
 
 
 def all_the_same(values: np.ndarray) -> bool:

@@ -16,7 +16,8 @@ from scipy import special
 
 from simfl.common.arrays import FloatArray
 from simfl.common.suggestion import nearest
-from simfl.study.comparisons import CONFIDENCE, ROUNDING
+from simfl.study.coarse import ROUNDING, deviation_of_equals
+from simfl.study.comparisons import CONFIDENCE
 from simfl.study.figures import bounds_of
 
 PLACES = {
@@ -59,12 +60,13 @@ def check_axes(x: str, y: str) -> None:
 
 
 def mean_curve(
-    curves: Sequence[Curve], x: str, y: str, confidence: float = CONFIDENCE
+    curves: Sequence[Curve], x: str, y: str, confidence: float = CONFIDENCE, step: float = 0.0
 ) -> pd.DataFrame:
     """The mean of runs' curves at every place where one of them was evaluated and all have a value.
 
-    Columns: `x`, `y`, and the ends of Student's interval for the mean, cut to what the figure can
-    be, `y`_low and `y`_high; NaN of a single run.
+    Columns: `x`, `y`, and the ends of Student's interval for the mean at that place, cut to what
+    the figure can be, `y`_low and `y`_high; NaN of a single run. With a `step` it has a width where
+    all runs agree (`coarse.py`).
     """
     columns = [x, y, f"{y}_low", f"{y}_high"]
     if not curves or not all(places.size for places, _ in curves):
@@ -74,7 +76,7 @@ def mean_curve(
     every = np.unique(np.concatenate([places for places, _ in curves]))
     where = every[(every >= begin) & (every <= end)]
     values = np.stack([np.interp(where, *curve) for curve in curves])
-    mean, half = values.mean(axis=0), _half_widths(values, confidence)
+    mean, half = values.mean(axis=0), _half_widths(values, confidence, step)
     low, high = bounds_of(y)
     # As for means of figures: a bound that some value lies beyond is none.
     below = mean - half if values.size and values.min() < low else np.maximum(mean - half, low)
@@ -82,13 +84,14 @@ def mean_curve(
     return pd.DataFrame(dict(zip(columns, (where, mean, below, above), strict=True)))
 
 
-def _half_widths(values: FloatArray, confidence: float) -> FloatArray:
+def _half_widths(values: FloatArray, confidence: float, step: float) -> FloatArray:
     """Half of Student's interval for each column's mean; NaN below two rows."""
     count = len(values)
     if count < 2:
         return np.full(values.shape[1], math.nan)
     deviation = values.std(axis=0, ddof=1)
-    deviation[deviation <= ROUNDING * np.abs(values).max(axis=0)] = 0.0
+    same = deviation <= ROUNDING * np.abs(values).max(axis=0)
+    deviation[same] = deviation_of_equals(step)
     quantile = float(special.stdtrit(count - 1, (1 + confidence) / 2))
     half: FloatArray = quantile * deviation / math.sqrt(count)
     return half

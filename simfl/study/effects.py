@@ -10,8 +10,9 @@ import pandas as pd
 from scipy import special
 
 from simfl.common.arrays import FloatArray, IntArray
+from simfl.study.coarse import ROUNDING, differ, step_of
 from simfl.study.comparable import caveat
-from simfl.study.comparisons import ROUNDING, all_the_same, half_width, replications
+from simfl.study.comparisons import all_the_same, half_width, replications
 from simfl.study.figures import Bounds, is_yes_or_no
 from simfl.study.targets import ended_badly, judged, target_of
 
@@ -30,7 +31,8 @@ def main_effects(
     `within` (keys that were sampled), of its difference to those runs' mean; ci is half the width
     of Student's 95 % interval over `replications`. One row per factor and level: blocks (groups of
     such runs), effect, ci. A figure that says yes or no of each run has no ci where an effect is
-    the same with every seed: a few seeds do not show that it always is. Groups in which a level or
+    the same with every seed: a few seeds do not show that it always is. Nor do they of an accuracy
+    of few test examples: its ci is that of `coarse.py` then. Groups in which a level or
     a figure is missing are left out; a factor without any whole group has no rows, nor has a figure
     that is not `explainable`.
     """
@@ -45,11 +47,15 @@ def main_effects(
         # Sums in another order differ in their last bits.
         size = blocks.abs().max(axis=1)
         effects = replications(effects.where(effects.abs().gt(ROUNDING * size, axis=0), 0.0))
+        step = step_of(table, metric) * math.sqrt(len(effects) / len(blocks))
+        if step and "loss" in table:
+            losses = table.pivot(index=others, columns=factor, values="loss").loc[blocks.index]
+            step = step if differ(losses.to_numpy(dtype=float)) else 0.0
         for level in table[factor].drop_duplicates():
             values = effects[level].to_numpy(dtype=float)
             figures = {"blocks": len(blocks), "effect": float(values.mean())}
             by_luck = all_the_same(values) and is_yes_or_no(metric, blocks.to_numpy(dtype=float))
-            figures["ci"] = math.nan if by_luck else half_width(values)
+            figures["ci"] = math.nan if by_luck else half_width(values, step=step)
             rows.append({"factor": factor, "level": level, **figures})
     return pd.DataFrame(rows, columns=["factor", "level", "blocks", "effect", "ci"])
 

@@ -17,7 +17,8 @@ from scipy import special
 
 from simfl.common.arrays import FloatArray
 from simfl.study.best import can_be_compared, keeping
-from simfl.study.comparisons import CONFIDENCE, ROUNDING, paired_differences
+from simfl.study.coarse import ROUNDING
+from simfl.study.comparisons import CONFIDENCE, paired_differences
 from simfl.study.figures import AMOUNT, Bounds, bounds_of
 from simfl.study.loaded import DRAW, LoadedStudy
 from simfl.study.rows import ENDED

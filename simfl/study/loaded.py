@@ -16,6 +16,7 @@ from simfl.common.html import html_table, titled
 from simfl.runs.runfolder import RunFolderError, load_run
 from simfl.scenario.validation.validate import validate
 from simfl.scenario.yaml_source.source import KeyPath, read_source
+from simfl.study.coarse import step_of
 from simfl.study.curves import check_axes, curve_of, mean_curve
 from simfl.study.figures import FIGURES
 from simfl.study.means import factor_names, point_means, told_apart
@@ -109,7 +110,7 @@ class LoadedStudy:
         for point, runs in self.table.groupby("point", sort=True):
             its = self.rounds[self.rounds["point"] == point]
             curves = [curve_of(its[its["seed"] == seed], x, y) for seed in runs["seed"]]
-            curve = mean_curve(curves, x, y)
+            curve = mean_curve(curves, x, y, step=step_of(runs, y))
             factors = {name: runs[name].iloc[0] for name in self.factors}
             found.append(curve.assign(point=point, **factors, runs=len(runs)))
         columns = ["point", *self.factors, "runs", x, y, f"{y}_low", f"{y}_high"]

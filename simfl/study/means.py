@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from simfl.common.arrays import FloatArray
+from simfl.study.coarse import step_of
 from simfl.study.comparable import CAVEATS
 from simfl.study.comparisons import CONFIDENCE, half_width
 from simfl.study.figures import Bounds, cut, is_yes_or_no
@@ -45,7 +46,8 @@ def point_means(
     `runs` counts those that completed, `diverged` those that diverged, `missing` the seeds that
     others have beside these; `reason` has why they ended, a line each. METRIC_runs counts `runs`
     and `diverged`, METRIC_count those that METRIC is known of (of a run that diverged, targets
-    alone). METRIC_ci is half the width of Student's 95 % interval of the mean, METRIC_low and
+    alone). METRIC_ci is half the width of Student's 95 % interval of the mean (of an accuracy of
+    few test examples that all seeds agree in, that of `coarse.py`), METRIC_low and
     METRIC_high its ends, cut to what the figure can be (`figures.cut`); NaN below two runs. Of a
     target that some runs missed there is no mean: METRIC_median is the median over all runs, or
     METRIC_above what that lies above, and from six runs on METRIC_median_low and
@@ -79,10 +81,11 @@ def _of_metric(of_setting: pd.DataFrame, metric: str) -> dict[str, Any]:
         median_ends = median_interval(every, spent, CONFIDENCE)
     else:
         shown = values
-    low, high = mean_interval(shown, metric)
+    step = step_of(runs, metric)
+    low, high = mean_interval(shown, metric, step=step)
     return {
         metric: float(shown.mean()) if shown.size else math.nan,
-        f"{metric}_ci": half_width(shown),
+        f"{metric}_ci": half_width(shown, step=step),
         f"{metric}_low": low,
         f"{metric}_high": high,
         f"{metric}_count": values.size,
@@ -94,17 +97,19 @@ def _of_metric(of_setting: pd.DataFrame, metric: str) -> dict[str, Any]:
     }
 
 
-def mean_interval(values: FloatArray, metric: str, confidence: float = CONFIDENCE) -> Bounds:
+def mean_interval(
+    values: FloatArray, metric: str, confidence: float = CONFIDENCE, step: float = 0.0
+) -> Bounds:
     """Student's interval for the mean of `values` of a figure, cut to what the figure can be.
 
-    For a figure that says yes or no of each run, that of `yes_or_no.of_share`. NaN below two
-    values.
+    For a figure that says yes or no of each run, that of `yes_or_no.of_share`; for one that moves
+    in steps and is always the same, that of `coarse.py`. NaN below two values.
     """
     if values.size < 2:
         return math.nan, math.nan
     if is_yes_or_no(metric, values):
         return of_share(int(values.sum()), values.size, confidence)
-    mean, half = float(values.mean()), half_width(values, confidence)
+    mean, half = float(values.mean()), half_width(values, confidence, step)
     return cut((mean - half, mean + half), metric, values)
 
 
