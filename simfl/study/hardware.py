@@ -27,10 +27,10 @@ from simfl.study.targets import judged, target_of
 from simfl.study.words import Row
 from simfl.study.yes_or_no import of_share
 
-ENDS = (0.05, 0.95)
-"""Of an interval over hardware: it holds 90 % of the draws."""
+OUTSIDE = 0.05
+"""Of all machines, so many lie beyond either end of an interval over hardware."""
 LEAST_DRAWS = 19
-"""Of n draws the least and the greatest hold (n - 1) / (n + 1) of what is drawn next."""
+"""Of n draws the r-th from below and from above hold (n + 1 - 2 r) / (n + 1) of what is drawn."""
 PROBABILITIES = {"keeps": "keeps to it", "is_best": "is the best"}
 """Columns of `hardware_best` by what they are called."""
 
@@ -40,7 +40,7 @@ def hardware_intervals(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) ->
 
     `table` and `drawn` are those of a `LoadedStudy`. Columns: point, `draws` of which the figure is
     known, `low` and `high`; NaN where the setting has no mean, inf where a drawn machine misses a
-    target. Each end is a figure of a draw, the outer one of two.
+    target. Each end is a figure of a draw, so far out that they hold 90 % of machines.
     """
     moved, _ = _moved(table, drawn, metric)
     rows = []
@@ -167,11 +167,16 @@ def _moved(table: pd.DataFrame, drawn: pd.DataFrame, metric: str) -> tuple[pd.Da
 
 
 def _ends(values: FloatArray) -> Bounds:
-    """The ends of the interval over the draws; infinite ones take no part in sums."""
+    """The ends of the interval over the draws; infinite ones take no part in sums.
+
+    Of n draws the r-th from below lies above a share of r / (n + 1) of all machines in the mean
+    (David, Nagaraja, Order Statistics, 2003, section 2.5).
+    """
     if not values.size:
         return math.nan, math.nan
-    low = float(np.quantile(values, ENDS[0], method="lower"))
-    return low, float(np.quantile(values, ENDS[1], method="higher"))
+    inner = max(math.floor(OUTSIDE * (values.size + 1) + ROUNDING), 1)
+    in_order = np.sort(values)
+    return float(in_order[inner - 1]), float(in_order[-inner])
 
 
 def _holds(differences: FloatArray, one: Row, scale: FloatArray) -> float:

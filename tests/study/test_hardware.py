@@ -128,6 +128,29 @@ def test_the_plain_runs_do_not_depend_on_the_spread(found: dict[float, LoadedStu
     ]
 
 
+@pytest.mark.parametrize("draws", [19, 21, 30, 50, 100])
+def test_intervals_hold_nine_of_ten_machines(draws: int) -> None:
+    """Of machines that were not drawn; the ends between which 90 % of 21 or 50 draws lie hold 82 or
+    88 % of them."""
+    rng = np.random.default_rng(draws)
+    table = pd.DataFrame({"point": [0], "seed": [1], "status": "completed", "time_s": 1.0})
+    held = []
+    for _ in range(200):
+        drawn = pd.DataFrame(
+            {
+                "point": 0,
+                "seed": 1,
+                "draw": range(draws),
+                "status": "completed",
+                "time_s": rng.uniform(0.0, 1.0, draws),
+            }
+        )
+        (one,) = hardware_intervals(table, drawn, "time_s").to_dict("records")
+        held.append(one["high"] - one["low"])
+
+    assert 0.89 <= np.mean(held) <= 0.945
+
+
 def test_settings_without_a_drawn_run_are_counted(
     found: dict[float, LoadedStudy], tmp_path: Path
 ) -> None:
