@@ -42,6 +42,7 @@ from simfl.study.warned import warning_kinds
 from simfl.study.words import (
     Row,
     difference_in_cell,
+    effect_in_cell,
     in_cell,
     in_digits,
     race,
@@ -84,9 +85,14 @@ def print_answers(study: Study, loaded: LoadedStudy) -> None:
             console.print(sentence)
     for sentence in caveat_sentences(runs, sought or metrics):
         console.print(sentence)
+    verdicts = []
     for one in asked.compare:
-        for table in _comparisons(runs, metrics, one.factor, one.baseline, factors, drawn):
-            console.print(table, crop=False)
+        tables = _comparisons(runs, metrics, one.factor, one.baseline, factors, drawn)
+        for metric, differences, printed in tables:
+            console.print(printed, crop=False)
+            verdicts.append((metric, differences))
+    for sentence in luck.of_verdicts(verdicts):
+        console.print(sentence)
     best = [asked.best.figure, *asked.best.subject_to] if asked.best else []
     wanted = dict.fromkeys((*asked.metrics, *asked.pareto, *best, *sought))
     absent = [name for name in wanted if not is_known(runs, name)]
@@ -199,8 +205,8 @@ def _comparisons(
     baseline: Any,
     factors: list[str],
     drawn: pd.DataFrame | None = None,
-) -> Iterator[FigureTable]:
-    """A table per figure, which is in its title: names of figures are long, terminals narrow.
+) -> Iterator[tuple[str, pd.DataFrame, FigureTable]]:
+    """A figure, its comparisons, and their table; names of figures are long, so its title has it.
 
     Where some runs missed a target it says how many met it, and who is known to have been first
     in place of a difference.
@@ -220,18 +226,17 @@ def _comparisons(
         columns: dict[str, Callable[[Row], str]] = {"seeds": lambda one: str(one["seeds"])}
         missed = found["verdict"] == "not all reached"
         columns |= RACE if missed.any() else {}
-        columns |= {} if len(missed) and missed.all() else DIFFERENCE
+        known_differences = not (len(missed) and missed.all())
+        columns |= DIFFERENCE if known_differences else {}
         columns |= OVER_HARDWARE if "holds" in found else {}
+        columns |= {"verdict": lambda one: str(one["verdict"])}
+        columns |= EFFECT if known_differences else {}
         rows = [
-            [
-                in_digits(texts[one[factor]]),
-                *(tell(one) for tell in columns.values()),
-                one["verdict"],
-            ]
+            [in_digits(texts[one[factor]]), *(tell(one) for tell in columns.values())]
             for one in found.to_dict("records")
         ]
         title = f"{metric} against {name} {in_digits(texts[baseline])}, pair by pair"
-        yield FigureTable(title, [name], [*columns, "verdict"], rows)
+        yield metric, found, FigureTable(title, [name], list(columns), rows)
 
 
 RACE: dict[str, Callable[[Row], str]] = {
@@ -242,8 +247,8 @@ RACE: dict[str, Callable[[Row], str]] = {
 DIFFERENCE: dict[str, Callable[[Row], str]] = {
     "difference (±95%)": difference_in_cell,
     "relative (95%)": relative_in_cell,
-    "effect size": lambda one: _share(one["effect_size"]),
 }
+EFFECT: dict[str, Callable[[Row], str]] = {"effect size (95%)": effect_in_cell}
 OVER_HARDWARE: dict[str, Callable[[Row], str]] = {
     "over hardware (90%)": lambda one: in_interval(one["hardware_low"], one["hardware_high"]),
     "order holds": lambda one: in_probability(one["holds"], one["draws"]),

@@ -18,13 +18,13 @@ from scipy import special
 
 from simfl.study.coarse import ROUNDING, deviation_of_equals, differ, step_of
 from simfl.study.comparable import CAVEATS
+from simfl.study.effect_size import effect_interval, effect_size
 from simfl.study.figures import is_yes_or_no
 from simfl.study.rows import ENDED
 from simfl.study.targets import ended_badly, ends, judged, known_first, target_of
 from simfl.study.yes_or_no import of_difference, p_value
 
 CONFIDENCE = 0.95
-LEAST_SEEDS_OF_AN_EFFECT_SIZE = 3
 FIGURES = (
     "baseline_mean",
     "mean",
@@ -35,6 +35,8 @@ FIGURES = (
     "relative_low",
     "relative_high",
     "effect_size",
+    "effect_low",
+    "effect_high",
     "p_value",
 )
 """Columns of a comparison that are not known of every figure."""
@@ -59,11 +61,11 @@ def paired_differences(
     of each run; of a share of few test examples that differs by as much in all pairs, though their
     models differ, what `coarse.py` says), relative (difference / |baseline_mean|) with relative_low
     and relative_high (Fieller's interval; NaN where the baseline may be zero), effect_size
-    (Hedges' g_av of paired values: the mean difference over the root mean square of the two
-    standard deviations, corrected for small samples; Lakens, Front. Psychol. 4:863, 2013, Eqs. 10
-    and 4), p_value (paired t, McNemar's exact test of yes or no) and verdict (higher, lower, equal,
-    undecided, "one seed", "diverged", "not all reached", "not modelled", "counted differently",
-    "no pairs"). All are over `replications`; interval and p need two, the effect size three.
+    with effect_low and effect_high (`effect_size.py`: Hedges' g_av and Algina and Keselman's
+    interval; none of yes or no, nor of differences that are all the same), p_value (paired t,
+    McNemar's exact test of yes or no) and verdict (higher, lower, equal, undecided, "one seed",
+    "diverged", "not all reached", "not modelled", "counted differently", "no pairs"). All are over
+    `replications`; interval and p need two, the effect size three.
 
     "not modelled" and "counted differently": the runs of some pair differ in what this figure does
     not tell the truth about (`comparable.py`). "diverged": a run of some pair did, after which only
@@ -202,11 +204,10 @@ def _compared(
             if not (step and all_the_same(differences)):
                 figures |= _relative_interval(differences, pairs[:, 0], confidence)
         figures |= {"ci_low": low, "ci_high": high}
-    if count >= LEAST_SEEDS_OF_AN_EFFECT_SIZE:
-        spread = math.sqrt(float(pairs.var(axis=0, ddof=1).mean()))
-        small_sample = 1 - 3 / (4 * (count - 1) - 1)
-        if spread:
-            figures["effect_size"] = difference / spread * small_sample
+    figures["effect_size"] = effect_size(pairs, difference)
+    if not yes_or_no and not all_the_same(differences):
+        ends = effect_interval(pairs, differences, confidence)
+        figures |= {"effect_low": ends[0], "effect_high": ends[1]}
     return figures
 
 

@@ -77,6 +77,14 @@ def relative_in_cell(comparison: Row) -> str:
     return f"{'+' if mean > 0 else ''}{text} %"
 
 
+def effect_in_cell(comparison: Row) -> str:
+    """The effect size of a row of `paired_differences`, as "1.20 (-0.3 to 2.8)"."""
+    size, low, high = (comparison[f"effect_{end}"] for end in ("size", "low", "high"))
+    if math.isnan(size):
+        return "-"
+    return f"{size:.2f}" if math.isnan(low) else f"{size:.2f} ({low:.1f} to {high:.1f})"
+
+
 def _tens(value: float) -> int:
     """The power of ten of its first digit."""
     return math.floor(math.log10(abs(value)))

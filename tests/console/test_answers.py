@@ -51,10 +51,10 @@ def shown(width: int, table: Any) -> list[str]:
 
 def test_differences_fit_a_terminal_of_80_columns() -> None:
     """A table per figure, in which no figure and no name is broken."""
-    first, second = answers._comparisons(
+    (_, _, first), (_, _, second) = answers._comparisons(
         runs(), [ENERGY, SHARE], "population.groups.0.link", "wifi5_ac", list(FACTORS)
     )
-    (capped, _) = answers._comparisons(
+    (_, _, capped), _ = answers._comparisons(
         runs(), [ENERGY, SHARE], "decisions.allocation", "max", list(FACTORS)
     )
 
@@ -69,6 +69,7 @@ def test_differences_fit_a_terminal_of_80_columns() -> None:
     (row,) = (line for line in lines if " 50 ±12 " in line)
     assert " +1.67 ±0.41 % " in row and " higher " in row
     assert any("frequency_hz=8e+08" in line for line in lines)  # names may be folded
+    assert any(" 6.64 (1.7 to 22.4) " in line for line in lines)
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -187,7 +188,7 @@ def test_one_seed_has_no_interval_and_no_verdict(
     answers.print_answers(Study.model_validate(content), load_study(tmp_path))
 
     text = capsys.readouterr().out
-    assert re.search(r"frequency_hz=8e\+08 +│ +1 │ +45 │ +\+1\.5% │ +- │ +one seed │", text)
+    assert re.search(r"frequency_hz=8e\+08 +│ +1 │ +45 │ +\+1\.5% │ +one seed │ +- │", text)
     assert not re.search(r"\d ±|higher|lower|equal", text)
 
 

@@ -38,6 +38,7 @@ from simfl.study.studyfile import as_text, level, short_names
 from simfl.study.warned import warning_kinds
 from simfl.study.words import (
     Row,
+    effect_in_cell,
     in_cell,
     of_run,
     race,
@@ -262,7 +263,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         " to have been first stands in place of a difference.",
         "note",
     )
-    runs, drawn, rows = study.table, [], []
+    runs, drawn, rows, verdicts = study.table, [], [], []
     for one in study.questions.compare:
         known = runs[one.factor].tolist()
         baseline = (
@@ -278,6 +279,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                 else paired_differences(runs, *asked)
             )
             title = f"{metric}: {short_names([one.factor])[0]} against {baseline}"
+            verdicts.append((metric, found))
             axis = f"difference in {axis_label(study.table, metric)}"
             if found["difference"].notna().any():
                 drawn.append(
@@ -303,7 +305,7 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
                     row["ci_low"],
                     row["ci_high"],
                     relative_in_cell(row),
-                    row["effect_size"],
+                    effect_in_cell(row),
                     *(_over_hardware(row) if study.draws else ()),
                     row["verdict"],
                 )
@@ -322,11 +324,13 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
         "from",
         "to",
         "relative (95 %)",
-        "effect size",
+        "effect size (95 %)",
         *(("over hardware (90 %)", "order holds") if study.draws else ()),
         "verdict",
     )
     page.table(columns, rows)
+    for sentence in luck.of_verdicts(verdicts):
+        page.text(f"{sentence[0].upper()}{sentence[1:]}.", "note")
 
 
 def _over_hardware(row: Row) -> tuple[str, str]:

@@ -1,0 +1,58 @@
+"""Among many verdicts some are luck: that is said, and which of them are sure all the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from simfl.study.comparisons import paired_differences
+from simfl.study.luck import of_verdicts
+
+
+def _found(figures: np.ndarray) -> pd.DataFrame:
+    """Comparisons of settings (settings, seeds) with the first one."""
+    settings, seeds = figures.shape
+    runs = pd.DataFrame(
+        {
+            "seed": [*range(seeds)] * settings,
+            "rule": np.repeat(np.arange(settings), seeds),
+            "time_s": figures.ravel(),
+        }
+    )
+    return paired_differences(runs, "time_s", "rule", 0)
+
+
+def test_of_many_alike_settings_some_is_told_apart_and_none_is_sure() -> None:
+    """24 settings like their baseline, five seeds: a verdict in half of the studies, which Holm's
+    procedure takes back in nine of ten of them."""
+    rng = np.random.default_rng(0)
+    told, sure = 0, 0
+    for _ in range(150):
+        found = _found(rng.normal(10.0, 1.0, (25, 5)))
+        sentences = of_verdicts([("time_s", found)])
+        told += bool(sentences)
+        names = sentences[0].partition("not sure among so many: ")[2] if sentences else ""
+        sure += bool(sentences) and len(names.split(", ")) < found["verdict"].isin(
+            ["higher", "lower"]
+        ).sum() + (not names)
+
+    assert 60 <= told <= 100
+    assert sure <= 14
+
+
+def test_what_is_not_sure_is_named() -> None:
+    """One setting is five deviations away, one three times its error: of four."""
+    near = np.array([-0.9, 0.1, -0.2, 0.6, 0.4])
+    base = np.array([10.0, 11.0, 12.0, 13.0, 14.0])
+    figures = np.stack([base, base + near, base + 0.85 + near, base + 50.0 + near, base - near])
+
+    (sentence,) = of_verdicts([("time_s", _found(figures))])
+
+    assert sentence == (
+        "4 verdicts of 95 % each, 2 of them higher or lower: of settings that are alike one in"
+        " twenty is; by Holm's procedure for all together not sure among so many: time_s of 2"
+    )
+    assert of_verdicts([("time_s", _found(figures[:4]))]) == []  # three verdicts
+    assert of_verdicts([("time_s", _found(figures[[0, 1, 1, 4, 4]]))]) == []  # nothing is told
+    (all_sure,) = of_verdicts([("time_s", _found(figures[[0, 3, 3, 3, 3]]))])
+    assert all_sure.endswith("for all together all of them are sure")
