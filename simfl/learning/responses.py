@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from simfl.common.arrays import FloatArray
 from simfl.learning.datasets.base import Examples
@@ -17,7 +19,11 @@ from simfl.learning.players import action_of, model_of, models_of, players_of
 
 @dataclass(frozen=True)
 class Response:
-    """A search for a player's best response: full-batch Adam, from where the player stands."""
+    """A search for a player's best response: full-batch Adam, from where the player stands.
+
+    Its steps are short. As many of L-BFGS-B (Byrd, Lu, Nocedal, Zhu, SIAM J. Sci. Comput. 16:1190,
+    1995) go on from there, and as far as they like.
+    """
 
     steps: int
     learning_rate: float
@@ -52,8 +58,20 @@ class Response:
                 with torch.no_grad():
                     for tensor in action.values():
                         tensor.clamp_(-self.bound, self.bound)
-        with torch.no_grad():
-            losses.append(float(loss()))
+
+        def at(place: FloatArray) -> tuple[float, FloatArray]:
+            vector = torch.as_tensor(place, dtype=network.dtype, device=network.device)
+            vector_to_parameters(vector, action.values())
+            value = loss()
+            slope = torch.autograd.grad(value, list(action.values()))
+            losses.append(float(value.detach()))
+            return losses[-1], parameters_to_vector(slope).double().cpu().numpy()
+
+        end = parameters_to_vector(action.values()).detach().double().cpu().numpy()
+        bounds = None if self.bound is None else [(-self.bound, self.bound)] * end.size
+        minimize(
+            at, end, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": self.steps}
+        )
         return losses[0] - min(losses)
 
 

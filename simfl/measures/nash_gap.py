@@ -19,14 +19,13 @@ class NashGap(ModelMeasure):
     """A player's gain: its loss in the ensemble, less the least that it finds by changing its own.
 
     R^k(w_av) - min R^k((1/N)(w'_k + sum_{q != k} w^q)) of FL Games (arXiv 2211.00184, Eq. 1), the
-    others and the representation standing still. The response is sought with Adam over all of the
-    player's `examples` at once, so the gap is a lower bound, 0 at an equilibrium. No weight moves
-    much further than `steps` times `learning_rate` (0.05): of a game far from its equilibrium the
-    true gap may be several times as large.
+    others and the representation standing still. The response is sought over all of the
+    player's `examples` at once, by `steps` of Adam, which stay near, and as many of L-BFGS-B, so
+    the gap is a lower bound, 0 at an equilibrium.
     """
 
-    steps: Annotated[int, ">= 1", "of the response that is sought"] = 50
-    learning_rate: Annotated[float, "> 0"] = 1e-3
+    steps: Annotated[int, ">= 1", "of the response that is sought, by either"] = 50
+    learning_rate: Annotated[float, "> 0", "of Adam"] = 1e-3
     examples: Annotated[
         int | None, ">= 1", "of each player, a random choice, on which losses are; null is all"
     ] = 2000

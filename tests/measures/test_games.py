@@ -151,6 +151,16 @@ def test_the_gap_of_the_scalar_game_is_what_players_can_gain() -> None:
     assert unbounded == pytest.approx([0.0, 0.25], abs=1e-3)
 
 
+def test_a_response_far_away_is_found_by_default() -> None:
+    """1 and 2 from where the players stand: 50 steps of Adam move 0.05 and find a tenth of it."""
+    gains = NashGap().gains(scalars(0.0, 0.0), np.random.default_rng(0))
+    bounded = NashGap(bound=0.5).gains(scalars(0.0, 0.0), np.random.default_rng(0))
+
+    assert gains == pytest.approx([0.25, 1.0], rel=1e-6)
+    # At w = 1/2 the losses are 1/16 and 9/16, of 1/4 and 1.
+    assert bounded == pytest.approx([0.25 - 1 / 16, 1.0 - 9 / 16], rel=1e-6)
+
+
 def test_a_common_model_has_no_players() -> None:
     """It is its own ensemble, and no game."""
     weights = {"weight": torch.ones(1, 1)}
