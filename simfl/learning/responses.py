@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -16,18 +16,21 @@ from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
 from simfl.learning.players import action_of, model_of, models_of, players_of
 
+Slope = Callable[[FloatArray], tuple[float, FloatArray]]
+"""The loss and its gradient at a place, both flat."""
+
 
 @dataclass(frozen=True)
 class Response:
     """A search for a player's best response: full-batch Adam, from where the player stands.
 
-    Its steps are short. As many of L-BFGS-B (Byrd, Lu, Nocedal, Zhu, SIAM J. Sci. Comput. 16:1190,
-    1995) go on from there, and as far as they like.
+    Its steps are short; `descend` goes on from there, within the `bound`, and as far as it likes.
     """
 
     steps: int
     learning_rate: float
-    bound: float | None = None
+    bound: float | None
+    descend: Callable[[Slope, FloatArray], object]
 
     def gain(self, network: Network, weights: Parameters, player: int, own: Examples) -> float:
         """The player's loss in the ensemble, less the least that the search finds; never negative.
@@ -68,10 +71,7 @@ class Response:
             return losses[-1], parameters_to_vector(slope).double().cpu().numpy()
 
         end = parameters_to_vector(action.values()).detach().double().cpu().numpy()
-        bounds = None if self.bound is None else [(-self.bound, self.bound)] * end.size
-        minimize(
-            at, end, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": self.steps}
-        )
+        self.descend(at, end)
         return losses[0] - min(losses)
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
+from scipy.optimize import minimize
 
+from simfl.common.arrays import FloatArray
 from simfl.learning.federation import Federation
 from simfl.learning.players import players_of
-from simfl.learning.responses import Response
+from simfl.learning.responses import Response, Slope
 from simfl.measures.base import ModelMeasure
 from simfl.runs.runfolder import LoadedRun
 
@@ -20,8 +22,9 @@ class NashGap(ModelMeasure):
 
     R^k(w_av) - min R^k((1/N)(w'_k + sum_{q != k} w^q)) of FL Games (arXiv 2211.00184, Eq. 1), the
     others and the representation standing still. The response is sought over all of the
-    player's `examples` at once, by `steps` of Adam, which stay near, and as many of L-BFGS-B, so
-    the gap is a lower bound, 0 at an equilibrium.
+    player's `examples` at once, by `steps` of Adam, which stay near, and as many of L-BFGS-B (Byrd,
+    Lu, Nocedal, Zhu, SIAM J. Sci. Comput. 16:1190, 1995), so the gap is a lower bound, 0 at an
+    equilibrium.
     """
 
     steps: Annotated[int, ">= 1", "of the response that is sought, by either"] = 50
@@ -45,10 +48,16 @@ class NashGap(ModelMeasure):
 
     def gains(self, federation: Federation, rng: np.random.Generator) -> list[float]:
         """Each player's gain, in the order of the players."""
-        response, found = Response(self.steps, self.learning_rate, self.bound), []
+        response = Response(self.steps, self.learning_rate, self.bound, self._descend)
+        found = []
         for player in players_of(federation.weights):
             own = federation.agents[player]
             if self.examples is not None and self.examples < len(own):
                 own = own.take(np.sort(rng.choice(len(own), self.examples, replace=False)))
             found.append(response.gain(federation.network, federation.weights, player, own))
         return found
+
+    def _descend(self, slope: Slope, start: FloatArray) -> None:
+        bounds = None if self.bound is None else [(-self.bound, self.bound)] * start.size
+        options = {"maxiter": self.steps}
+        minimize(slope, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)

@@ -249,7 +249,7 @@ def test_updates_of_a_round_that_made_no_version_are_in_no_release(
 def test_epsilon_of_a_hidden_draw_is_little_above_the_least() -> None:
     """What some two data sets take: (1 - q) N(0, z^2) + q N(2, z^2) against N(0, z^2).
 
-    At z = 3, delta = 1e-5: losses composed by Fourier transform on a grid, in both directions. That of
+    At z = 3, delta = 1e-5: composed by Fourier transform on a grid, in both directions. That of
     known participants is Balle and Wang's (2018) formula for N(2 sqrt(T), z^2).
     """
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
