@@ -315,7 +315,7 @@ class Study(_Section):
         study._source = source
         study._check()
         study._base = study._found_base(shipped)
-        study._check_plain_machines()
+        study._check_uncertainty()
         return study
 
     def _found_base(self, shipped: Mapping[str, Path] | None) -> Scenario:
@@ -407,7 +407,6 @@ class Study(_Section):
                 message = f"unknown figure {name!r}{guess} accepted: {accepted}"
                 raise place.error(show(name), accepted, message)
         self._check_search()
-        self._check_uncertainty()
 
     def _check_uncertainty(self) -> None:
         if self.uncertainty is None:
@@ -422,12 +421,11 @@ class Study(_Section):
         variants = [keys for one in self.points.variants.values() for keys in one]
         if HARDWARE_DRAW in (*self.set, *self.points.grid, *sampled, *variants):
             raise place.error(f"{HARDWARE_DRAW} set, too", "one of them: draws set that key")
-
-    def _check_plain_machines(self) -> None:
-        draw = self.base.population.hardware_draw
-        if self.uncertainty is not None and draw is not None:
+        population = self.base.as_given()["population"]
+        if isinstance(population, dict) and population.get("hardware_draw") is not None:
+            where = self.base.where("population", "hardware_draw")
             accepted = f"null in a study that draws machines ({self.origin('uncertainty')})"
-            raise self.base.where(*HARDWARE_DRAW.split(".")).error(str(draw), accepted)
+            raise where.error(show(population["hardware_draw"]), accepted)
 
     def _check_search(self) -> None:
         if self.search is None:
