@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from statistics import NormalDist
 
 from simfl.runs.runfolder import LoadedRun
@@ -32,14 +33,12 @@ def how_sure(run: LoadedRun) -> list[str]:
             f"On other examples like the {examples} of the test set the accuracy is {low:.3f} to"
             f" {high:.3f} (95 %)."
         )
-    draw = run.scenario["population"].get("hardware_draw")
+    draw, path = run.scenario["population"].get("hardware_draw"), shlex.quote(str(run.path))
     if draw is not None:
-        more = (
-            f"One seed, on machines of draw {draw}. Error bars of seeds: `simfl study {run.path}`"
-        )
+        more = f"One seed, on machines of draw {draw}. Error bars of seeds: `simfl study {path}`"
     else:
         more = (
             "One seed, on machines as their profiles say. Error bars of seeds and machines:"
-            f" `simfl study {run.path} --draws {DRAWS}`"
+            f" `simfl study {path} --draws {DRAWS}`"
         )
     return [*sentences, more]
