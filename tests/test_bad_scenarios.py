@@ -653,11 +653,12 @@ def test_npz_without_a_key(refused: Callable[..., str]) -> None:
 
 
 def test_no_scenario(refused: Callable[..., str]) -> None:
-    """There is no such file; of a study it is a study's file that would do."""
-    for command, kind in (("run", "scenario"), ("study", "study")):
+    """There is no such file; for a study a scenario, or a run, would do as well."""
+    accepted = {"run": "a scenario file", "study": "a study file, a scenario or a run folder"}
+    for command, files in accepted.items():
         result = CliRunner().invoke(app, [command, "nothing.yaml"])
 
-        said = f"simfl: nothing.yaml: found no such file, accepted: a {kind} file\n"
+        said = f"simfl: nothing.yaml: found no such file, accepted: {files}\n"
         assert (result.exit_code, result.stderr) == (2, said)
 
 

@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar
 
 from simfl.measures.base import Measure
-from simfl.measures.hidden_draws import epsilon_of_hidden_draws
 from simfl.runs.runfolder import LoadedRun
 
 
@@ -91,6 +90,9 @@ class Privacy(Measure):
         if noise_multiplier == 0.0:
             return math.inf
         shift, share = 2.0 / noise_multiplier, participants / clients
+        # Its scipy is loaded by runs that are asked for it alone.
+        from simfl.measures.hidden_draws import epsilon_of_hidden_draws
+
         hidden = epsilon_of_hidden_draws(shift, share, releases, self.delta)
         return min(hidden, self.released(noise_multiplier / 2, releases))
 
