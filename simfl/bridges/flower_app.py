@@ -10,7 +10,7 @@ import hashlib
 import importlib
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import chdir, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ from simfl.bridges.app_folder import (
     fused,
     read_settings,
 )
-from simfl.bridges.working_folder import working_in
 
 RUN_ID, SERVER_NODE, FIRST_NODE = 1, 1, 10**18
 """Identifiers, constant so that runs are the same; those of nodes are as long as Flower's own."""
@@ -63,7 +62,8 @@ class FlowerApp:
         sys.path.insert(0, self._path)
         try:
             components = settings["components"]
-            with working_in(Path.cwd()):
+            # Where an app goes, simfl does not follow: a run's own paths may be relative.
+            with chdir(Path.cwd()):
                 self.server: ServerApp = _loaded(components["serverapp"], ServerApp)
                 self.client: ClientApp = _loaded(components["clientapp"], ClientApp)
                 self._works_in = Path.cwd()
@@ -88,7 +88,7 @@ class FlowerApp:
             state=RecordDict(),
             run_config=dict(self.run_config),
         )
-        with working_in(self._works_in):
+        with chdir(self._works_in):
             self.server(grid, context)
 
     def call_client(
@@ -102,7 +102,7 @@ class FlowerApp:
             state=unpacked(state),
             run_config=dict(self.run_config),
         )
-        with working_in(self._works_in):
+        with chdir(self._works_in):
             reply = self.client(message, context)
         if not isinstance(reply, Message):
             raise TypeError(f"the ClientApp answered with {type(reply).__name__}, not a Message")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import chdir
 from functools import partial
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -37,7 +38,6 @@ from simfl.bridges.flower_app import (
 )
 from simfl.bridges.flower_values import Answer, AppFailed, AppValues
 from simfl.bridges.polling import Polls
-from simfl.bridges.working_folder import working_in
 from simfl.common.arrays import IntArray
 from simfl.common.training_memory import in_words
 from simfl.protocols.clock import Process
@@ -177,7 +177,7 @@ class SimulatedGrid(Grid):
 
     def _wait(self, steps: Steps) -> Any:
         """What `steps` returns, once the clock has gone through it; the server's folder waits."""
-        with working_in(self._began_in):
+        with chdir(self._began_in):
             return self._program.wait(steps)
 
     def _checked(self, messages: Iterable[Message]) -> list[Message]:

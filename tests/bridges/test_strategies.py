@@ -71,7 +71,7 @@ class Plain(Grid):
         return SimpleNamespace(run_id=1)
 
     def create_message(self, *args: Any, **named: Any) -> Message:
-        """Not asked by these strategies."""
+        """Abstract in Flower's Grid; these strategies make their messages themselves."""
         raise NotImplementedError
 
     push_messages = pull_messages = create_message
