@@ -144,6 +144,12 @@ def test_a_run_warns_of_figures_in_another_unit(tmp_path: Path) -> None:
         ("power_transmit_w: 250", "power_transmit_w", "found 250, likely at most 100; in mW?"),
         ("power_receive_w: 100", None, ""),
         (
+            "batteries: {harvest_w: [[0, 0], [28800, 7500], [64800, 0]]}",
+            "batteries.harvest_w",
+            "found 7500, likely at most 1e+03; in mW?",
+        ),
+        ("batteries: {harvest_w: [[0, 0], [28800, 7.5], [64800, 0]]}", None, ""),
+        (
             "batteries: {charge_w: 5000}",
             "batteries.charge_w",
             "found 5000, likely at most 1e+03; in mW?",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
-from simfl.exports import ExportFailed, MissingTool
+from simfl.exports import ExportFailed, MissingTool, curve_name
 from simfl.runs.runfolder import LoadedRun
 
 LONGEST_VALUE = 500
@@ -107,10 +107,11 @@ def _metrics(run: LoadedRun) -> Iterator[tuple[str, float, int, int]]:
     """
     manifest = run.manifest
     for column in METRICS:
+        name = curve_name(column, run.accuracy_name)
         points = run.rounds[["version", "time_s", column]].itertuples(index=False)
         for version, time_s, value in points:
             if not math.isnan(value):
-                yield column, float(value), round(time_s * 1000), int(version)
+                yield name, float(value), round(time_s * 1000), int(version)
     finals = {"simulated_time_s": manifest.get("horizon_s"), "wall_s": manifest.get("wall_s")}
     for measure, figures in manifest.get("measures", {}).items():
         finals |= {f"{measure}.{name}": value for name, value in figures.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from simfl.exports import MissingTool
+from simfl.exports import MissingTool, curve_name
 from simfl.protocols.publication import Progress
 
 
@@ -40,7 +40,7 @@ class TensorBoardLog:
         if self._writer is None:
             self._writer = self._make(str(self._folder), purge_step=0)
         figures = {
-            "test/accuracy": progress.accuracy,
+            f"test/{curve_name('accuracy', progress.accuracy_name)}": progress.accuracy,
             "test/loss": progress.loss,
             "cost/time_s": progress.time_s,
             "cost/energy_j": progress.energy_j,

@@ -69,6 +69,7 @@ OF_POPULATION: dict[str, Bounds] = {
     "backhaul_j_per_byte": OF_ALL["energy_j_per_byte"],
     "latency_s": _DELAY_S,
     "batteries.charge_w": (0.0, 1000.0, "", "mW"),
+    "batteries.harvest_w": (0.0, 1000.0, "", "mW"),
     **{key: OF_ALL[key] for key in ("frequency_min_hz", "frequency_max_hz", "kappa")},
     **{key: OF_ALL[key] for key in ("memory_bytes", "power_transmit_w", "power_receive_w")},
     **{key: OF_KIND["device"][key] for key in ("power_idle_w", "power_static_w")},
@@ -96,7 +97,10 @@ def implausible_keys(population: Population) -> Iterator[tuple[str, str]]:
         value: Any = population
         for step in key.split("."):
             value = getattr(value, step, None)
-        if value is not None and (told := _beyond(bounds, np.atleast_1d(value).tolist())):
+        figures = np.atleast_1d(() if value is None else value)
+        if figures.ndim == 2:  # a series: times with the figures that hold from then on
+            figures = figures[:, 1]
+        if told := _beyond(bounds, figures.tolist()):
             yield key, told
 
 

@@ -112,6 +112,33 @@ def test_mlflow_holds_parameters_curves_and_scenario(
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_an_accuracy_that_is_r2_is_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A regression has no accuracy, in either tool."""
+    pytest.importorskip("tensorboard")
+    mlflow = pytest.importorskip("mlflow")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    data = {"name": "synthetic", "task": "regression", "outputs": 1, "partition": "iid"}
+    logs, uri = tmp_path / "logs", (tmp_path / "store").as_uri()
+    with TensorBoardLog(logs) as log:
+        execution.run(small(data=data), tmp_path / "run", Options(watch=log.update))
+    run = simfl.load_run(tmp_path / "run")
+
+    identifier = export_to_mlflow(run, uri)
+
+    r2 = run.rounds["accuracy"].tolist()
+    read = EventAccumulator(str(logs)).Reload()
+    assert [one.value for one in read.Scalars("test/r2")] == pytest.approx(r2)
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    assert [one.value for one in client.get_metric_history(identifier, "r2")] == r2
+    assert "accuracy" not in client.get_run(identifier).data.metrics
+    assert "test/accuracy" not in read.Tags()["scalars"]
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("server", ["silent", "closed"])
 def test_a_server_that_does_not_answer(
     run: LoadedRun, monkeypatch: pytest.MonkeyPatch, server: str

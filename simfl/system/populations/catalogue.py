@@ -26,7 +26,9 @@ class Group:
 
     device: Annotated[str, "device profile"]
     link: Annotated[str, "link profile"]
-    share: Annotated[float | None, "> 0", "<= 1", "share of the clients"] = None
+    share: Annotated[
+        float | None, "> 0", "<= 1", "share of the clients; null: all, of an only group"
+    ] = None
     count: Annotated[int | None, ">= 1", "number of clients, instead of a share"] = None
     band_share: Annotated[
         float, "> 0", "<= 1", "each client's part of a band shared by ofdma_weighted"
@@ -109,7 +111,7 @@ class CatalogueMix(Population):
             raise ValueError("rate_spread: excludes rate_trace, which says how rates differ")
         if self.rate_trace_format is not None and self.rate_trace is None:
             raise ValueError("rate_trace_format: needs a rate_trace")
-        shares = [group.share for group in self.groups]
+        shares = self._shares()
         counts = [group.count for group in self.groups]
         if None not in counts and shares == [None] * len(shares):
             total = sum(count for count in counts if count is not None)
@@ -215,12 +217,18 @@ class CatalogueMix(Population):
         sigma = [self.compute_noise if one is None else one for one in own]
         return np.array(sigma, dtype=float)[group]
 
+    def _shares(self) -> list[float | None]:
+        """Of all clients, by group: a group that is the only one has them all."""
+        if len(self.groups) == 1 and self.groups[0].count is None:
+            return [self.groups[0].share or 1.0]
+        return [group.share for group in self.groups]
+
     def group_index(self, streams: Streams) -> IntArray:
         """Each client's group, an index into `groups`."""
         counts = [group.count for group in self.groups if group.count is not None]
         if counts:
             return np.repeat(np.arange(len(counts)), counts)
-        shares = [group.share for group in self.groups if group.share is not None]
+        shares = [share for share in self._shares() if share is not None]
         place = evenly_spread(streams, "population.group", np.arange(self.clients))
         group: IntArray = np.searchsorted(np.cumsum(shares)[:-1], place, side="right")
         return group

@@ -246,7 +246,9 @@ def test_profiles_of_ones_own(tmp_path: Path) -> None:
         (40, 4, (), "^groups: found \\[\\], accepted: one or more"),
         (40, 4, GROUPS[:2], "^groups: shares add up to 0.8"),
         (40, 4, (Group("a", "b", count=3),), "^groups: counts add up to 3, clients is 40"),
-        (40, 4, (Group("a", "b"),), "^groups: give every group"),
+        (40, 4, (Group("a", "b"), Group("a", "b")), "^groups: give every group"),
+        (40, 4, (Group("a", "b"), Group("a", "b", 1.0)), "^groups: give every group"),
+        (40, 4, (Group("a", "b", 0.5),), "^groups: shares add up to 0.5"),
         (40, 4, (Group("a", "b", 0.5, 20), Group("a", "b", 0.5, 20)), "^groups: give every group"),
         (40, 4, (Group("a", "b", count=20), Group("a", "b", 0.5)), "^groups: give every group"),
         (3, 4, GROUPS, "^edges: found 4, accepted: at most 3"),
@@ -258,6 +260,14 @@ def test_impossible_mixes(
     """Groups that do not cover the clients, and edges without clients, are refused."""
     with pytest.raises(ValueError, match=message):
         CatalogueMix(clients=clients, edges=edges, groups=groups)
+
+
+def test_an_only_group_needs_no_share() -> None:
+    """It has all clients."""
+    mix = CatalogueMix(clients=3, edges=1, groups=(Group("rpi_4b", "ethernet_1g"),))
+
+    assert mix.group_index(Streams(1)).tolist() == [0, 0, 0]
+    assert len(mix.build(Streams(1), Catalogue()).device_index) == 3
 
 
 def test_a_population_in_which_nothing_takes_time() -> None:
