@@ -348,11 +348,15 @@ class AppValues(TimingOnly):
         return None
 
     def _not_found(self) -> Iterator[str]:
-        """Of figures that are said to be metrics which nobody has measured."""
+        """Of figures named as metrics that nobody measured, and of metrics without an accuracy."""
         measured = ", ".join(sorted(self._heard)) or "none"
         for figure, name in (("accuracy", self._named.accuracy), ("loss", self._named.loss)):
             if name is not None and figure not in self._found:
                 yield f"protocol.{figure} is {name!r}, no metric that was measured ({measured})"
+        tested = dict.fromkeys((one for one in self._heard if not one.startswith("train.")), 0.0)
+        others = sorted(tested.keys() - _ranks(tested, "loss").keys())
+        if others and self._named.accuracy is None and "accuracy" not in self._found:
+            yield f"no metric is called an accuracy ({', '.join(others)}): the column is empty"
 
     @property
     def effort(self) -> Effort:

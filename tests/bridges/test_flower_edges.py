@@ -277,6 +277,24 @@ def test_a_figure_that_nobody_measures_is_told(tmp_path: Path) -> None:
     assert done.rounds["loss"].tolist() == done.rounds["train.drawn"].tolist()
 
 
+def test_metrics_without_an_accuracy_are_told(tmp_path: Path) -> None:
+    """Of an app that measures an AUC alone, until it is named; not where there are losses alone."""
+    auc = CLIENT.replace('"eval_acc": right', '"auc": right')
+    app = write_app(tmp_path / "app", client=auc)
+    unnamed = run(scenario(app), tmp_path / "unnamed")
+    named = run(scenario(app, "protocol.accuracy=auc"), tmp_path / "named")
+    losses = CLIENT.replace('"eval_acc": right', '"kl_loss": right')
+    only = run(scenario(write_app(tmp_path / "losses", client=losses)), tmp_path / "only")
+
+    (warning,) = [one for one in unnamed.warnings if one.kind == "doubtful_figures"]
+    assert warning.message == (
+        "no metric is called an accuracy (evaluate.auc): the column is empty"
+    )
+    assert named.rounds["accuracy"].tolist() == unnamed.rounds["evaluate.auc"].tolist()
+    assert "doubtful_figures" not in [one.kind for one in named.warnings]
+    assert not any("accuracy" in one.message for one in only.warnings)
+
+
 def test_figures_of_groups_leave_that_of_all(old: Path, tmp_path: Path) -> None:
     """Flower's baseline fedbn aggregates an accuracy per data set: all of them are columns."""
     groups = "{'accuracy': {str(n): one['accuracy'] for n, (_, one) in enumerate(said)}}"
