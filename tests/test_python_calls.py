@@ -202,7 +202,20 @@ print(list(study.table["decisions.scheduling"]))
     assert done.stdout == "begun\n['round_robin', 'First']\n"
 
 
-def test_a_finished_run_keeps_none_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {
+            "algorithm": "fedsac",
+            "data": {**BASE["data"], "validation_share": 0.2},
+            "model": {"name": "mlp", "hidden": [8]},
+        },
+    ],
+)
+def test_a_finished_run_keeps_none_of_the_data(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
     """Else a script of a hundred runs holds many data sets until garbage is looked for."""
     lent: list[weakref.ref[torch.Tensor]] = []
     assemble = execution.assemble
@@ -216,9 +229,10 @@ def test_a_finished_run_keeps_none_of_the_data(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(execution, "assemble", noted)
     gc.disable()
     try:
-        simfl.run({**TINY, "protocol": "semi_asynchronous"}, "one")
+        simfl.run({**TINY, "protocol": "semi_asynchronous", **changes}, "one")
     finally:
         gc.enable()
 
+    assert gc.get_freeze_count() == 0  # what was there before is looked at again
     assert len(lent) > 2
     assert [one() for one in lent] == [None] * len(lent)

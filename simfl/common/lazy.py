@@ -37,12 +37,13 @@ def _load(module: str) -> None:
     That stays. To search it for garbage, again and again, takes a tenth of the time: it is made
     old at once.
     """
-    collecting = gc.isenabled()
+    collecting, frozen = gc.isenabled(), gc.get_freeze_count()
     gc.disable()
     try:
         importlib.import_module(module)
     finally:
         gc.freeze()
-        gc.unfreeze()
+        if not frozen:
+            gc.unfreeze()
         if collecting:
             gc.enable()

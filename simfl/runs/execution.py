@@ -97,6 +97,27 @@ class StandaloneDiverged(RuntimeError):
     """What clients contribute cannot be found out: their standalone training diverged."""
 
 
+@contextmanager
+def _leaving_no_garbage() -> Iterator[None]:
+    """Let go, at the end of a run, of all that it held: its data and models hang in cycles.
+
+    Python finds cycles by searching what has survived, and would find these after many runs only.
+    What was there before the run, imported modules first of all, is not searched: that would take
+    as long as a small run. Nor is it where a run is made within a run.
+    """
+    outermost = not gc.get_freeze_count()
+    if outermost:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if outermost:
+            gc.collect()
+            gc.unfreeze()
+            return_freed_memory()
+
+
+@_leaving_no_garbage()
 def run(
     scenario: Scenario,
     out: Path | str | None = None,
@@ -418,13 +439,11 @@ def simulate(simulation: Simulation, one: Run) -> str:
 def _rare_collections() -> Iterator[None]:
     """What lives as long as the run is not searched for garbage; a third of a small run's time."""
     before = gc.get_threshold()
-    gc.freeze()
     gc.set_threshold(10_000, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def check_resumable(folder: Path, earlier: Manifest, simulation: Simulation) -> None:
