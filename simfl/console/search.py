@@ -24,7 +24,8 @@ def print_search(console: Terminal, loaded: LoadedStudy, search: Search) -> None
     if path.empty:
         console.print("no trial has been run with every seed yet")
         return
-    console.print(_path(path, search), crop=False)
+    if path["better"].any():
+        console.print(_path(path, search), crop=False)
     console.print(_best(loaded, path, search), crop=False)
     for sentence in found_in_words(loaded.table, path, search):
         console.print(sentence)

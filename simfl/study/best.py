@@ -10,6 +10,7 @@ import pandas as pd
 from simfl.common.arrays import BoolArray
 from simfl.study.bound import Bound
 from simfl.study.comparisons import paired_differences
+from simfl.study.excess import excesses
 from simfl.study.means import point_means, setting_names
 from simfl.study.pareto import caveats_about
 from simfl.study.rows import ENDED
@@ -17,7 +18,7 @@ from simfl.study.studyfile import Best
 from simfl.study.targets import target_of
 from simfl.study.words import Row, in_cell
 
-KEPT, BROKEN = "kept", "broken"
+KEPT, BROKEN, BEYOND = "kept", "broken", "beyond"
 NOT_TOLD_APART = ("undecided", "one seed", "equal")
 """Verdicts that leave open which of two settings is better."""
 
@@ -25,28 +26,33 @@ NOT_TOLD_APART = ("undecided", "one seed", "equal")
 def best_settings(table: pd.DataFrame, factors: list[str], asked: Best) -> pd.DataFrame:
     """Every setting, the best first, then those that keep to the bounds with fewer seeds.
 
-    Beside the columns of `point_means` of the figure: `seeds` that ended, and with how many of them
-    all bounds are known to be `kept`, or some to be `broken`; of the others nobody knows, as they
-    ended without a target before its bound. `ranked`: it keeps to them with every seed, also those
-    that only others have, and has a mean that can be compared. The first row is the best one if
-    it is ranked; `against_best` is the verdict of `paired_differences` of every other ranked one,
-    pair by pair.
+    Of those that keep to them with as many, the one that is less far beyond them comes first.
+    Beside the columns of `point_means` of the figure and of those with bounds: `seeds` that ended,
+    and with how many of them all bounds are known to be `kept`, or some to be `broken`; of the
+    others nobody knows, as they ended without a target before its bound. `ranked`: it keeps to them
+    with every seed, also those that only others have, and has a mean that can be compared. The
+    first row is the best one if it is ranked; `against_best` is the verdict of `paired_differences`
+    of every other ranked one, pair by pair.
     """
     runs = table[table["status"].isin(ENDED)].reset_index(drop=True)
-    kept, broken = keeping(runs, asked.bounds(), [asked.figure])
-    counted = runs.assign(kept=kept, broken=broken).groupby("point")
-    counts = counted[[KEPT, BROKEN]].sum().assign(seeds=counted.size()).reset_index()
-    metric = asked.figure
-    means = point_means(runs, factors, [metric]).merge(counts, on="point")
-    comparable = can_be_compared(means, [metric, *asked.subject_to])
+    bounds, metric = asked.bounds(), asked.figure
+    kept, broken = keeping(runs, bounds, [metric])
+    beyond = excesses(runs, bounds).sum(axis=1)
+    counted = runs.assign(kept=kept, broken=broken, beyond=beyond).groupby("point")
+    counts = counted[[KEPT, BROKEN]].sum().assign(seeds=counted.size())
+    counts = counts.assign(beyond=counted[BEYOND].mean()).reset_index()
+    figures = list(dict.fromkeys([metric, *asked.subject_to]))
+    means = point_means(runs, factors, figures).merge(counts, on="point")
+    comparable = can_be_compared(means, figures)
     every_seed = means[KEPT] == runs["seed"].nunique()
     means["ranked"] = every_seed & means[metric].notna() & comparable
     means = means.sort_values(
-        ["ranked", KEPT, BROKEN, metric],
-        ascending=[False, False, True, asked.maximize is None],
+        ["ranked", KEPT, BROKEN, BEYOND, metric],
+        ascending=[False, False, True, True, asked.maximize is None],
         ignore_index=True,
     )
-    return means.assign(against_best=_against_best(runs, means, metric))
+    against_best = _against_best(runs, means, metric)
+    return means.drop(columns=BEYOND).assign(against_best=against_best)
 
 
 def keeping(
@@ -97,11 +103,18 @@ def in_one_sentence(found: pd.DataFrame, factors: list[str], asked: Best) -> str
         between = "; " if any(", " in name for name in alike) else ", "
         others = f"; not told apart from it: {between.join(alike)}" if alike else ""
         return f"the best is {names[0]}: {asked.figure} {cell}{others}"
-    nearest = f"nearest is {names[0]}: {kept_of(first)} seeds, {asked.figure} {cell}"
+    nearest = f"nearest is {names[0]}: {nearness(first, asked)}"
     if first[KEPT] < first["seeds"]:
         return f"no setting is known to keep to the bounds with every seed; {nearest}"
     why = "a run of it is missing or missed the target, or the figures cannot be compared"
     return f"no setting that keeps to the bounds can be ranked by {asked.figure} ({why}); {nearest}"
+
+
+def nearness(setting: Row, asked: Best) -> str:
+    """How near a setting comes to what is asked: seeds that keep to it, and its figures."""
+    figures = dict.fromkeys([asked.figure, *asked.subject_to])
+    told = ", ".join(f"{name} {in_cell(setting, name)}" for name in figures)
+    return f"{kept_of(setting)} seeds, {told}"
 
 
 def kept_of(setting: Row) -> str:

@@ -16,7 +16,7 @@ import pandas as pd
 from simfl.scenario.yaml_source.text import parse
 from simfl.study import luck
 from simfl.study.asking import Choice, distributions, the_optuna
-from simfl.study.best import BROKEN, KEPT, NOT_TOLD_APART, best_settings, keeping
+from simfl.study.best import BROKEN, KEPT, NOT_TOLD_APART, best_settings, keeping, nearness
 from simfl.study.design import one_after_another
 from simfl.study.loaded import LoadedStudy
 from simfl.study.pareto import pareto_front
@@ -92,16 +92,18 @@ def standing(table: pd.DataFrame, search: Search) -> str:
 
 def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> list[str]:
     """What the search has found, in a sentence, how long ago, and how much of it may be luck."""
-    front = path[path["front"]]
-    if front.empty:
-        return ["no trial is known to keep to what is asked with every seed"]
+    front, none = path[path["front"]], "no trial is known to keep to what is asked with every seed"
     if search.best is None:
+        if front.empty:
+            return [none]
         trials = ", ".join(map(str, front["trial"]))
         sentence = f"no trial is better in all figures than trials {trials}"
         return [sentence, *luck.of_front(int(path["feasible"].sum()))]
     found = best_settings(table[table["point"] < len(path)], list(search.over), search.best)
-    alike = int(found["against_best"].isin(NOT_TOLD_APART).sum())
     best = found.to_dict("records")[0]
+    if front.empty:
+        return [f"{none}; nearest is trial {best['point']}: {nearness(best, search.best)}"]
+    alike = int(found["against_best"].isin(NOT_TOLD_APART).sum())
     text = f"the best is trial {best['point']}: {in_cell(best, search.best.figure)}"
     since = len(path) - 1 - int(path.loc[path["better"], "trial"].iloc[-1])
     return [

@@ -12,7 +12,8 @@ import pytest
 
 from simfl.study.asking import MissingOptuna, ask, the_optuna
 from simfl.study.best import best_settings
-from simfl.study.shortfall import WORST, shortfalls
+from simfl.study.excess import WORST
+from simfl.study.shortfall import shortfalls
 from tests.study.censored import TARGET, censored_runs
 from tests.study.searches import OVER, SEEDS, search, searched
 

@@ -89,6 +89,21 @@ def test_of_those_that_keep_to_all_bounds_the_least_or_the_most_is_the_best() ->
     )
 
 
+def test_the_nearest_to_a_bound_that_nobody_keeps_to_is_the_one_that_is_least_beyond_it() -> None:
+    """Not the one with the least figure; the sentence has the figures of the bounds, too."""
+    late = {"oort": 9.0, "own": 90.0, "random": 5.0}
+    table = runs().assign(time_s=runs()["selection"].map(late))
+    question = asked(time_s="<= 4")
+
+    found = best_settings(table, ["selection"], question)
+
+    assert found["selection"].tolist() == ["random", "oort", "own"]
+    assert in_one_sentence(found, ["selection"], question) == (
+        "no setting is known to keep to the bounds with every seed; nearest is random: 0/3 seeds,"
+        " client_energy_j 30.20 ±0.25, time_s 5 ±0"
+    )
+
+
 def test_why_no_setting_is_the_best_though_all_keep_to_the_bounds() -> None:
     """Each missed the target with some seed, or each lacks a seed that the other has."""
     missed = runs().query("selection != 'random'")

@@ -18,7 +18,13 @@ from simfl.pictures.report import page
 from simfl.pictures.report.of_study import report_study
 from simfl.scenario.yaml_source.source import key_and_value
 from simfl.study.loaded import LoadedStudy, load_study
-from simfl.study.searched import options_of, search_importances, search_path, standing
+from simfl.study.searched import (
+    found_in_words,
+    options_of,
+    search_importances,
+    search_path,
+    standing,
+)
 from simfl.study.studyfile import Search, Study
 from tests.pictures.report.pages import Parsed
 from tests.study.searches import OVER, run_trials, search, searched
@@ -54,6 +60,18 @@ def test_a_path_by_hand() -> None:
     assert path["runs"].tolist() == [2, 4, 6, 6, 8]
     assert path["kept"].tolist() == [0, 2, 2, 2, 2]
     assert standing(table, one) == "5 of 5 trials ended, best so far: energy_j 3"
+
+
+def test_where_no_trial_keeps_to_the_bounds_the_nearest_is_told() -> None:
+    """The one that is least beyond them, though another has fewer joules."""
+    table, one = of_joules(2.0, 5.0, 4.0, subject_to={"bytes": "<= 4"})
+
+    said = found_in_words(table, search_path(table, one), one)
+
+    assert said == [
+        "no trial is known to keep to what is asked with every seed; nearest is trial 1: 0/2 seeds,"
+        " energy_j 5 ±0, bytes 5 ±0"
+    ]
 
 
 def test_a_trial_counts_when_its_seeds_have_all_run() -> None:
