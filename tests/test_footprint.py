@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from simfl.runs.execution import run
+from simfl.runs.runfolder import LoadedRun
+from simfl.runs.summary import main_figures
+from simfl.study.comparable import caveat_of_pair
+from simfl.study.rows import row
 from tests.small import SMALL, small
 
 KWH = 3.6e6
@@ -82,3 +87,87 @@ def test_groups_in_different_regions(tmp_path: Path) -> None:
     by_device = intensity.groupby(one.clients["device"]).mean()
     assert by_device["rpi_4b"] == pytest.approx(45.817)
     assert by_device["phone_high_sd865"] == pytest.approx(637.182)
+
+
+def test_co2_and_money_are_shown_with_their_currency(tmp_path: Path) -> None:
+    """Of all machines; where nothing is known there is no line."""
+    germany = run(small(population={"region": "grid_germany"}), tmp_path / "germany").manifest
+    poland = run(small(population={"region": "grid_poland"}), tmp_path / "poland").manifest
+    plain = run(small(), tmp_path / "plain").manifest
+
+    def shown(manifest: dict[str, Any]) -> dict[str, str]:
+        keys = ("CO2 equivalent", "electricity")
+        return {key: text for key, text in main_figures(manifest, None) if key in keys}
+
+    kwh = germany["energy_j"] / KWH
+    assert shown(germany) == {
+        "CO2 equivalent": f"{kwh * 365.477:.3g} g",
+        "electricity": f"{kwh * 0.3234:.3g} EUR",
+    }
+    assert list(shown(poland)) == ["CO2 equivalent"]
+    assert shown(plain) == {}
+
+
+def test_studies_compare_co2_and_money_of_one_currency_alone(tmp_path: Path) -> None:
+    """Nor runs that charge idle power differently."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "hours.yaml").write_text(HOURS + "currency: JPY\n")
+    own = {"region": "hours", "profiles": [str(tmp_path / "own")]}
+    keys: dict[str, dict[str, Any]] = {
+        "germany": {"region": "grid_germany"},
+        "own": own,
+        "spared": {**own, "server_idle_share": 0.5},
+    }
+    rows = {
+        name: row(run(small(population=its), tmp_path / "runs" / name), {})
+        for name, its in keys.items()
+    }
+
+    def why(first: str, other: str, metric: str) -> str | None:
+        found = caveat_of_pair(rows[first], rows[other], metric)
+        return None if found is None else found.name
+
+    assert rows["own"]["carbon_gco2"] > 0 and rows["own"]["electricity_cost"] > 0
+    assert why("germany", "own", "electricity_cost") == "other currencies"
+    assert why("germany", "own", "carbon_gco2") is None
+    assert why("own", "spared", "carbon_gco2") == "counted differently"
+    assert why("own", "spared", "electricity_cost") == "counted differently"
+
+
+BATTERIES = {"initial": [0.5, 0.5], "charge_w": 5.0}
+SUN = {**BATTERIES, "harvest_w": [[0, 1.0]]}
+
+
+@pytest.mark.parametrize(
+    ("region", "batteries", "said"),
+    [
+        ("hours", BATTERIES, ["by the hour when they give joules, not when they were charged"]),
+        ("grid_germany", SUN, ["as if what they harvest came from the grid"]),
+        (
+            "hours",
+            SUN,
+            [
+                "by the hour when they give joules, not when they were charged, and as if what"
+                " they harvest came from the grid"
+            ],
+        ),
+        ("grid_germany", BATTERIES, []),
+        ("hours", None, []),
+        (None, SUN, []),
+    ],
+)
+def test_co2_of_batteries_is_told_to_be_of_other_hours(
+    region: str | None, batteries: dict[str, Any] | None, said: list[str], tmp_path: Path
+) -> None:
+    """Where the hour makes a difference, or a panel charges them; the Raspberry Pis have none."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "hours.yaml").write_text(HOURS)
+    keys = {"region": region, "batteries": batteries, "profiles": [str(tmp_path / "own")]}
+    one: LoadedRun = run(small(population=keys), tmp_path / "run")
+
+    told = [notice for notice in one.warnings if notice.kind == "other_hours"]
+    phones = int((one.clients["device"] == "phone_high_sd865").sum())
+    assert [(notice.count, notice.message) for notice in told] == [
+        (phones, f"CO2 and money of {phones} clients on batteries are counted {words}")
+        for words in said
+    ]

@@ -144,6 +144,10 @@ ADVICE = {
         "more charge_w or harvest_w in population.batteries, or a lower idle power; from when on"
         " they were missing stands in `simfl.battery_levels`"
     ),
+    "other_hours": (
+        "the clients' joules (client_energy_j) are right: weigh them by the grid of the hours at"
+        " which you charge, and leave out what is harvested"
+    ),
     "heat_left_out": (
         "take their seconds for too short: give such devices the clocks that they keep up for hours"
         " (frequency_max_hz), or put more epochs into a round, so that heat counts within it"

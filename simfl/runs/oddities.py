@@ -22,6 +22,7 @@ from simfl.eventlog.kinds import KINDS
 from simfl.measures.privacy import Privacy
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
+from simfl.runs.grid_hours import other_hours
 from simfl.runs.learning_nothing import not_learning
 from simfl.runs.left_out import edge_servers_left_out, never_took_part
 from simfl.runs.reached import target_at_once, target_missed
@@ -77,6 +78,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _sized_only,
         _larger_messages,
         _out_of_memory,
+        other_hours,
         _far_access_points,
         _priced_for_more,
         _losses_in_the_open,

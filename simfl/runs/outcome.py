@@ -105,6 +105,12 @@ def _footprint(one: Run) -> dict[str, FloatArray]:
     return known
 
 
+def _currency(one: Run) -> str | None:
+    """Of the prices that money is counted by; None: no price is known."""
+    regions = () if one.world.electricity is None else one.world.electricity.regions
+    return next((region.currency for region in regions if region.price is not None), None)
+
+
 def _rewards(one: Run) -> dict[str, list[float]]:
     """What clients achieve alone and are rewarded with, on the test set, where that was asked."""
     ref, values = one.publications.latest, one.values
@@ -147,6 +153,7 @@ def figures(one: Run) -> dict[str, Any]:
             for name, column in _footprint(one).items()
             if not np.isnan(column).any()
         },
+        "currency": _currency(one),
         "energy_by_state_j": {
             kind: float(accounts.joules[:, index].sum())
             for index, kind in enumerate(accounts.kinds)

@@ -30,8 +30,19 @@ def main_figures(
         ("    beyond idle power", quantity(manifest["client_active_j"], "J")),
         ("  of servers", quantity(manifest["server_energy_j"], "J")),
         ("  of the network", quantity(manifest["network_energy_j"], "J")),
+        *footprint(manifest),
         ("bytes over all links", quantity(manifest["bytes"], "B") + in_vain(manifest)),
     ]
+
+
+def footprint(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Label and figure of CO2 and money, as far as the scenario's regions know them."""
+    rows = []
+    if (grams := manifest.get("carbon_gco2")) is not None:
+        rows.append(("CO2 equivalent", quantity(grams, "g")))
+    if (cost := manifest.get("electricity_cost")) is not None:
+        rows.append(("electricity", f"{cost:.3g} {manifest.get('currency') or ''}".rstrip()))
+    return rows
 
 
 def who_trained(workers: Sequence[Mapping[str, Any]]) -> str:

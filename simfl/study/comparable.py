@@ -40,9 +40,13 @@ def _counts_idle(metric: str, whose: str) -> bool:
     """Whether joules of `whose` idle power are in a figure; of a measure's joules they may be."""
     target = target_of(metric)
     name = metric if target is None else target.spent
-    if name in ("energy_j", f"{whose}_energy_j"):
+    if name in ("energy_j", f"{whose}_energy_j", "carbon_gco2", "electricity_cost"):
         return True
     return "." in metric and (metric.endswith("_j") or "energy" in metric)
+
+
+def _currency(run: LoadedRun) -> str:
+    return run.manifest.get("currency") or ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,13 @@ CAVEATS: tuple[Caveat, ...] = (
         concerns=lambda metric: _counts_idle(metric, "server"),
         text=_server_idle_share,
         ends=("energy_j reached",),
+    ),
+    Caveat(
+        column="currency",
+        name="other currencies",
+        why="what one is worth in another is not known here",
+        concerns=lambda metric: metric == "electricity_cost",
+        text=_currency,
     ),
 )
 """In the order in which they are asked."""

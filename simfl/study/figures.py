@@ -44,6 +44,8 @@ FIGURES = {
     "client_energy_j": Figure("joules of clients", "J", AMOUNT),
     "client_active_j": Figure("joules of clients beyond idle power", "J", AMOUNT),
     "server_energy_j": Figure("joules of edge servers and the cloud", "J", AMOUNT),
+    "carbon_gco2": Figure("grams of CO2 equivalent of all machines' electricity", "g", AMOUNT),
+    "electricity_cost": Figure("price of all machines' electricity", "money", ANYTHING),
     "bytes": Figure("bytes that arrived, over all links", "B", AMOUNT),
     "latency_cv": Figure("coefficient of variation of the time between versions", "1", AMOUNT),
     "staleness": Figure("mean staleness of all merged updates, versions", "versions", AMOUNT),

@@ -36,6 +36,9 @@ def study_of(scenario: Source, overrides: Sequence[str]) -> Source:
         if _is_number(ends.get(figure))
         for spent in ("time", "client_energy")
     ]
+    population = content.get("population")
+    if isinstance(population, Mapping) and population.get("region") is not None:
+        asked = ["carbon_gco2", *asked]
     study = {
         "name": f"{content.get('name') or Path(scenario.file).stem}_error_bars",
         "scenario": Path(scenario.file).name,

@@ -41,6 +41,8 @@ def row(run: LoadedRun, targets: Mapping[str, tuple[str, str, float]]) -> dict[s
         "client_energy_j": manifest["client_energy_j"],
         "client_active_j": manifest["client_active_j"],
         "server_energy_j": manifest["server_energy_j"],
+        "carbon_gco2": manifest.get("carbon_gco2", math.nan),
+        "electricity_cost": manifest.get("electricity_cost", math.nan),
         "bytes": manifest["bytes"],
         "latency_cv": float(between_s.std() / between_s.mean()) if len(between_s) > 1 else math.nan,
         "staleness": run.mean_staleness,

@@ -56,7 +56,7 @@ ROOMS = {
     ),
     # Of a study, what reads it back and its figures; not what runs it.
     "pictures": _room(
-        "measures eventlog runs.runfolder runs.said_beside console.printable"
+        "measures eventlog runs.runfolder runs.said_beside runs.summary console.printable"
         " study.loaded study.luck study.studyfile"
         " study.means study.comparable study.pareto study.comparisons study.effects study.figures"
         " study.regression study.how_sure"
@@ -118,9 +118,10 @@ ROOMS = {
     "runs.learning_nothing": _room("protocols assembly.simulation", "numpy"),
     "runs.left_out": _room("protocols assembly.simulation", "numpy"),
     "runs.regressions": _room("assembly.simulation"),
+    "runs.grid_hours": _room("system assembly.simulation", "numpy"),
     "runs.oddities": _room(
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
-        " runs.left_out runs.reached runs.regressions",
+        " runs.grid_hours runs.left_out runs.reached runs.regressions",
         "numpy",
     ),
     "runs.misread": _room("runs.runfolder"),

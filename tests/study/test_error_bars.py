@@ -66,6 +66,15 @@ def test_a_scenario_alone_is_repeated_with_its_seed_and_the_four_after_it(tmp_pa
     assert study.uncertainty is None
 
 
+def test_where_a_region_counts_co2_it_is_asked_for(tmp_path: Path) -> None:
+    """And is not where nobody counts it."""
+    region = Study.from_yaml(written(tmp_path), overrides=["population.region=grid_sweden"])
+    plain = Study.from_yaml(written(tmp_path))
+
+    assert "carbon_gco2" in region.questions.metrics
+    assert "carbon_gco2" not in plain.questions.metrics
+
+
 @pytest.mark.parametrize(
     ("stop", "override", "metric"),
     [

@@ -17,6 +17,7 @@ from simfl.pictures.report.fairness import fairness
 from simfl.pictures.report.page import Page, shown
 from simfl.pictures.report.timeline import timeline
 from simfl.runs.runfolder import LoadedRun, RunFolderError, edge_servers
+from simfl.runs.summary import footprint
 from simfl.study.figures import with_unit
 from simfl.study.how_sure import how_sure
 
@@ -107,6 +108,7 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
             "energy of servers, the network",
             f"{manifest['server_energy_j']:.4g} J, {manifest['network_energy_j']:.4g} J",
         ),
+        *footprint(manifest),
         ("bytes over all links", f"{manifest['bytes']:.4g} B{in_vain(manifest)}"),
         ("wall time", f"{manifest['wall_s']:.3g} s"),
         ("simfl, torch", ", ".join(manifest["versions"].values())),

@@ -1,0 +1,39 @@
+"""When the electricity that batteries hold was drawn from the grid: a rule of docs/warnings.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simfl.assembly.simulation import Simulation
+from simfl.common.notices import Notice, notice
+from simfl.system.region import Region
+
+
+def other_hours(simulation: Simulation) -> Iterator[Notice]:
+    """CO2 and money of batteries: counted when they give joules, and not when they get them."""
+    world, charging = simulation.world, simulation.parts[("population",)].batteries
+    if world.electricity is None or charging is None:
+        return
+    regions, index = world.electricity.regions, world.electricity.index
+    by_hour = np.array([_by_hour(region) for region in regions])
+    on_battery = np.array([device.battery_j is not None for device in world.devices])
+    clients = on_battery[world.device_index]
+    harvested = any(watts > 0 for _, watts in charging.harvest_w)
+    odd = clients & (by_hour[index[: world.num_clients]] | harvested)
+    if not odd.any():
+        return
+    told = []
+    if by_hour[index[: world.num_clients]][clients].any():
+        told.append("by the hour when they give joules, not when they were charged")
+    if harvested:
+        told.append("as if what they harvest came from the grid")
+    message = f"CO2 and money of {odd.sum()} clients on batteries are counted {', and '.join(told)}"
+    yield notice("other_hours", message, int(odd.sum()))
+
+
+def _by_hour(region: Region) -> bool:
+    """Whether it makes a difference when a joule is drawn."""
+    series = [one for one in (region.carbon, region.price) if one is not None]
+    return any(np.unique(one.values).size > 1 for one in series)
