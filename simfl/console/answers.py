@@ -17,6 +17,7 @@ from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
 from simfl.study.effects import (
+    as_share,
     explainable,
     first_order_indices,
     left_to_chance,
@@ -284,7 +285,7 @@ def _indices(
         [
             metric,
             short_names([one["factor"]])[0],
-            *(_share(one[column]) for column in ("index", "low", "high")),
+            *(_share(value) for value in (as_share(one["index"]), one["low"], one["high"])),
             str(one["settings"]),
         ]
         for metric in metrics

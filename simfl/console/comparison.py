@@ -29,9 +29,13 @@ NOT_SHOWN = (
     "warning_messages",
     "charged_client_idle",
     "charged_server_idle",
+    "currency",
     TASK,
 )
 """Columns of a row: which warnings there are says more than how many, and keys stand above."""
+
+FOOTPRINT = ("carbon_gco2", "electricity_cost")
+"""Figures that only runs with a region have."""
 
 DEALT_OUT = ("data.partition.", "data.noise_variance.")
 """Sections of the data that leave the test examples as they are."""
@@ -59,7 +63,9 @@ def print_comparison(runs: Sequence[LoadedRun], accuracies: Sequence[float]) -> 
     for sentence in unlike(different, [run.rounds for run in runs]):
         console.print(sentence)
     figures: list[list[str]] = []
-    for figure in dict.fromkeys(name for one in rows for name in one if name not in NOT_SHOWN):
+    nowhere = [name for name in FOOTPRINT if all(math.isnan(one[name]) for one in rows)]
+    left_out = (*NOT_SHOWN, *nowhere)
+    for figure in dict.fromkeys(name for one in rows for name in one if name not in left_out):
         first, *others = (of_run(one, figure) for one in rows)
         name = NAMES.get(figure, figure)
         cells = []

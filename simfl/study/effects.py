@@ -149,6 +149,14 @@ def first_order_indices(
     return pd.DataFrame(rows, columns=columns)
 
 
+def as_share(index: float) -> float:
+    """An index as it is shown: its estimate may lie beyond 0 to 1, and what it estimates does not.
+
+    The interval beside it is cut to the same.
+    """
+    return float(np.clip(index, 0.0, 1.0))
+
+
 def setting_means(table: pd.DataFrame, metric: str, factors: Sequence[str]) -> pd.DataFrame:
     """The mean of a figure over the seeds of every setting, with its factors, by its point."""
     settings = table.groupby("point", sort=True)

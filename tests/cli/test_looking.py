@@ -37,6 +37,7 @@ def test_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "time_to_accuracy_0.1_s" in result.stdout
     kinds = "unverified_figures, unread_keys, target_at_once"
     assert re.search(rf"│ warnings +│ +{kinds} │ +{kinds} │", result.stdout)
+    assert "carbon_gco2" not in result.stdout and "electricity_cost" not in result.stdout
     below = result.stdout.partition("│ warnings")[2]
     assert "warning: unverified figures: 2 of 2 runs" in below
     assert first.warnings[0].message.partition(":")[0] in below  # an example, and what to do

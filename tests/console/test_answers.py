@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -16,6 +17,7 @@ from simfl.console import answers
 from simfl.console.tables import FigureTable
 from simfl.study import words
 from simfl.study.comparisons import paired_differences
+from simfl.study.effects import first_order_indices
 from simfl.study.loaded import load_study
 from simfl.study.studyfile import Study
 from tests.study.censored import TARGET, censored_runs, censored_study
@@ -239,3 +241,26 @@ def test_a_study_of_which_all_runs_diverged_says_so(
 
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("no run has completed: 2 diverged (the loss is nan at version 1")
+
+
+def test_an_index_lies_between_0_and_1_as_its_interval_does() -> None:
+    """Of a key that explains all, and of one that does nothing, with seeds that scatter."""
+    rng = np.random.default_rng(2)
+    rows = [
+        {"point": 2 * a + b, "seed": seed, "a": a, "b": b, "status": "completed"}
+        for a in range(3)
+        for b in range(2)
+        for seed in range(3)
+    ]
+    for one in rows:
+        one |= {"folder": "", ENERGY: 3.0 * one["a"] + rng.standard_normal()}
+    table = pd.DataFrame(rows)
+    found = first_order_indices(table, ENERGY, ["a", "b"])["index"]
+    assert found.max() > 1.0 and found.min() < 0.0  # what is estimated is a share all the same
+
+    lines = shown(100, answers._indices(table, [ENERGY], ["a", "b"], []))
+
+    cells = [line.split("│")[3:6] for line in lines if f"│ {ENERGY}" in line]
+    numbers = [[float(cell) for cell in row] for row in cells]
+    assert [row[0] for row in numbers] == [1.0, 0.0]
+    assert all(low <= index <= high for index, low, high in numbers)

@@ -18,7 +18,13 @@ from simfl.study import luck
 from simfl.study.best import best_settings, in_one_sentence, kept_of
 from simfl.study.comparable import caveat_sentences
 from simfl.study.comparisons import paired_differences
-from simfl.study.effects import first_order_indices, left_to_chance, main_effects, not_explained
+from simfl.study.effects import (
+    as_share,
+    first_order_indices,
+    left_to_chance,
+    main_effects,
+    not_explained,
+)
 from simfl.study.figures import with_unit
 from simfl.study.hardware import (
     PROBABILITIES,
@@ -480,6 +486,7 @@ def _indices(study: LoadedStudy, metric: str, reasons: list[str]) -> tuple[str, 
     if study.sample is None or study.sample.method != "saltelli":
         found = first_order_indices(study.table, metric, study.factors, study.sampled)
         found = found.dropna(subset="index")
+        found["index"] = found["index"].map(as_share)
         return "first-order Sobol indices", found.assign(name=short_names(_list(found["factor"])))
     title = "first-order and total Sobol indices"
     try:
