@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 
 from simfl import Scenario
-from simfl.assembly.assemble import outlined
+from simfl.assembly.assemble import assemble, outlined
 from simfl.assembly.groups import availability_of
+from simfl.assembly.simulation import Options
 from simfl.assembly.unread import held
 from simfl.runs.execution import run
+from simfl.runs.oddities import foreseen
 from simfl.scenario.yaml_source.error import ScenarioError
 from tests.small import small
 
@@ -123,6 +125,32 @@ def test_absences_that_begin_after_the_end_are_warned_of(tmp_path: Path) -> None
     assert not found["nobody"] and not found["away"]
 
 
+def test_clients_that_left_before_the_run_began_are_warned_of() -> None:
+    """After midnight, of a run of the evening; not of the next day, nor where they are back."""
+    night = PLAIN.with_overrides(OWN | {"population.start_time": "23:30"})
+    said = {
+        name: [one for one in foreseen(assemble(scenario, Options())) if one.kind == "left_before"]
+        for name, scenario in {
+            "night": night.with_overrides({"population.groups.0.availability.from_s": "00:10"}),
+            "next day": night.with_overrides({"population.groups.0.availability.from_s": 87000}),
+            "back": night.with_overrides({"population.groups.0.availability.to_s": "23:40"}),
+            "nobody": night.with_overrides({"population.groups.0.availability.share": 0.0}),
+            "never there": night.with_overrides({"population.groups.0.availability.from_s": 0}),
+            "at the start": night.with_overrides(
+                {"population.groups.0.availability.from_s": "23:30"}
+            ),
+        }.items()
+    }
+
+    (one,) = said.pop("night")
+    assert 2 <= one.count <= 4
+    assert one.message == (
+        f"{one.count} clients had left for good at 00:10, before the run began at 23:30: 00:10 of"
+        " the next day is 87000"
+    )
+    assert not any(said.values())
+
+
 @pytest.mark.parametrize(
     ("changes", "key", "reason"),
     [
@@ -162,7 +190,8 @@ def test_what_nothing_reads_is_told(changes: dict[str, Any], key: str, reason: s
         ),
         (
             {"population.groups.0.availability": {"name": "absence", "from_s": 0, "to_s": "11:00"}},
-            "availability.to_s: the absence is over at 11:00, before the run begins at 11:59:59",
+            "availability.to_s: the absence is over at 11:00, before the run begins at 11:59:59"
+            " (population.start_time); 11:00 of the next day is 126000",
         ),
         ({"population.groups.0.allocation": {"name": "capped"}}, "allocation.frequency_hz: found"),
     ],

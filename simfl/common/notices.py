@@ -136,6 +136,10 @@ ADVICE = {
         "more test examples (a larger test_share, a file of more rows): differences between methods"
         " below that width are luck, whatever the number of seeds on the same test set"
     ),
+    "left_before": (
+        "times of day are those of the day on which the run begins, and later ones are said in"
+        " seconds after its midnight; or an earlier population.start_time"
+    ),
     "nobody_left": (
         "population.start_time is the time of day at simulated time 0, midnight by default; or let"
         " the run last until they leave"

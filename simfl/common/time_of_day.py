@@ -5,6 +5,7 @@ from __future__ import annotations
 PATTERN = r"^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"
 """Of hours, minutes and, if need be, seconds."""
 EXAMPLE = "11:30"
+DAY_S = 86_400.0
 
 
 class TimeOfDay:
@@ -32,5 +33,10 @@ def tidy(text: str) -> str:
 
 def shown(time_s: float) -> str:
     """Seconds after midnight as a clock shows them; days are not counted."""
-    minutes, seconds = divmod(round(time_s) % 86_400, 60)
+    minutes, seconds = divmod(round(time_s) % round(DAY_S), 60)
     return tidy(f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}")
+
+
+def next_day(time_s: float) -> str:
+    """How the same time of the next day is said."""
+    return f"{shown(time_s)} of the next day is {time_s + DAY_S:.0f}"

@@ -15,20 +15,18 @@ from simfl.assembly.simulation import Simulation
 from simfl.common.contract import name_of
 from simfl.common.notices import Notice, notice
 from simfl.common.quantity import quantity
-from simfl.common.time_of_day import shown
 from simfl.decisions.asked import wanted_by
 from simfl.decisions.base import QueryingSelection
 from simfl.eventlog.kinds import KINDS
 from simfl.measures.privacy import Privacy
 from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
+from simfl.runs.absences import left_before, nobody_left
 from simfl.runs.grid_hours import other_hours
 from simfl.runs.learning_nothing import not_learning
 from simfl.runs.left_out import edge_servers_left_out, never_took_part
 from simfl.runs.reached import target_at_once, target_missed
 from simfl.runs.regressions import equal_targets, equal_targets_of_clients
-from simfl.system.availability.partly_absent import PartlyAbsent
-from simfl.system.availability_by_group import AvailabilityByGroup
 from simfl.system.codecs.base import encoded_bytes
 from simfl.system.implausible import implausible_figures, implausible_keys
 from simfl.system.provenance import (
@@ -78,6 +76,7 @@ def foreseen(simulation: Simulation) -> list[Notice]:
         _sized_only,
         _larger_messages,
         _out_of_memory,
+        left_before,
         other_hours,
         _far_access_points,
         _priced_for_more,
@@ -104,7 +103,7 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         never_took_part,
         edge_servers_left_out,
         _mostly_late,
-        _nobody_left,
+        nobody_left,
         _empty_for_good,
         _heat_left_out,
         _saturated_queues,
@@ -449,26 +448,6 @@ def _mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:
             " and the model knows nothing of them"
         )
         yield notice("mostly_late", message, dropped)
-
-
-def _nobody_left(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """Clients that were to leave when the run was over: noon, of a run of minutes from midnight."""
-    whole, end_s = simulation.availability, one.clock.now_s
-    start_s = simulation.parts[("population",)].start_s
-    followed = [(whole, one.all_clients)]
-    if isinstance(whole, AvailabilityByGroup):
-        followed = whole.followers
-    for model, clients in followed:
-        if not isinstance(model, PartlyAbsent) or model.first_s <= end_s:
-            continue
-        leave = int(model.who_leaves(clients, simulation.streams).sum())
-        if leave:
-            message = (
-                f"{leave} clients were to leave at {shown(start_s + model.first_s)}"
-                f" ({name_of(model)}); the run ended at {shown(start_s + end_s)},"
-                f" after {end_s:.3g} s"
-            )
-            yield notice("nobody_left", message, leave)
 
 
 def _empty_for_good(simulation: Simulation, one: Run) -> Iterator[Notice]:

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 import numpy as np
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
-from simfl.common.time_of_day import TIME_OF_DAY, shown
+from simfl.common.time_of_day import TIME_OF_DAY, next_day, shown
 from simfl.streams import Streams
 from simfl.system.availability.partly_absent import PartlyAbsent
 
@@ -40,7 +40,7 @@ class Absence(PartlyAbsent):
         if self._back_s <= start_s:
             raise ValueError(
                 f"to_s: the absence is over at {shown(self._back_s)}, before the run begins at"
-                f" {shown(start_s)} (population.start_time)"
+                f" {shown(start_s)} (population.start_time); {next_day(self._back_s)}"
             )
         return super().begun(start_s, members)
 
