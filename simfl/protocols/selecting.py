@@ -334,7 +334,8 @@ class Selecting:
                 return players[there]
             if now_s >= gives_up_s and not found:
                 if not self._presence.anybody(now_s):
-                    raise Stalled(f"stalled at {now_s:g} s: no client will ever be available")
+                    low = self._too_low(np.arange(self._presence.num_clients), now_s)
+                    raise Stalled(f"stalled at {now_s:g} s: no client will ever be available{low}")
                 self._given_up += 1
                 if self._given_up > MOST_GIVEN_UP:
                     raise Stalled(
@@ -352,7 +353,8 @@ class Selecting:
             # A model may round at its boundary: time moves on by at least the last bit.
             next_s = max(float(enough_s), float(np.nextafter(now_s, np.inf)))
             waits = f"{'one' if wanted == 1 else wanted} of {players.size} clients"
-            with self._clock.waiting(str(server), f"{waits} to become available"):
+            low = self._too_low(absent, now_s) if np.isinf(next_s) else ""
+            with self._clock.waiting(str(server), f"{waits} to become available{low}"):
                 ends_s = [one for one in (gives_up_s, limit_s) if one > now_s]
                 alarm_s = min(next_s, *ends_s, self._servers.fails_s(server))
                 alarm = [self._clock.until(alarm_s)] if alarm_s < np.inf else []
@@ -372,6 +374,11 @@ class Selecting:
                         " protocol's wait_for and the population's availability"
                         f" ({self._presence.told_by}), faults and batteries?"
                     )
+
+    def _too_low(self, clients: IntArray, now_s: float) -> str:
+        """How many of them will never come because of their batteries, to append; or nothing."""
+        low = int(self._presence.empty_for_good(clients, now_s).sum())
+        return f" ({low} have batteries too low, which nothing charges enough)" if low else ""
 
     def _looked(self, server: ServerId, waits: str, expected: IntArray) -> None:
         """Those expected were to come by now; raises `Stalled` if none of them ever is there."""

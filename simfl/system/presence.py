@@ -34,7 +34,7 @@ class Presence:
         self._failures = failures
         self.interruptions = Interruptions(self._availability, leaving, failures, streams)
         self.charge = None if batteries is None else Charge(batteries, idle_w)
-        self._num_clients = idle_w.size
+        self.num_clients = idle_w.size
         self._streams = streams
 
     @property
@@ -69,7 +69,7 @@ class Presence:
 
     def anybody(self, now_s: float) -> bool:
         """Whether any client at all is there, or ever will be."""
-        clients = np.arange(self._num_clients)
+        clients = np.arange(self.num_clients)
         there, next_s = self.there(clients, now_s), self.next_s(clients, now_s)
         return bool((there | np.isfinite(next_s)).any())
 

@@ -65,7 +65,24 @@ def test_where_nobody_will_ever_come_the_run_says_so(tmp_path: Path) -> None:
     watched = Watched(faulty(protocol, availability=gone), tmp_path)
 
     assert "no client will ever be available" in watched.stalled
+    assert "batteries" not in watched.stalled
     assert watched.run.clock.now_s < 0.1
+
+
+@pytest.mark.parametrize("patience", [{}, {"deadline_s": 0.05}])
+def test_where_batteries_keep_everybody_away_the_run_says_so(
+    patience: dict[str, float], tmp_path: Path
+) -> None:
+    """All are phones, charged to less than they need, and there is no charger."""
+    phones = {
+        "groups": [{"device": "phone_high_sd865", "link": "lte_2021", "count": 8}],
+        "batteries": {"initial": [0.05, 0.1], "charge_w": 0},
+    }
+    protocol = {"name": "synchronous", "patience": patience}
+
+    watched = Watched(faulty(protocol, **phones), tmp_path)
+
+    assert "8 have batteries too low, which nothing charges enough" in watched.stalled
 
 
 def test_what_an_edge_server_had_when_it_crashed_is_lost(tmp_path: Path) -> None:
