@@ -15,7 +15,7 @@ from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.yaml_source.error import ScenarioError
 from simfl.scenario.yaml_source.source import KeyPath, Source
 from simfl.study.design import Setting, settings
-from simfl.study.studyfile import HARDWARE_DRAW, Study
+from simfl.study.studyfile import HARDWARE_DRAW, Interval, Study
 
 DIGITS = 16
 """Of a run's digest in the name of its folder: 64 bits, ample for any study."""
@@ -88,13 +88,28 @@ def planned(
                 before = source
                 source = source.with_value(key, with_own_files(value, folder), origin)
                 named.replaced(before, source, key)
-            scenario = Scenario.from_source(source)
-            outline = outlined(scenario)
+            try:
+                scenario = Scenario.from_source(source)
+                outline = outlined(scenario)
+            except ScenarioError as error:
+                raise _about_integers(study, error) from error
             scenario = scenario.without(named.unread_in(scenario, outline.unread))
             found.append(Point(number, seed, setting.factors, scenario, outline.digest, draw))
     if must_be_read:
         named.check()
     return found
+
+
+def _about_integers(study: Study, error: ScenarioError) -> ScenarioError:
+    """The error, with what to write where a key of whole numbers got others from an interval."""
+    sample, search = study.points.sample, study.search
+    over: dict[str, Any] = {**(search.over if search else {}), **(sample.over if sample else {})}
+    interval = over.get(error.key)
+    its_integers = error.accepted.startswith("an integer")
+    if not isinstance(interval, Interval) or interval.integer or not its_integers:
+        return error
+    accepted = f"{error.accepted}; 'integer: true' beside low and high gives whole numbers"
+    return ScenarioError(error.file, error.line, error.key, error.found, accepted)
 
 
 def _seeds(study: Study, draw: int | None) -> list[tuple[int, int]]:

@@ -82,6 +82,20 @@ def study_of(folder: Path, points: dict[str, Any]) -> Study:
     return Study.from_yaml(write_study(folder, points=points))
 
 
+@pytest.mark.parametrize("key", ["algorithm.local.steps", "algorithm.local.learning_rate"])
+def test_an_interval_of_whole_numbers_is_told_how_to_draw_them(key: str, tmp_path: Path) -> None:
+    """Where the key takes no others; what another key does not take is told as it is."""
+    low = 1.5 if key.endswith("steps") else -1.0
+    sampled = {"method": "sobol", "size": 2, "over": {key: {"low": low, "high": low + 1.0}}}
+    study = Study.from_yaml(write_study(tmp_path, points={"sample": sampled}))
+
+    with pytest.raises(ScenarioError, match=f"{key}: found") as refused:
+        points(study)
+
+    hint = "; 'integer: true' beside low and high gives whole numbers"
+    assert (hint in str(refused.value)) == key.endswith("steps")
+
+
 def test_a_latin_hypercube_has_one_point_per_stratum() -> None:
     """In every dimension, also on a logarithmic scale."""
     over = {
