@@ -92,7 +92,7 @@ def test_who_of_a_trace_is_there_when(
 
 def test_who_is_asked_and_who_is_merged() -> None:
     """The page's counts under an over-selection of 1.3."""
-    assert "`count` of 10 asks 10 and merges 8, and where 5 are there 5 are asked and 4" in PAGE
+    assert "`count` of 10 asks 10 and merges 8, and if only 5 are there, 5 are asked and 4" in PAGE
 
     found = [DeadlinePolicy(over_selection=1.3).wanted(asked) for asked in (13, 10, 5)]
 
