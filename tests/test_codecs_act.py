@@ -293,7 +293,7 @@ def test_a_study_says_what_is_not_modelled(tmp_path: Path) -> None:
         assert "not modelled" not in verdicts(metric, steps, 1)
         assert main_effects(runs, metric, factors).empty
         assert first_order_indices(runs, metric, factors).empty
-        assert "sizes messages only" in not_explained(runs, [metric])[0]
+        assert "only sizes messages" in not_explained(runs, [metric])[0]
     assert verdicts("bytes", codec, "float32") == ["lower"]
     assert not main_effects(runs, "bytes", factors).empty
     means, objectives = (

@@ -66,7 +66,7 @@ def test_a_model_only_guesses_up_to_what_a_guess_is_worth(
     assert [one.kind for one in notices] == ["only_guesses"] * warned
     for one in notices:
         assert f"its test accuracy {accuracy:.4g} is not above" in one.message
-        assert f"class, {most / examples:.4g}, nor its loss {loss:.4g} below" in one.message
+        assert f"class, {most / examples:.4g}, and its loss {loss:.4g} is not below" in one.message
         assert one.message.endswith(f"{entropy:.4g}")
 
 

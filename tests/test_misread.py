@@ -38,8 +38,8 @@ def test_a_delta_of_one_over_the_clients_means_nothing(
     line = 1 + next(at for at, one in enumerate(file.read_text().splitlines()) if "delta:" in one)
     said = (
         f"{file}:{line}: evaluate.measures.0.delta: epsilon is at delta {delta:g}, which is not"
-        " below one over the 4 clients (0.25): publishing all data of one of them would be as"
-        " private"
+        " below one over the 4 clients (0.25): publishing all data of one of them would be"
+        " equally private"
     )
     found = [one.message for one in run.warnings if one.kind == "meaningless_delta"]
     assert found == [said] * warned

@@ -779,9 +779,7 @@ def test_access_points_that_are_not_the_nearest_are_warned_of(
         own_m = apart_m[np.arange(40), np.arange(40) // 10]
         far, least_m = int((own_m > apart_m.min(axis=1)).sum()), np.median(apart_m.min(axis=1))
         assert one.message.startswith(f"{far} of 40 clients") and one.count == far
-        assert f"{np.median(own_m):.3g} m away in the median, the nearest {least_m:.3g}" in (
-            one.message
-        )
+        assert f"is {np.median(own_m):.3g} m, to the nearest {least_m:.3g} m" in (one.message)
 
 
 @pytest.mark.parametrize(("far", "warned"), [(10, False), (11, True)])
@@ -1190,7 +1188,7 @@ def test_keys_that_nothing_reads_are_warned_of(tmp_path: Path) -> None:
     (one,) = of_kind(run, "unread_keys")
     assert one.count == 3  # the small scenario has edge servers, too
     assert one.message.startswith(
-        "nothing reads decisions.scheduling: synchronous schedules no edge servers; so it is with 2"
+        "nothing reads decisions.scheduling: synchronous schedules no edge servers; 2 more are"
     )
     again = simfl.run(tmp_path / "run" / "scenario.yaml", tmp_path / "again")
     assert of_kind(again, "unread_keys") == []

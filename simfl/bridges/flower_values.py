@@ -380,20 +380,20 @@ class AppValues(TimingOnly):
             found.append(notice("client_errors", message, len(self._errors)))
         if self._secure_messages:
             message = (
-                f"{self._secure_messages} messages are of a secure aggregation (SecAgg+): their"
-                " bytes and waiting are counted; making keys, shares and masks takes no time"
+                f"{self._secure_messages} messages belong to a secure aggregation (SecAgg+):"
+                " their bytes and waiting are counted; making keys, shares and masks takes no time"
             )
             found.append(notice("masks_are_free", message, self._secure_messages))
         if self._left_out:
             message = (
-                f"{self._left_out} updates came back, and the strategy made no model then: they are"
-                " among no version's participants, also where a later model was made of them"
+                f"{self._left_out} updates arrived, but the strategy made no model of them then: no"
+                " version counts them as participants, even if a later model uses them"
             )
             found.append(notice("left_out_updates", message, self._left_out))
         if self._unseen:
             message = (
-                f"{self._unseen} 'train' messages were answered with another model and did nothing"
-                " with torch that could be counted: they took no time and no energy"
+                f"{self._unseen} 'train' messages were answered with a changed model, but without"
+                " torch operations that could be counted: they took no time and no energy"
             )
             found.append(notice("uncounted_work", message, self._unseen))
         doubts = [*self._doubts.values(), *self._not_found()]

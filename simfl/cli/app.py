@@ -59,7 +59,7 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key, e.g. algorithm.mu=0.1."),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="Another seed than the scenario's.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="A seed instead of the scenario's.")]
 
 
 @app.command()
@@ -67,14 +67,14 @@ def run(
     scenario: ScenarioName,
     overrides: Overrides = None,
     seed: Seed = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Run folder to make.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The run folder to create.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace the run in --out.")] = False,
-    resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
     any_platform: Annotated[
-        bool, typer.Option(help="Resume a run that was begun on another numeric platform.")
+        bool, typer.Option(help="Also resume a run that began on another numeric platform.")
     ] = False,
     reuse: Annotated[
-        Path | None, typer.Option(help="Folder of results to share between runs.")
+        Path | None, typer.Option(help="A folder of results shared between runs.")
     ] = None,
     data_root: DataRoot = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
@@ -82,33 +82,34 @@ def run(
     workers: Annotated[
         int,
         typer.Option(
-            help="Processes or threads that train side by side; 0: neither. With --engine ray:"
+            help="Processes or threads that train in parallel; 0: none. With --engine ray:"
             " workers of the cluster; 0: as many as it has room for."
         ),
     ] = 0,
     engine: Engine = "local",
     cpus: Annotated[
-        float, typer.Option("--cpus-per-worker", min=0.0, help="With --engine ray: CPU cores.")
+        float,
+        typer.Option("--cpus-per-worker", min=0.0, help="With --engine ray: CPU cores for each."),
     ] = 1.0,
     gpus: Annotated[
-        float, typer.Option("--gpus-per-worker", min=0.0, help="With --engine ray: GPUs.")
+        float, typer.Option("--gpus-per-worker", min=0.0, help="With --engine ray: GPUs for each.")
     ] = 0.0,
     address: Annotated[
         str,
         typer.Option(
-            help="With --engine ray: a cluster's address; auto: the one that this machine belongs"
-            " to; local: one begun here."
+            help="With --engine ray: a cluster's address; auto: the cluster of this machine;"
+            " local: a new one on this machine."
         ),
     ] = "auto",
     give_up_s: Annotated[
         float,
         typer.Option(
             "--give-up-s",
-            help="With --engine ray: seconds after which a silent worker is lost.",
+            help="With --engine ray: seconds without an answer until a worker counts as lost.",
         ),
     ] = GIVE_UP_S,
     tensorboard: Annotated[
-        Path | None, typer.Option(help="Folder for TensorBoard's curves, live.")
+        Path | None, typer.Option(help="A folder for live TensorBoard curves.")
     ] = None,
     quiet: Annotated[bool, typer.Option(help="No progress, no summary.")] = False,
     traceback: Traceback = False,
@@ -161,7 +162,7 @@ def validate(
     data_root: DataRoot = None,
     traceback: Traceback = False,
 ) -> None:
-    """Check a scenario completely, and say what its run will warn of, without running it."""
+    """Check a scenario completely, and print the warnings of its run, without running it."""
     with exit_codes(traceback=traceback):
         from simfl.assembly.assemble import assemble
         from simfl.assembly.simulation import Options
@@ -189,11 +190,11 @@ def partition(
     overrides: Overrides = None,
     seed: Seed = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Draw it: a .pdf, .png or .svg.")
+        Path | None, typer.Option("--out", "-o", help="Also draw a figure: .pdf, .png or .svg.")
     ] = None,
     data_root: DataRoot = None,
 ) -> None:
-    """Show how many examples of which labels every client of a scenario has."""
+    """Show how many examples of which label each client of a scenario has."""
     with exit_codes():
         from simfl.assembly.assemble import partitioned_data
         from simfl.console.partition import print_partition
@@ -221,10 +222,11 @@ for _command in (flower, study, report, plot, trace, compare, export, new, calib
 @app.command()
 def schema(
     profile: Annotated[
-        bool, typer.Option("--profile", help="Of devices', servers', links', regions' files.")
+        bool,
+        typer.Option("--profile", help="The schema of profiles: devices, servers, links, regions."),
     ] = False,
 ) -> None:
-    """Print the JSON Schema of scenarios, for completion in editors."""
+    """Print the JSON Schema of scenarios, for completion in an editor."""
     from simfl.assembly.registry import profile_schema, scenario_schema
 
     typer.echo(json.dumps(profile_schema() if profile else scenario_schema(), indent=2))
@@ -232,7 +234,7 @@ def schema(
 
 Profiles = Annotated[
     list[Path] | None,
-    typer.Option("--profiles", metavar="FOLDER", help="Own device and link files, as well."),
+    typer.Option("--profiles", metavar="FOLDER", help="Include your own device and link files."),
 ]
 
 
@@ -241,14 +243,14 @@ def list_names(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="devices, algorithms, selection, ...; without one: all kinds.",
+            help="devices, algorithms, selection, ...; default: all kinds.",
             autocompletion=_complete_kind,
         ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Figures and sources.")] = False,
     profiles: Profiles = None,
 ) -> None:
-    """List what a scenario can name."""
+    """List the parts and profiles that a scenario can use."""
     from simfl.cli.listing import print_kinds, print_listing
 
     with exit_codes():
@@ -265,7 +267,7 @@ def show(
     ],
     profiles: Profiles = None,
 ) -> None:
-    """Show what goes by a name: its keys, their defaults, and where it comes from."""
+    """Show a part, profile or scenario by name: its keys, defaults and source."""
     from simfl.cli.listing import print_shown
 
     with exit_codes():
@@ -274,9 +276,7 @@ def show(
 
 @app.command("convert-trace")
 def convert_trace(
-    trace_format: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="`simfl list traces` names them.")
-    ],
+    trace_format: Annotated[str, typer.Argument(metavar="FORMAT", help="See `simfl list traces`.")],
     source: Annotated[Path, typer.Argument(help="The file of the other project.")],
     out: Annotated[Path, typer.Argument(help="The Parquet file, or the folder, to write.")],
 ) -> None:
@@ -300,7 +300,7 @@ def _print_version(asked: bool) -> None:
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=_print_version, help="Say which it is."),
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version."),
     ] = False,
 ) -> None:
     """Simulate federated learning on heterogeneous edge systems."""

@@ -16,18 +16,19 @@ from simfl.cli.common import Traceback, exit_codes
 def flower(
     app: Annotated[Path, typer.Argument(help="The app's folder, with its pyproject.toml.")],
     population: Annotated[
-        Path | None, typer.Option(help="YAML of the machines: a scenario's population section.")
+        Path | None,
+        typer.Option(help="YAML file of the machines: a scenario's population section."),
     ] = None,
     scenario: Annotated[
         Path | None,
-        typer.Option(help="YAML of a scenario without data, model and algorithm, instead."),
+        typer.Option(help="Instead, YAML file of a scenario without data, model and algorithm."),
     ] = None,
     run_config: Annotated[
         list[str] | None,
         typer.Option(
             "--run-config",
             metavar="KEY=VALUE",
-            help="A value of the app's, or one TOML file.",
+            help="A value of the app's run config, or one TOML file.",
         ),
     ] = None,
     overrides: Annotated[
@@ -35,11 +36,12 @@ def flower(
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the scenario."),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Another seed.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Run folder to make.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="The run folder to create.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace the run in --out.")] = False,
-    resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
     reuse: Annotated[
-        Path | None, typer.Option(help="Folder of answers to share; else answers/ beside --out.")
+        Path | None,
+        typer.Option(help="A folder of shared answers; default: answers/ beside --out."),
     ] = None,
     quiet: Annotated[bool, typer.Option(help="No progress, no summary.")] = False,
     traceback: Traceback = False,

@@ -17,7 +17,7 @@ def calibrate(
         list[str] | None,
         typer.Option(
             metavar="[DEVICE=]PROFILE",
-            help="The profile to begin from, for devices without one of their own name.",
+            help="The base profile, for devices without a profile of their name.",
         ),
     ] = None,
     base_link: Annotated[
@@ -26,13 +26,13 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="The folder for the profiles.")] = Path("devices"),
     profiles: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Own device and link files to begin from."),
+        typer.Option(metavar="FOLDER", help="Your own device and link files, usable as bases."),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace profiles in --out.")] = False,
     quiet: Annotated[bool, typer.Option(help="No tables.")] = False,
     traceback: Traceback = False,
 ) -> None:
-    """Make profiles of your own devices and links from what was measured on them."""
+    """Make profiles of your own devices and links from measurements."""
     with exit_codes(traceback=traceback):
         from simfl.calibration.calibrate import calibrate as calibrated
         from simfl.calibration.measurements import read_measurements
@@ -66,27 +66,27 @@ def calibrate(
 
 
 def measure(
-    out: Annotated[Path, typer.Option(help="The CSV file to make.")],
+    out: Annotated[Path, typer.Option(help="The CSV file to create.")],
     model: Annotated[
         list[str] | None,
         typer.Option(
             metavar="MODEL[@SHAPE]",
-            help="As a scenario names it, or torchvision's: resnet18@3x64x64; several of them.",
+            help="A scenario's model or a torchvision name: resnet18@3x64x64. Repeatable.",
         ),
     ] = None,
     batch: Annotated[
-        list[int] | None, typer.Option(min=1, help="Examples of a step; several of them.")
+        list[int] | None, typer.Option(min=1, help="Examples per step. Repeatable.")
     ] = None,
     outputs: Annotated[int, typer.Option(min=2, help="Classes.")] = 10,
     device_name: Annotated[
-        str, typer.Option("--name", help="What the device's profile is to be called.")
+        str, typer.Option("--name", help="The name of the device's profile.")
     ] = "my_device",
-    threads: Annotated[int, typer.Option(min=1, help="That compute.")] = 1,
-    seconds: Annotated[float, typer.Option(min=0.0, help="To time for, each row.")] = 2.0,
+    threads: Annotated[int, typer.Option(min=1, help="Computing threads.")] = 1,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Seconds of timing per row.")] = 2.0,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     traceback: Traceback = False,
 ) -> None:
-    """Time training steps on this machine, with joules where it has a meter."""
+    """Time training steps on this machine, with joules if it has a power meter."""
     if device not in ("cpu", "cuda"):
         raise typer.BadParameter(f"found {device!r}, accepted: cpu or cuda", param_hint="--device")
     if re.fullmatch(r"[A-Za-z][\w-]*", device_name) is None:

@@ -25,16 +25,12 @@ NO_MEMORY = (
 )
 
 DataRoot = Annotated[
-    Path | None, typer.Option("--data-root", help="Folder of the data sets (else SIMFL_DATA).")
+    Path | None, typer.Option("--data-root", help="Folder of the data sets (default: SIMFL_DATA).")
 ]
 
-Traceback = Annotated[
-    bool, typer.Option("--traceback", help="Where an error came from, line by line.")
-]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Show the call stack of an error.")]
 
-Engine = Annotated[
-    str, typer.Option(help="local, or ray: a Ray cluster that this machine belongs to.")
-]
+Engine = Annotated[str, typer.Option(help="local, or ray: the Ray cluster of this machine.")]
 
 # Errors whose text is for the user, with their exit codes.
 # By name: the modules that define them are heavy, and imported by then or never needed.

@@ -59,7 +59,7 @@ def report(
         Path | None, typer.Option("--out", help="HTML file; default: report.html in the folder.")
     ] = None,
 ) -> None:
-    """Write one HTML page that shows a run or a study; it opens without a network."""
+    """Write an HTML page of a run or a study; it opens without a network."""
     with exit_codes(), _told_by(folder):
         _check_out(out, (".html", ".htm"))
         path = out or folder / "report.html"
@@ -77,7 +77,9 @@ def report(
 
 
 def plot(
-    folder: Annotated[Path, typer.Argument(metavar="RUN|STUDY", help="Its folder.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="RUN|STUDY", help="The folder of a run or a study.")
+    ],
     x: Annotated[
         str,
         typer.Option(
@@ -125,10 +127,11 @@ def trace(
 def compare(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="Run folders.")],
     accuracy: Annotated[
-        list[float] | None, typer.Option(help="Also time, joules and bytes to this accuracy.")
+        list[float] | None,
+        typer.Option(help="Also compare time, joules and bytes to this accuracy."),
     ] = None,
 ) -> None:
-    """Print runs side by side: what differs in their scenarios, and in what came of it."""
+    """Print runs side by side: differences in their scenarios and in their results."""
     from simfl.console.comparison import print_comparison
     from simfl.runs.runfolder import load_run
 

@@ -17,7 +17,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 def new(
     file: Annotated[
-        Path | None, typer.Argument(help="The file to make; of a device the folder.")
+        Path | None, typer.Argument(help="The file to create; for --device its folder.")
     ] = None,
     like: Annotated[
         str | None,
@@ -27,13 +27,13 @@ def new(
     ] = None,
     study: Annotated[bool, typer.Option("--study", help="A study, not a scenario.")] = False,
     algorithm: Annotated[
-        bool, typer.Option("--algorithm", help="An algorithm of one's own, in Python.")
+        bool, typer.Option("--algorithm", help="An algorithm of your own, in Python.")
     ] = False,
     selection: Annotated[
-        bool, typer.Option("--selection", help="A client selection of one's own, in Python.")
+        bool, typer.Option("--selection", help="A client selection of your own, in Python.")
     ] = False,
     device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A profile of a device of one's own.")
+        str | None, typer.Option(metavar="NAME", help="A profile of your own device.")
     ] = None,
 ) -> None:
     """Make a commented scenario, study, algorithm, selection or device to start from."""

@@ -20,45 +20,46 @@ def study(
         Path,
         typer.Argument(
             metavar="STUDY",
-            help="A study's YAML file; a scenario or a run folder, for error bars of its figures.",
+            help="A study file (YAML); or a scenario or run folder, for error bars of its figures.",
         ),
     ],
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A key's value in every point."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key in every point."),
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option("--seeds", help="Other seeds than the study's: 1,2,5 or 1-10.")
+        str | None, typer.Option("--seeds", help="Seeds instead of the study's: 1,2,5 or 1-10.")
     ] = None,
     draws: Annotated[
         int | None,
-        typer.Option(min=2, help="Every setting on so many machines as they may be, too."),
+        typer.Option(min=2, help="Also run every setting on so many drawn sets of machines."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The study's folder.")] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes side by side; by default 2, or 1 on a single core."),
+        typer.Option(min=1, help="Parallel processes; by default 2, or 1 on a single core."),
     ] = None,
     shard: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Run the I-th of N shares; --out is a shared folder."),
     ] = None,
     collect: Annotated[
-        bool, typer.Option("--collect", help="Run nothing: gather the runs that are there.")
+        bool, typer.Option("--collect", help="Run nothing, gather the existing runs.")
     ] = False,
     engine: Engine = "local",
     cpus: Annotated[
-        float, typer.Option("--cpus-per-point", min=0.0, help="With --engine ray: CPU cores.")
+        float,
+        typer.Option("--cpus-per-point", min=0.0, help="With --engine ray: CPU cores for each."),
     ] = 1.0,
     gpus: Annotated[
-        float, typer.Option("--gpus-per-point", min=0.0, help="With --engine ray: GPUs.")
+        float, typer.Option("--gpus-per-point", min=0.0, help="With --engine ray: GPUs for each.")
     ] = 0.0,
     data_root: DataRoot = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     quiet: Annotated[bool, typer.Option(help="No progress, no tables.")] = False,
     traceback: Traceback = False,
 ) -> None:
-    """Run every point of a study that has not been run yet, and answer its questions."""
+    """Run the points of a study that have not been run yet, and answer its questions."""
     check_engine(engine)
     chosen = None if seeds is None else _seeds(seeds)
     loaded: LoadedStudy | None

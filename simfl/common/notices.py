@@ -8,233 +8,233 @@ from typing import Any
 
 ADVICE = {
     "unverified_figures": (
-        "`simfl list devices -v` (links, servers) names them; measured ones go into profiles of"
-        " one's own (population.profiles). Differences between runs on the same machines are"
-        " sounder than absolute seconds and joules"
+        "see them with `simfl list devices -v` (links, servers), and put measured figures into"
+        " your own profiles (population.profiles). Differences between runs on the same machines"
+        " are more reliable than absolute seconds and joules"
     ),
     "implausible_figures": (
-        "look at the unit that the key ends in: watts, hertz, bytes, bits per second, seconds. The"
-        " run takes figures as they stand, and seconds and joules go by them"
+        "check the unit at the end of the key: watts, hertz, bytes, bits per second, seconds. The"
+        " run uses the figures as given, and its seconds and joules depend on them"
     ),
     "beyond_calibration": (
         "the profile's seconds are an extrapolation: measure such rows too (`simfl measure`), and"
-        " calibrate anew"
+        " calibrate again"
     ),
     "unread_keys": (
-        "take them out of the scenario, or choose the parts that read them: the run is the same"
-        " with and without"
+        "remove them from the scenario, or choose parts that read them: the run is the same with"
+        " and without them"
     ),
     "shared_generators": (
-        "parts take random numbers from what they are given (the rng of a decision, a partition or"
-        " a measure, a data set's seed, a codec's generator, Streams): then the same scenario and"
-        " seed are the same run, and comparisons have common random numbers"
+        "take random numbers from what a part is given (the rng of a decision, a partition or a"
+        " measure, a data set's seed, a codec's generator, Streams): then the same scenario and"
+        " seed give the same run, and comparisons have common random numbers"
     ),
     "larger_messages": (
-        "a smaller share, fewer bits, or positions told in another way (`simfl show top_k`): such a"
-        " codec costs bytes, seconds and joules, and loses values too"
+        "use a smaller share, fewer bits, or another encoding of positions (`simfl show top_k`):"
+        " such a codec costs bytes, seconds and joules, and loses values too"
     ),
     "kept_state": (
-        "what a part remembers goes through its methods: the memory that a decision returns, a"
-        " state's memory of an algorithm; nothing is wrong with what follows from its keys alone"
+        "return what a part remembers through its methods: the memory that a decision returns, or"
+        " an algorithm's state memory; values that follow from the part's keys alone do no harm"
     ),
     "out_of_memory": (
-        "a smaller batch_size or model, or other devices; population.memory: null refuses such runs"
+        "use a smaller batch_size or model, or other devices; population.memory: null refuses"
+        " such runs"
     ),
     "client_errors": (
-        "Flower's strategies go on without such clients: mend the ClientApp, unless failures are"
-        " what is studied"
+        "Flower's strategies continue without such clients: fix the ClientApp, unless you study"
+        " failures"
     ),
     "masks_are_free": (
-        "declare what masks take in protocol.work.train, or compare with simfl's own"
+        "declare the work of masks in protocol.work.train, or compare with simfl's own"
         " `secure_aggregation`, which prices them"
     ),
     "left_out_updates": (
-        "nothing is wrong where the strategy drops them (accept_failures=False); where it keeps"
-        " them for a later model, participants and staleness of that version are not those"
+        "nothing is wrong if the strategy drops them (accept_failures=False); if it keeps them"
+        " for a later model, that version's participants and staleness omit them"
     ),
     "uncounted_work": (
-        "declare what such messages take (protocol.work.train), unless they computed nothing, as a"
-        " client that only adds noise to what it got"
+        "declare the work of such messages (protocol.work.train), unless they computed nothing,"
+        " as a client that only adds noise to what it got"
     ),
     "doubtful_figures": (
-        "name the metrics that are meant, as protocol.accuracy and protocol.loss; whatever reads an"
-        " accuracy (stop.accuracy, targets, measures) takes it for a share from 0 to 1"
+        "name the metrics in protocol.accuracy and protocol.loss; everything that reads an"
+        " accuracy (stop.accuracy, targets, measures) expects a share from 0 to 1"
     ),
     "sized_only": (
-        "its cost in accuracy is not in the figures: take a codec that acts on the values that this"
-        " algorithm sends, or say `values: false` where that is meant"
+        "the figures do not include its cost in accuracy: use a codec that acts on the values"
+        " that this algorithm sends, or set `values: false` if you mean this"
     ),
     "starved_rounds": (
-        "fewer clients are present than rounds want: the protocol's wait_for, more clients, a"
-        " smaller count, or an availability under which more of them come"
+        "fewer clients are available than rounds want: use the protocol's wait_for, more clients,"
+        " a smaller count, or an availability with more clients"
     ),
     "small_rounds": (
-        "smaller rounds cost less and teach less, whatever the rule is worth: under tifl fewer"
-        " tiers, so that each has as many clients as a round is to have, or a smaller count"
+        "smaller rounds cost less and learn less, however good the rule is: with tifl use fewer"
+        " tiers, so that each has enough clients for a round, or a smaller count"
     ),
     "no_choice": (
-        "selections that have no choice cannot differ: the protocol's wait_for above the"
+        "selections without a choice cannot differ: use the protocol's wait_for above the"
         " selection's count, more clients, or a smaller count; with clients in flight a lower"
         " concurrency, so that several are free"
     ),
     "no_losses": (
-        "needs_losses = True in the class has clients report the loss of the model that they got;"
-        " without it last_loss is NaN for all of them"
+        "set needs_losses = True in the class, and clients report the loss of the model that they"
+        " got; without it last_loss is NaN for all of them"
     ),
     "mostly_waiting": (
         "compare methods at equal versions or by client_active_j; another availability, more"
         " clients or a lower wait_for shorten the wait"
     ),
     "crowded_channel": (
-        "population.access_sharing (throughput_fair, airtime_fair; of a link with a duty cycle"
-        " processor_sharing) shares it among the clients"
-        " of each of population.edges access points; nothing is wrong where every client has one of"
-        " its own, as at home"
+        "population.access_sharing (throughput_fair, airtime_fair; for a link with a duty cycle"
+        " processor_sharing) shares the channel among the clients of each of population.edges"
+        " access points; nothing is wrong if every client has its own access point, as at home"
     ),
     "far_access_points": (
-        "clients belong to access points by their numbers, in equal blocks, so that more access"
-        " points (population.edges) bring none of them nearer: use decisions.association: nearest"
-        " in a hierarchical run, one access point in a flat one, or a population of your own that"
-        " says home_edge"
+        "clients are assigned to access points by number, in equal blocks, so more access points"
+        " (population.edges) bring none of them nearer: use decisions.association: nearest in a"
+        " hierarchical run, one access point in a flat one, or your own population that sets"
+        " home_edge"
     ),
     "priced_for_more": (
-        "set algorithm.participants to how many clients a round has: bytes, seconds and joules of"
-        " masks and shares grow with it"
+        "set algorithm.participants to the number of clients in a round: bytes, seconds and"
+        " joules of masks and shares grow with it"
     ),
     "losses_in_the_open": (
-        "a selection that asks for no losses (random, by_size): who is chosen, and so every model,"
-        " tells of clients' data what epsilon does not count"
+        "use a selection that needs no losses (random, by_size): the choice of clients, and so"
+        " every model, reveals something about clients' data that epsilon does not cover"
     ),
     "unused_columns": (
-        "name them under data.leave_out where that is meant, or under data.categorical or"
-        " data.numeric: a list there has all columns of its kind"
+        "name them under data.leave_out if you mean this, or under data.categorical or"
+        " data.numeric, which must list all columns of their kind"
     ),
     "untrained_classes": (
-        "more clients, or a partition that deals out examples of every class (`simfl partition`"
-        " shows who has what); accuracies are comparable among runs with the same clients' data"
+        "use more clients, or a partition that distributes examples of every class (`simfl"
+        " partition` shows who has what); accuracies are comparable among runs with the same"
+        " clients' data"
     ),
     "labels_with_gaps": (
         "number the classes from 0 on without gaps (numpy.unique(labels, return_inverse=True)):"
-        " outputs that nothing trains cost bytes and operations all the same"
+        " outputs that are never trained still cost bytes and operations"
     ),
-    "one_class": (
-        "look at the labels: an accuracy of 1 is what any model has that never says anything else"
-    ),
+    "one_class": "check the labels: any model that always predicts this label has an accuracy of 1",
     "equal_targets": (
-        "the loss is sound: go by it, or test with examples of several values; whatever goes by an"
-        " accuracy (stop.accuracy, targets) is never met"
+        "use the loss, which is valid, or test on examples with several values; rules that need"
+        " an accuracy (stop.accuracy, targets) are never met"
     ),
     "equal_targets_of_clients": (
-        "clients' losses are sound (`equity` with `of: loss`); a partition that deals out more"
-        " examples to each gives every client an R^2"
+        "use clients' losses, which are valid (`equity` with `of: loss`); with more examples per"
+        " client every client has an R^2"
     ),
     "no_indices": (
         "`of: loss`, or a larger `offset` of utilities, has no negative values; worst, mean and"
-        " variance are sound"
+        " variance remain valid"
     ),
     "few_test_examples": (
-        "more test examples (a larger test_share, a file of more rows): differences between methods"
-        " below that width are luck, whatever the number of seeds on the same test set"
+        "use more test examples (a larger test_share, a file with more rows): differences between"
+        " methods below that width are luck, whatever the number of seeds on the same test set"
     ),
     "left_before": (
         "times of day are those of the day on which the run begins, and later ones are said in"
         " seconds after its midnight; or an earlier population.start_time"
     ),
     "nobody_left": (
-        "population.start_time is the time of day at simulated time 0, midnight by default; or let"
-        " the run last until they leave"
+        "population.start_time is the time of day at simulated time 0, midnight by default; or"
+        " let the run last until they leave"
     ),
     "empty_for_good": (
-        "more charge_w or harvest_w in population.batteries, or a lower idle power; from when on"
-        " they were missing stands in `simfl.battery_levels`"
+        "use more charge_w or harvest_w in population.batteries, or a lower idle power;"
+        " `simfl.battery_levels` shows when they ran empty"
     ),
     "other_hours": (
         "the clients' joules (client_energy_j) are right: weigh them by the grid of the hours at"
         " which you charge, and leave out what is harvested"
     ),
     "heat_left_out": (
-        "take their seconds for too short: give such devices the clocks that they keep up for hours"
-        " (frequency_max_hz), or put more epochs into a round, so that heat counts within it"
+        "their seconds are too short: give such devices clocks that they can sustain"
+        " (frequency_max_hz), or put more epochs into a round, so that heat matters within it"
     ),
     "clocks_out_of_range": (
-        "some devices' lowest frequency (frequency_min_hz in clients.parquet) is above what"
-        " decisions.allocation decides: what it was to save there is not saved"
+        "some devices' lowest frequency (frequency_min_hz in clients.parquet) is above the one"
+        " that decisions.allocation chooses, so the intended saving is lost there"
     ),
     "no_version": (
-        "let the run last longer than a round takes (stop.time_s), and look at availability,"
-        " deadlines and faults: seconds, joules and bytes are those of rounds that led to nothing"
+        "let the run last longer than a round (stop.time_s), and check availability, deadlines"
+        " and faults: seconds, joules and bytes are those of rounds without a result"
     ),
     "loss_above_start": (
-        "training makes the model worse: a smaller algorithm.local.learning_rate or fewer epochs,"
-        " unless the test set is meant to differ from what clients hold"
+        "training makes the model worse: use a smaller algorithm.local.learning_rate or fewer"
+        " epochs, unless the test set is meant to differ from the clients' data"
     ),
     "constant_accuracy": (
-        "the model does not learn: look at the learning rate, the data and the model"
+        "the model does not learn: check the learning rate, the data and the model"
     ),
     "only_guesses": (
-        "the model learned nothing, or lost it again: another algorithm.local.learning_rate, more"
-        " versions, unless the test set is meant to differ from what clients hold"
+        "the model learned nothing, or lost it again: use another algorithm.local.learning_rate"
+        " or more versions, unless the test set is meant to differ from the clients' data"
     ),
     "never_took_part": (
-        "clients.parquet says who (participations 0), and the log's rows of `late` who was not"
-        " waited for: look at the selection and scheduling rules, at availability, deadlines and"
-        " faults; what the model knows, it knows from the others"
+        "clients.parquet shows who (participations 0), and the log's rows of `late` whose updates"
+        " came too late: check the selection and scheduling rules, availability, deadlines and"
+        " faults; the model has learned from the other clients only"
     ),
     "meaningless_delta": (
-        "a smaller one, {name: privacy, delta: ...}, well below one over the number of clients: the"
-        " same run has a larger epsilon there"
+        "use a smaller one, {name: privacy, delta: ...}, well below one over the number of"
+        " clients: the same run has a larger epsilon there"
     ),
     "other_coalitions": (
-        "compare mean_js_after of runs with as many coalitions: with fewer the mean falls or"
-        " rises by the pairs that are gone, whatever the clients hold"
+        "compare mean_js_after of runs with equally many coalitions: with fewer, the mean changes"
+        " because pairs are missing, whatever the clients hold"
     ),
     "edge_servers_left_out": (
-        "a scheduling that comes round to all of them (round_robin, fair, fedcure); nothing is"
-        " wrong where it is such a rule that is studied"
+        "use a scheduling rule that reaches all of them (round_robin, fair, fedcure); nothing is"
+        " wrong if you study such a rule"
     ),
     "mostly_late": (
-        "a longer protocol.patience.deadline_s (the log's rows of `late` say by how many seconds"
-        " each came too late), late: carry_over, or less work for slow devices"
+        "use a longer protocol.patience.deadline_s (the log's rows of `late` say by how many"
+        " seconds each came too late), late: carry_over, or less work for slow devices"
     ),
     "saturated_queues": (
-        "edge servers get less participation than the scheduling rule owes them: fewer in flight"
-        " (protocol.concurrency), or a smaller share owed (decisions.scheduling)"
+        "edge servers get less participation than the scheduling rule guarantees them: use fewer"
+        " in flight (protocol.concurrency), or a smaller guaranteed share (decisions.scheduling)"
     ),
     "unattainable_participation": (
-        "fewer in flight (protocol.concurrency), or a smaller share owed (decisions.scheduling)"
+        "use fewer in flight (protocol.concurrency), or a smaller guaranteed share"
+        " (decisions.scheduling)"
     ),
     "target_in_last_version": (
-        "one evaluation may be luck: more versions say whether the target is held"
+        "one evaluation may be luck: more versions show whether the accuracy or loss stays there"
     ),
     "target_at_once": (
-        "a target that takes several evaluations to meet tells methods apart; where versions are"
+        "a target that takes several evaluations distinguishes methods better; if versions are"
         " evaluated rarely, evaluate them more often (evaluate.every)"
     ),
     "target_missed": (
-        "the run's seconds, joules and bytes are what it spent without getting there, and less than"
-        " it would take: a longer run, another learning rate, or a target that can be met"
+        "the run's seconds, joules and bytes were spent without reaching the target, which would"
+        " take more: use a longer run, another learning rate, or a reachable target"
     ),
     "lost_workers": (
-        "nothing is wrong with the results: what they did was done again; where they were given up"
-        " too soon, --give-up-s"
+        "the results are right: the lost work was repeated; if workers were given up too soon,"
+        " raise --give-up-s"
     ),
     "refused_workers": (
-        "results are those of the others; machines of one kind, or --workers no more than there are"
-        " of it"
+        "the results are those of the other workers; use machines of one kind, or --workers no"
+        " larger than their number"
     ),
     "halved_cohorts": (
-        "somebody else uses the device, or the count misses what the model holds: nothing is wrong"
-        " with the results, unless company_may_show says so"
+        "somebody else uses the device, or the memory estimate is too low for this model: the"
+        " results are right, unless company_may_show says otherwise"
     ),
     "company_may_show": (
-        "results may differ in their last bits from those of the same scenario on the same device:"
-        " a device that nobody else uses, where it is for want of memory; else --device cpu"
+        "results may differ in their last bits from those of the same scenario on the same"
+        " device: if memory is short, use a device that nobody else uses; otherwise --device cpu"
     ),
-    "damaged_journal": "nothing is wrong with the results; look after the disk",
-    "damaged_snapshot": "nothing is wrong with the results; look after the disk",
-    "damaged_store": "nothing is wrong with the results; look after the disk",
+    "damaged_journal": "the results are right; check the disk",
+    "damaged_snapshot": "the results are right; check the disk",
+    "damaged_store": "the results are right; check the disk",
 }
-"""Every kind of warning, and what to do about it. The rules stand in docs/warnings.md."""
+"""Every kind of warning, and what to do about it. docs/warnings.md has the rules."""
 
 BEFALLS = frozenset({"lost_workers", "refused_workers", "halved_cohorts", "company_may_show"})
 """Kinds that say what befell machines. A run that is resumed does not meet it again, and goes on

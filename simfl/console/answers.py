@@ -194,7 +194,7 @@ def _best(found: pd.DataFrame, factors: list[str], asked: Best) -> FigureTable:
         ]
         for one in told_apart(found.head(MOST_ROWS), factors).to_dict("records")
     ]
-    columns = ["seeds that keep to it", asked.figure, "against the best"]
+    columns = ["seeds within bounds", asked.figure, "against the best"]
     columns += chances.values()
     return FigureTable(asked.in_words, short_names(factors), columns, rows)
 

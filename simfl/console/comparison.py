@@ -89,27 +89,27 @@ def unlike(different: Mapping[str, Sequence[str]], rounds: Sequence[pd.DataFrame
     found = []
     if not different and not all(one.equals(rounds[0]) for one in rounds):
         found.append(
-            "but the runs are not: a file that the scenario names (data, a profile, a part of"
-            " one's own), the version of simfl or the numeric platform is another"
+            "but the runs differ: in a file that the scenario names (data, a profile, your own"
+            " part), the version of simfl or the numeric platform"
         )
     if "seed" in different:
         found.append(
-            f"seeds differ ({', '.join(different['seed'])}), and with them all random draws, the"
-            " test examples of some data sets among them: a difference of two such runs may be"
-            " chance; simfl study runs every setting with the same seeds"
+            f"seeds differ ({', '.join(different['seed'])}), and with them all random draws,"
+            " including the test examples of some data sets: a difference may be chance;"
+            " simfl study runs every setting with the same seeds"
         )
     data = [one for one in different if one.startswith("data.") and not one.startswith(DEALT_OUT)]
     if data:
         named = "data.name" if "data.name" in data else ", ".join(data)
         found.append(
-            f"data differ ({named}): accuracy, loss and what was spent to a target may be of other"
-            " test examples, or another task"
+            f"data differ ({named}): accuracy, loss and costs to a target may refer to other"
+            " test examples or another task"
         )
     if "evaluate.every" in different:
         found.append(
             f"evaluate.every differs ({', '.join(different['evaluate.every'])}): a target counts as"
-            " met when a version is evaluated, so that it is met later, and best_accuracy is lower,"
-            " where fewer are"
+            " met when a version is evaluated, so with fewer evaluations it is met later and"
+            " best_accuracy is lower"
         )
     return found
 

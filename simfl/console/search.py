@@ -92,5 +92,5 @@ def _best(loaded: LoadedStudy, path: pd.DataFrame, search: Search) -> FigureTabl
         for one in found.head(MOST_ROWS).to_dict("records")
     ]
     title = f"the best {len(rows)} of {len(path)} trials"
-    columns = ["seeds that keep to it", search.best.figure, "against the best"]
+    columns = ["seeds within bounds", search.best.figure, "against the best"]
     return FigureTable(title, ["trial", *names], columns, rows)

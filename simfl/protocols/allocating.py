@@ -74,8 +74,8 @@ class Allocating:
         lowest_hz = world.frequency_min_hz[clients]
         device = world.devices[world.device_index[clients[int(np.argmax(lowest_hz))]]]
         message = (
-            f"{clients.size} of {world.num_clients} clients were to compute slower than they can,"
-            f" and took their lowest frequency (up to {lowest_hz.max() / 1e9:.3g} GHz,"
+            f"{clients.size} of {world.num_clients} clients were to run below their lowest"
+            f" frequency, which they then used (up to {lowest_hz.max() / 1e9:.3g} GHz,"
             f" {device.name})"
         )
         return [notice("clocks_out_of_range", message, clients.size, self._first_too_slow_s)]

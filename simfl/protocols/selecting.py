@@ -147,16 +147,16 @@ class Selecting:
         small = self._oddities.small
         found = []
         if starved.odd:
-            message = f"{starved.odd} of {starved.rounds} rounds found fewer clients than they were"
-            message += " to have: too few were present"
+            message = f"{starved.odd} of {starved.rounds} rounds found fewer clients than they"
+            message += " wanted: too few were available"
             found.append(notice("starved_rounds", message, starved.odd, starved.first_s))
         if small.odd:
             message = f"in {small.odd} of {small.rounds} rounds the selection chose fewer clients"
-            message += " than its count or share of those that were there"
+            message += " than its count or share of the available ones"
             found.append(notice("small_rounds", message, small.odd, small.first_s))
         if 2 * none.odd > none.rounds:
-            message = f"in {none.odd} of {none.rounds} choices the selection had none: no more"
-            message += " clients were present and free than it was to choose"
+            message = f"in {none.odd} of {none.rounds} choices the selection had no choice: no"
+            message += " more clients were available and free than it had to choose"
             found.append(notice("no_choice", message, none.odd, none.first_s))
         unasked = self._oddities.no_losses
         if unasked.odd:
@@ -175,7 +175,7 @@ class Selecting:
         waited_s, server = max(longest, default=(0.0, ""))
         if 2 * waited_s > now_s:
             message = f"for {waited_s:.4g} of {now_s:.4g} s {server} waited for clients to be"
-            message += " there: seconds, and joules of idle power, say how long that took"
+            message += " available: time and idle energy mostly measure this wait"
             ended = [] if waiting.first_s is None else [waiting.first_s]
             first_s = min([*ended, *under_way])
             yield notice("mostly_waiting", message, waiting.odd + len(under_way), first_s)

@@ -36,7 +36,7 @@ def read_snapshot(folder: Path, device: torch.device) -> tuple[Snapshot, list[No
         snapshot = loaded(path.read_bytes(), SNAPSHOT, device)
     except pickle.UnpicklingError as error:
         reason = str(error).partition("\n")[0]
-        message = f"{path}: not used ({reason}); what it held was trained again"
+        message = f"{path}: not used ({reason}); its content was trained again"
         return Snapshot(), [notice("damaged_snapshot", message)]
     assert isinstance(snapshot, Snapshot)
     return snapshot, []

@@ -398,7 +398,7 @@ def _damage(folder: Path, journal: Journal) -> list[Notice]:
     notices = []
     if journal.damaged:
         lines = f"{journal.damaged} damaged lines"
-        message = f"{folder / JOURNAL}: {lines}; what they said was found out again"
+        message = f"{folder / JOURNAL}: {lines}; their content was computed again"
         notices.append(notice("damaged_journal", message, journal.damaged))
     damaged = getattr(journal.shared, "damaged", 0)
     if damaged:

@@ -69,7 +69,7 @@ def _only_guesses(simulation: Simulation, one: Run) -> Iterator[Notice]:
     if share.size > 1 and accuracy <= share.max() and loss >= guessed_loss:
         message = (
             f"the last model only guesses: its test accuracy {accuracy:.4g} is not above that of"
-            f" always naming the most frequent class, {share.max():.4g}, nor its loss {loss:.4g}"
-            f" below that of knowing how frequent each class is, {guessed_loss:.4g}"
+            f" always predicting the most frequent class, {share.max():.4g}, and its loss"
+            f" {loss:.4g} is not below that of predicting the class shares, {guessed_loss:.4g}"
         )
         yield notice("only_guesses", message)

@@ -49,7 +49,7 @@ def edge_servers_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:
         rule = simulation.scenario.decisions.scheduling.name
         message = (
             f"after the first round {rule} never dispatched {left_out} of {servers} edge servers,"
-            f" in {picked.size} dispatches: figures are of the clients of the other"
-            f" {servers - left_out}, but for that round"
+            f" in {picked.size} dispatches: apart from that round, the figures"
+            f" cover only the clients of the other {servers - left_out}"
         )
         yield notice("edge_servers_left_out", message, left_out)

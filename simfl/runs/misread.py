@@ -36,7 +36,7 @@ def _no_indices(run: LoadedRun, measures: Measures) -> Iterator[Notice]:
     figures = measures.get("equity", {})
     if math.isnan(figures.get("jain_index", 0.0)):
         message = (
-            "jain_index, gini, entropy and equity_ratio of `equity` are not numbers: they are of"
-            f" values that are not negative, and not all 0; the worst is {figures['worst']:.4g}"
+            "jain_index, gini, entropy and equity_ratio of `equity` are undefined: they need"
+            f" values that are not negative and not all 0; the worst is {figures['worst']:.4g}"
         )
         yield notice("no_indices", message)

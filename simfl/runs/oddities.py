@@ -118,8 +118,8 @@ def drawn_from(generators: Collection[str]) -> list[Notice]:
         return []
     names = " and ".join(generators)
     message = (
-        f"a part drew from generators that the whole process shares ({names}), or seeded them: the"
-        " scenario's seed does not say what they give, so that another run of it may differ"
+        f"a part drew from or seeded generators that the whole process shares ({names}): they do"
+        " not depend on the scenario's seed, so another run of it may differ"
     )
     return [notice("shared_generators", message, len(generators))]
 
@@ -131,7 +131,7 @@ def kept_between(names: Collection[str]) -> list[Notice]:
     few, more = ", ".join(list(names)[:MOST_NAMED]), len(names) - MOST_NAMED
     message = (
         f"parts keep something between calls ({few}{f' and {more} more' if more > 0 else ''}):"
-        " another run in the same process may begin with it, and a resumed one is without it"
+        " another run in the same process may begin with it, and a resumed run loses it"
     )
     return [notice("kept_state", message, len(names))]
 
@@ -196,7 +196,7 @@ def _short_steps(simulation: Simulation) -> str:
         return ""
     return (
         f". A step of {rows} examples takes {1e3 * step_s[fastest]:.2g} ms on {fastest}: frameworks"
-        " need longer for any step, so that such small models take longer than is said"
+        " need longer for any step, so such small models take longer in reality"
     )
 
 
@@ -223,11 +223,11 @@ def _beyond_calibration(simulation: Simulation) -> list[Notice]:
         few, most = measured.batch_examples or (rows, rows)
         if not few <= rows <= most:
             told.append(
-                f"{device.name} trains steps of {rows} examples, measured were {few} to {most}"
+                f"{device.name} trains steps of {rows} examples, but {few} to {most} were measured"
             )
         kinds = unmeasured_kinds(device.processor, work, rows, measured)
         if kinds:
-            told.append(f"no row told {device.name}'s rate of {' and '.join(kinds)}")
+            told.append(f"{device.name}'s rate of {' and '.join(kinds)} was not measured")
     if not told:
         return []
     return [notice("beyond_calibration", "; ".join(told), len(told))]
@@ -239,7 +239,7 @@ def _unread(simulation: Simulation) -> list[Notice]:
     if not keys:
         return []
     (first, reason), others = keys[0], len(keys) - 1
-    more = f"; so it is with {others} more (`simfl validate` names them)" if others else ""
+    more = f"; {others} more are unread (`simfl validate` lists them)" if others else ""
     return [notice("unread_keys", f"nothing reads {first}: {reason}{more}", len(keys))]
 
 
@@ -249,7 +249,7 @@ def _sized_only(simulation: Simulation) -> list[Notice]:
     if not codecs:
         return []
     ways = " and ".join(f"{way}_codec {name_of(codec)}" for way, codec in codecs.items())
-    message = f"{ways} sizes messages only: what is learned is as without"
+    message = f"{ways} only sizes messages: it does not change what is learned"
     return [notice("sized_only", message, len(codecs))]
 
 
@@ -263,7 +263,7 @@ def _larger_messages(simulation: Simulation) -> list[Notice]:
         if wire_bytes > raw_bytes:
             told.append(
                 f"{key} {name_of(codec)} makes a message of the model"
-                f" {quantity(wire_bytes, 'B')}, which is {quantity(raw_bytes, 'B')} without it"
+                f" {quantity(wire_bytes, 'B')} instead of {quantity(raw_bytes, 'B')}"
             )
     if not told:
         return []
@@ -278,7 +278,7 @@ def _out_of_memory(simulation: Simulation) -> list[Notice]:
     clients = np.flatnonzero(lacking_bytes)
     message = (
         f"{clients.size} of {lacking_bytes.size} clients lack memory for training, up to"
-        f" {lacking_bytes.max():.3g} bytes: every round of theirs fails"
+        f" {lacking_bytes.max():.3g} bytes: all their rounds fail"
     )
     return [notice("out_of_memory", message, clients.size)]
 
@@ -302,8 +302,8 @@ def _far_access_points(simulation: Simulation) -> list[Notice]:
         float(np.median(np.hypot(*(place_m - point_m[one]).T))) for one in (own, nearest)
     )
     message = (
-        f"{far} of {looked_at}{clients.size} clients whose rate goes by distance have a nearer"
-        f" access point than theirs: it is {own_m:.3g} m away in the median, the nearest"
+        f"{far} of {looked_at}{clients.size} clients whose rate depends on distance have a nearer"
+        f" access point than their own: the median distance is {own_m:.3g} m, to the nearest"
         f" {nearest_m:.3g} m"
     )
     return [notice("far_access_points", message, far)]
@@ -332,8 +332,8 @@ def _losses_in_the_open(simulation: Simulation) -> list[Notice]:
     if not told or not getattr(simulation.algorithm, "noise_multiplier", 0.0):
         return []
     message = (
-        f"the selection {name_of(selection)} goes by losses that clients say without noise: what"
-        f" {name_of(simulation.algorithm)} promises, and any epsilon, is of the updates alone"
+        f"the selection {name_of(selection)} uses losses that clients report without noise: the"
+        f" privacy of {name_of(simulation.algorithm)}, and any epsilon, covers only the updates"
     )
     return [notice("losses_in_the_open", message)]
 
@@ -347,8 +347,8 @@ def _meaningless_delta(simulation: Simulation) -> Iterator[Notice]:
         if isinstance(part, Privacy) and part.delta >= 1.0 / clients:
             message = (
                 f"epsilon is at delta {part.delta:g}, which is not below one over the {clients}"
-                f" clients ({1.0 / clients:.3g}): publishing all data of one of them would be as"
-                " private"
+                f" clients ({1.0 / clients:.3g}): publishing all data of one of them would be"
+                " equally private"
             )
             place = simulation.scenario.where(*keys, "delta")
             yield notice("meaningless_delta", str(place.error("", "", message)))
@@ -373,7 +373,7 @@ def _untrained_classes(simulation: Simulation) -> list[Notice]:
         return []
     message = (
         f"no client has an example of {absent.sum()} of the {(tested > 0).sum()} classes that are"
-        f" tested, {share:.0%} of the test examples: so much of the accuracy cannot be learnt"
+        f" tested, {share:.0%} of the test examples: this part of the accuracy cannot be learned"
     )
     return [notice("untrained_classes", message, int(absent.sum()))]
 
@@ -408,7 +408,7 @@ def _one_class(simulation: Simulation) -> list[Notice]:
     tested = np.bincount(data.test.targets.cpu().numpy(), minlength=held.size)
     if np.count_nonzero(held + tested) != 1:
         return []
-    message = "all examples have the same label: there is nothing to tell apart"
+    message = "all examples have the same label: there is nothing to learn"
     return [notice("one_class", message, 1)]
 
 
@@ -444,8 +444,8 @@ def _mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:
     if finished - dropped < MOST_LATE * wanted:
         message = (
             f"{dropped} of {finished} finished client rounds ({dropped / finished:.0%}) came after"
-            " the close of their round, and were dropped: their seconds, joules and bytes count,"
-            " and the model knows nothing of them"
+            " their round had closed, and were dropped: their seconds, joules and bytes count,"
+            " but not their updates"
         )
         yield notice("mostly_late", message, dropped)
 
@@ -456,7 +456,7 @@ def _empty_for_good(simulation: Simulation, one: Run) -> Iterator[Notice]:
     if gone:
         message = (
             f"{gone} of {simulation.world.num_clients} clients have batteries too low to take part,"
-            " which nothing charges enough: they never come back"
+            " and nothing charges them enough: they never come back"
         )
         yield notice("empty_for_good", message, gone)
 
@@ -484,8 +484,8 @@ def _heat_left_out(simulation: Simulation, one: Run) -> Iterator[Notice]:
     if hot_c:
         worst = max(hot_c, key=lambda client: hot_c[client])
         message = (
-            f"{len(hot_c)} clients throttle less than they would: each computation begins at rest,"
-            f" but by what they drew on average a {world.devices[world.device_index[worst]].name}"
+            f"{len(hot_c)} clients throttle too little: each computation starts cool,"
+            f" but at its average power a {world.devices[world.device_index[worst]].name}"
             f" would have {hot_c[worst]:.0f} degrees C after {now_s:.3g} s"
         )
         yield notice("heat_left_out", message, len(hot_c))
@@ -503,8 +503,8 @@ def _saturated_queues(simulation: Simulation, one: Run) -> Iterator[Notice]:
     if grows.low > 0.0 and grows.of_owed > LEAST_GROWTH:
         behind = np.flatnonzero(queues.lengths[-1] == queues.longest[-1])
         message = (
-            f"what edge servers are owed grows to the end: edge server {behind[0]} waits for"
-            f" {queues.longest[-1]:.3g} rounds, {grows.of_owed:.0%} of what it is owed"
+            f"the participation owed to edge servers keeps growing: edge server {behind[0]} waits"
+            f" for {queues.longest[-1]:.3g} rounds, {grows.of_owed:.0%} of what it is owed"
         )
         yield notice("saturated_queues", message, int((queues.lengths[-1] > 1.0).sum()))
 

@@ -49,7 +49,7 @@ def met_at_once(targets: Iterable[Target], first: Mapping[str, Evaluation]) -> s
             met.setdefault(at, []).append(target.as_text)
     told = [
         f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} met at the first evaluation"
-        f" ({at}): what it takes to get there is at most that, and no more is known"
+        f" ({at}): the true time and cost to get there may be lower"
         for at, names in met.items()
     ]
     return "; ".join(told) or None

@@ -15,8 +15,8 @@ def equal_targets(simulation: Simulation) -> list[Notice]:
     if not len(targets) or not bool((targets == targets[:1]).all()):
         return []
     message = (
-        f"all targets of the test set are equal ({len(targets):,} examples): R^2 compares with"
-        " their spread, and is not a number"
+        f"all targets of the test set are equal ({len(targets):,} examples): R^2 divides by"
+        " their variance, and is undefined"
     )
     return [notice("equal_targets", message, len(targets))]
 
@@ -32,6 +32,6 @@ def equal_targets_of_clients(simulation: Simulation) -> list[Notice]:
         return []
     message = (
         f"{without} of {len(own)} clients have one example, or examples of one target: their own"
-        " R^2 is not a number, and the lowest, means and indices over clients leave them out"
+        " R^2 is undefined, and minima, means and indices over clients leave them out"
     )
     return [notice("equal_targets_of_clients", message, without)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 _A_SEARCH = (
-    "a lower bound, of the responses that a search finds: the true gap may be larger, more `steps`"
-    " tell"
+    "a lower bound, from the responses that a search finds: the true gap may be larger; use more"
+    " `steps` to check"
 )
 
 SAID_BESIDE: Mapping[str, str] = {

@@ -85,12 +85,12 @@ class Caveat:
 SIZED_ONLY = Caveat(
     column="sized_only",
     name="not modelled",
-    why="it sizes messages only, and the figures are those of exact values",
+    why="it only sizes messages, and the figures are those of exact values",
     concerns=is_learned,
     text=_texts_of_codecs,
     ends=("accuracy reached", "loss reached", "plateau"),
 )
-_CHARGED = "it says who is charged for idle power, and saves none (client_active_j leaves it out)"
+_CHARGED = "it sets whose idle power is charged, and saves none (client_active_j excludes it)"
 CAVEATS: tuple[Caveat, ...] = (
     SIZED_ONLY,
     Caveat(
@@ -170,8 +170,8 @@ def _too_coarse(runs: pd.DataFrame, metric: str) -> list[str]:
     if means.size < 2 or np.diff(means).min() >= step:
         return []
     return [
-        f"{metric} is a share of {round(1.0 / step)} test examples, in steps of {step:.2g}: where"
-        " settings differ by less, it cannot tell them apart (the loss can)"
+        f"{metric} is a share of {round(1.0 / step)} test examples, in steps of {step:.2g}: it"
+        " cannot distinguish settings that differ by less (the loss can)"
     ]
 
 
@@ -203,6 +203,7 @@ def _agreeing(runs: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
         return []
     seeds = min(fewest)
     return [
-        f"{', '.join(found)}: ±0 says that all seeds agree, not that others would: of {seeds} seeds"
-        f" that agree, up to {100.0 * (1.0 - 0.05 ** (1.0 / seeds)):.0f} % of all may differ (95 %)"
+        f"{', '.join(found)}: ±0 means that these seeds agree, not that others would: if"
+        f" {seeds} seeds agree, up to {100.0 * (1.0 - 0.05 ** (1.0 / seeds)):.0f} % of all may"
+        " differ (95 %)"
     ]

@@ -31,7 +31,7 @@ OUTSIDE = 0.05
 """Of all machines, so many lie beyond either end of an interval over hardware."""
 LEAST_DRAWS = 19
 """Of n draws the r-th from below and from above hold (n + 1 - 2 r) / (n + 1) of what is drawn."""
-PROBABILITIES = {"keeps": "keeps to it", "is_best": "is the best"}
+PROBABILITIES = {"keeps": "within bounds", "is_best": "is the best"}
 """Columns of `hardware_best` by what they are called."""
 
 

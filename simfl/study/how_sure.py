@@ -35,10 +35,12 @@ def how_sure(run: LoadedRun) -> list[str]:
         )
     draw, path = run.scenario["population"].get("hardware_draw"), shlex.quote(str(run.path))
     if draw is not None:
-        more = f"One seed, on machines of draw {draw}. Error bars of seeds: `simfl study {path}`"
+        more = (
+            f"One seed, on machines of draw {draw}. For error bars over seeds: `simfl study {path}`"
+        )
     else:
         more = (
-            "One seed, on machines as their profiles say. Error bars of seeds and machines:"
+            "One seed, on machines as profiled. For error bars over seeds and machines:"
             f" `simfl study {path} --draws {DRAWS}`"
         )
     return [*sentences, more]

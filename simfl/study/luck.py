@@ -42,10 +42,10 @@ def of_verdicts(found: Sequence[tuple[str, pd.DataFrame]]) -> list[str]:
             break
         sure.add(name)
     unsure = [name for name in told if name not in sure]
-    rest = f"not sure among so many: {', '.join(unsure)}" if unsure else "all of them are sure"
+    rest = f"not significant: {', '.join(unsure)}" if unsure else "all of them are significant"
     return [
-        f"{count} verdicts of 95 % each, {len(told)} of them higher or lower: of settings that are"
-        f" alike one in twenty is; by Holm's procedure for all together {rest}"
+        f"{count} verdicts of 95 % each, {len(told)} of them higher or lower; for equal settings"
+        f" one in twenty would be; by Holm's procedure for all together: {rest}"
     ]
 
 
@@ -54,8 +54,8 @@ def of_best(settings: int) -> list[str]:
     if settings < FEWEST:
         return []
     return [
-        f"the best of {settings} was chosen by the seeds that judge it: luck flatters its figure,"
-        " and each verdict is of one pair alone; run the best few with other seeds"
+        f"the best of {settings} was chosen by the seeds that judge it: its figure is partly luck,"
+        " and each verdict compares one pair alone; run the best few with other seeds"
     ]
 
 
@@ -64,6 +64,6 @@ def of_front(settings: int) -> list[str]:
     if settings < FEWEST:
         return []
     return [
-        f"a front goes by means: of {settings} settings luck puts some on it and keeps others off"
-        " where intervals overlap; run the nearest with other seeds"
+        f"a front compares means: of {settings} settings some are on it, or not, by luck where"
+        " intervals overlap; run those near it with other seeds"
     ]

@@ -308,7 +308,7 @@ def test_losses_without_noise_are_warned_of(
     found = [one.message for one in foreseen(simulation) if one.kind == "losses_in_the_open"]
 
     assert len(found) == warned
-    assert all("goes by losses that clients say without noise" in one for one in found)
+    assert all("uses losses that clients report without noise" in one for one in found)
 
 
 def test_a_run_without_a_release_spends_nothing(

@@ -169,8 +169,8 @@ def test_a_run_beyond_what_was_measured_is_warned_of(beyond: LoadedRun) -> None:
 
     assert len(told) == 2
     assert told[0].startswith("3 of 3 clients computed at clocks that")
-    assert "my_pi trains steps of 32 examples, measured were 4 to 16" in told[1]
-    assert "no row told my_pi's rate of recurrent" in told[1]
+    assert "my_pi trains steps of 32 examples, but 4 to 16 were measured" in told[1]
+    assert "my_pi's rate of recurrent was not measured" in told[1]
 
 
 @pytest.mark.parametrize(

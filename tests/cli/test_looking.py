@@ -134,7 +134,7 @@ def test_compare_says_that_a_file_of_equal_scenarios_has_changed(tmp_path: Path)
     changed = command("compare", tmp_path / "a", tmp_path / "b").stdout
     same = command("compare", tmp_path / "b", tmp_path / "c").stdout
 
-    assert "the scenarios are the same\nbut the runs are not" in changed
+    assert "the scenarios are the same\nbut the runs differ" in changed
     assert "the scenarios are the same" in same and "but the runs" not in same
 
 

@@ -136,7 +136,7 @@ def test_figures_that_all_seeds_agree_in_are_named() -> None:
     asked = ["accuracy", "time_s", target]
 
     assert caveat_sentences(runs, asked) == [
-        f"{target}: ±0 says that all seeds agree, not that others would: of 3 seeds that agree, up"
+        f"{target}: ±0 means that these seeds agree, not that others would: if 3 seeds agree, up"
         " to 63 % of all may differ (95 %)"
     ]
     assert caveat_sentences(runs.assign(loss=0.5), asked) == []

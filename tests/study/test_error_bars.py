@@ -179,7 +179,10 @@ def test_a_run_on_drawn_machines_is_not_drawn_again(tmp_path: Path) -> None:
     assert told.exit_code == 2
     assert "population.hardware_draw: found 4, accepted: null" in told.stderr
     assert "(--draws)" in told.stderr
-    assert f"machines of draw 4. Error bars of seeds: `simfl study {run.path}`" in how_sure(run)[-1]
+    assert (
+        f"machines of draw 4. For error bars over seeds: `simfl study {run.path}`"
+        in how_sure(run)[-1]
+    )
 
 
 def test_a_regression_is_not_taken_for_a_share(run: simfl.LoadedRun, tmp_path: Path) -> None:

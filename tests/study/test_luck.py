@@ -31,7 +31,7 @@ def test_of_many_alike_settings_some_is_told_apart_and_none_is_sure() -> None:
         found = _found(rng.normal(10.0, 1.0, (25, 5)))
         sentences = of_verdicts([("time_s", found)])
         told += bool(sentences)
-        names = sentences[0].partition("not sure among so many: ")[2] if sentences else ""
+        names = sentences[0].partition("not significant: ")[2] if sentences else ""
         sure += bool(sentences) and len(names.split(", ")) < found["verdict"].isin(
             ["higher", "lower"]
         ).sum() + (not names)
@@ -49,10 +49,10 @@ def test_what_is_not_sure_is_named() -> None:
     (sentence,) = of_verdicts([("time_s", _found(figures))])
 
     assert sentence == (
-        "4 verdicts of 95 % each, 2 of them higher or lower: of settings that are alike one in"
-        " twenty is; by Holm's procedure for all together not sure among so many: time_s of 2"
+        "4 verdicts of 95 % each, 2 of them higher or lower; for equal settings one in twenty"
+        " would be; by Holm's procedure for all together: not significant: time_s of 2"
     )
     assert of_verdicts([("time_s", _found(figures[:4]))]) == []  # three verdicts
     assert of_verdicts([("time_s", _found(figures[[0, 1, 1, 4, 4]]))]) == []  # nothing is told
     (all_sure,) = of_verdicts([("time_s", _found(figures[[0, 3, 3, 3, 3]]))])
-    assert all_sure.endswith("for all together all of them are sure")
+    assert all_sure.endswith("for all together: all of them are significant")

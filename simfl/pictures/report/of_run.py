@@ -25,7 +25,7 @@ INTERRUPTIONS = {
     "crash": "crashes",
     "unavailable": "clients that left in mid-round",
     "battery_empty": "batteries that ran empty in mid-round",
-    "out_of_memory": "rounds of clients without the memory to train",
+    "out_of_memory": "rounds of clients with too little memory",
     "late": "uploads after the close of their round",
 }
 """Events that are counted where there are some."""
@@ -102,7 +102,7 @@ def what_ran(run: LoadedRun) -> list[tuple[str, str]]:
         (
             "energy of clients",
             f"{manifest['client_energy_j']:.4g} J,"
-            f" {manifest['client_active_j']:.4g} J of it beyond idle power",
+            f" {manifest['client_active_j']:.4g} J of it above idle power",
         ),
         (
             "energy of servers, the network",

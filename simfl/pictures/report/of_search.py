@@ -39,7 +39,7 @@ def add_search(page: Page, study: LoadedStudy) -> None:
     _importances(page, study, search)
     columns = ["trial", "batch", "runs until then", *short_names(list(search.over))]
     page.table(
-        [*columns, "seeds that keep to it", *search.objectives, "better than all before it"],
+        [*columns, "seeds within bounds", *search.objectives, "better than all before it"],
         [
             (
                 *(one[name] for name in ("trial", "batch", "runs", *search.over)),
@@ -106,8 +106,8 @@ def _importances(page: Page, study: LoadedStudy, search: Search) -> None:
         return
     page.text(
         "Which key mattered: the share of a figure's variance over the trials that a key explains"
-        " by itself, in a forest fitted to them (fANOVA). The trials crowd where the figure was"
-        " good, so it is no share over all settings, and it has no interval.",
+        " by itself, in a forest fitted to them (fANOVA). The trials concentrate where the figure"
+        " is good, so it is not a share over all settings, and it has no interval.",
         "note",
     )
     page.charts(

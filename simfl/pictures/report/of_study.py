@@ -131,9 +131,9 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     means = point_means(study.table, factors, metrics)
     page.heading("Outcome")
     page.text(
-        "Means over the seeds with 95 % intervals (Student, cut to what a figure can be; none of a"
-        " single seed). They say how sure a mean is; which of two settings is better, pairs of runs"
-        " that share their random draws say more sharply.",
+        "Means over the seeds with 95 % intervals (Student, cut to what a figure can be; none for a"
+        " single seed). They show how certain a mean is; to decide which of two settings is better,"
+        " paired runs that share their random draws are more precise.",
         "note",
     )
     for sentence in caveat_sentences(study.table, metrics):
@@ -141,8 +141,8 @@ def _outcome(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     targets = reached_columns(metrics)
     if targets:
         page.text(
-            "A target that some runs missed has no mean, which would be one of the lucky runs: it"
-            " has the median over all runs, or what that lies above.",
+            "A target that some runs missed has no mean, which would cover only the lucky runs, but"
+            " the median over all runs, or a lower bound of it.",
             "note",
         )
     _drawn_machines(page, study)
@@ -206,8 +206,9 @@ def _drawn_machines(page: Page, study: LoadedStudy) -> None:
     if not study.draws:
         return
     page.text(
-        f"Every setting was run on {study.draws} machines as they may be, by what profiles say of"
-        " their figures, too. Over hardware: where the mean over the seeds lies on 90 % of them.",
+        f"Every setting was also run on {study.draws} sets of machines, drawn within the"
+        " uncertainty of their profiles. Over hardware: the range of the mean over the seeds on"
+        " 90 % of them.",
         "note",
     )
     for sentence in hardware_sentences(study):
@@ -223,7 +224,7 @@ def _curves(page: Page, study: LoadedStudy) -> None:
     try:
         curves = {axes: named_curves(study, axes[1], axes[0]) for axes in scored}
     except RunFolderError as error:
-        page.text(f"Not drawn, as they are read from the folders of the runs: {error}", "note")
+        page.text(f"Not drawn, because the runs' folders cannot be read: {error}", "note")
         return
     page.text(
         "Means over the seeds, and 95 % intervals (none of a single seed). A curve ends where the"
@@ -265,8 +266,8 @@ def _comparisons(page: Page, study: LoadedStudy, metrics: list[str]) -> None:
     page.text(
         "Each level against the baseline, paired by seed and all other factors: the difference of"
         " runs that share their random draws, its 95 % interval over the seeds (from two on), and"
-        " the effect size (Hedges' g, from three on). Where some runs missed a target, who is known"
-        " to have been first stands in place of a difference.",
+        " the effect size (Hedges' g, from three on). If some runs missed a target, the known"
+        " order is given instead of a difference.",
         "note",
     )
     runs, drawn, rows, verdicts = study.table, [], [], []
@@ -361,9 +362,7 @@ def _pareto(page: Page, study: LoadedStudy) -> None:
     best = on_front(means, objectives)
     page.heading("Pareto front")
     ways = ", ".join(f"{name} {way}" for name, way in objectives.items())
-    page.text(
-        f"Settings of which no other is as good in everything and better in one: {ways}.", "note"
-    )
+    page.text(f"Settings that no other setting dominates: {ways}.", "note")
     for sentence in unranked(means, study.factors, objectives) + luck.of_front(len(means)):
         page.text(sentence, "note")
     first, *others = objectives
@@ -410,14 +409,14 @@ def _best(page: Page, study: LoadedStudy) -> None:
     for sentence in luck.of_best(int(found["ranked"].sum())):
         page.text(f"{sentence[0].upper()}{sentence[1:]}.", "note")
     page.text(
-        "A seed counts where its run is known to keep to the bounds; one that ended without a"
-        " target, and before its bound, says neither yes nor no.",
+        "A seed counts if its run is known to meet the bounds; a run that ended without its"
+        " target, and before the bound, is undecided.",
         "note",
     )
     page.table(
         [
             *short_names(study.factors),
-            "seeds that keep to it",
+            "seeds within bounds",
             asked.figure,
             "against the best",
             *chances.values(),
