@@ -74,7 +74,7 @@ class Strict(FedAvg):
         assert done.rounds["round"].tolist() == [0, 2], name
         assert done.rounds["participants"].tolist() == [4, 4], name
         (warning,) = [one for one in done.warnings if one.kind == "left_out_updates"]
-        assert warning.message.startswith("3 updates came back"), name
+        assert warning.message.startswith("3 updates arrived"), name
 
 
 def test_a_workflow_of_the_old_api_is_heard(tmp_path: Path) -> None:
