@@ -414,6 +414,17 @@ def test_an_app_that_goes_to_another_folder_goes_alone(
     assert Path.cwd() == tmp_path
 
 
+def test_what_an_app_sets_for_its_process_is_put_back(tmp_path: Path) -> None:
+    """Else the next run in it would train in another precision, or add up in another order."""
+    before = torch.get_default_dtype(), torch.get_num_threads()
+    sets = f"torch.set_default_dtype(torch.float64)\ntorch.set_num_threads({before[1] + 1})\n"
+    client = CLIENT.replace("import torch\n", f"import torch\n{sets}", 1)
+    assert sets in client
+    run(scenario(write_app(tmp_path / "app", client=client)), tmp_path / "run")
+
+    assert (torch.get_default_dtype(), torch.get_num_threads()) == before
+
+
 def test_quiet_is_quiet(tmp_path: Path) -> None:
     """Neither simfl nor Flower says anything; an app may print."""
     app = write_app(tmp_path / "app")
