@@ -16,8 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import torch
-
 from simfl.bridges.app_folder import BadApp, fused, place_in, read_settings
 from simfl.bridges.message_work import DeclaredWork, MessageWork
 from simfl.bridges.present import Present, present
@@ -101,15 +99,11 @@ class Flower(Protocol):
         from simfl.bridges.flower_grid import SimulatedGrid
         from simfl.bridges.flower_old_servers import old_servers
         from simfl.bridges.flower_strategies import recorded_strategies
-        from simfl.bridges.flower_values import AppFailed, generators
+        from simfl.bridges.flower_values import AppFailed, generators, torch_settings
 
         values: Any = run.values
         folder = Path(self.app)
-        for put_back, now in (
-            (torch.set_default_dtype, torch.get_default_dtype()),
-            (torch.set_num_threads, torch.get_num_threads()),
-        ):  # what an app sets for its process is not set for the next run in it
-            values.open_until_closed.callback(put_back, now)
+        values.open_until_closed.enter_context(torch_settings())
         try:
             app = FlowerApp(folder, self.run_config)
         except Exception as error:  # an app may raise anything when it is imported

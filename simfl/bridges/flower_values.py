@@ -455,6 +455,17 @@ def generators(seed: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def torch_settings() -> Iterator[None]:
+    """What an app sets for its whole process is put back for the next run in it."""
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_num_threads(threads)
+
+
 def _tensor(content: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(content), dtype=torch.uint8) if content else torch.empty(0)
 

@@ -158,7 +158,7 @@ def test_every_report_of_a_study_has_its_curves(
     assert "Learning curves" in drawn.headings
     heights = [one["layout"]["yaxis"]["title"]["text"] for one in drawn.charts()]
     assert heights.count("test accuracy (share)") == heights.count("test loss (1)") == 4
-    assert "read from the folders of the runs" in without.text
+    assert "runs' folders cannot be read" in without.text
 
 
 def test_a_caption_says_of_one_seed_that_there_is_no_band_and_what_is_not_drawn(
