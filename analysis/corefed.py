@@ -166,7 +166,7 @@ EXHIBITS = {
         "Table 1: utilities under FedAvg and CoreFed", table1, published=partial(cells, "table1")
     ),
     "table2": Exhibit(
-        "Table 2: VGG-11 (of a quarter of its width), M = 4",
+        "Table 2: VGG-11 at a quarter of its width, M = 4",
         table2,
         published=partial(cells, "table2"),
         compares=True,

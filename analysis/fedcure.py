@@ -338,7 +338,9 @@ PAPER = Paper(
             table1,
             published=partial(published, "table1"),
         ),
-        "unstated": Exhibit("What is not stated: FedCure's accuracy, %", unstated),
+        "unstated": Exhibit(
+            "Values that the paper does not state: FedCure's accuracy, %", unstated
+        ),
         "readings": Exhibit("Table 1 by reading, %", all_readings, published=published_by_reading),
         "fig2": Exhibit(
             "Figure 2: how coalitions form", fig2, published=partial(published, "fig2")
@@ -373,7 +375,7 @@ PAPER = Paper(
             size=LOGISTIC_SIZE,
         ),
         "unstated_long": Exhibit(
-            "What is not stated, hours a run: FedCure's accuracy, %",
+            "Values that the paper does not state, hours per run: FedCure's accuracy, %",
             unstated_long,
         ),
     },
