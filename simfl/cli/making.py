@@ -49,7 +49,7 @@ def new(
             path.parent.mkdir(parents=True, exist_ok=True)
             text = (TEMPLATES / "device.yaml").read_text(encoding="utf-8")
             _write(path, text.replace("DEVICE", device))
-            group = f"groups: [{{device: {device}, link: wifi5_ac, share: 1.0}}]"
+            group = f"groups: [{{device: {device}, link: wifi5_ac}}]"
             say(f"{path}: made; population: {{profiles: [{path.parent}], {group}}}")
         elif study:
             path = file or Path("study.yaml")

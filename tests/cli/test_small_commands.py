@@ -112,7 +112,7 @@ def test_a_new_device_is_a_profile_that_runs(tmp_path: Path) -> None:
     profile = Catalogue([tmp_path / "mine"]).profile("device", "my_pi")
     assert set(profile.figures()) == set(profile.unverified)
     assert profile.about.startswith("my_pi, a machine of one's own")
-    group = "{device: my_pi, link: wifi5_ac, share: 1.0}"
+    group = "{device: my_pi, link: wifi5_ac}"
     asked = f"population: {{profiles: [{tmp_path / 'mine'}], groups: [{group}]}}"
     assert asked in made.stdout
     overrides = [
