@@ -120,7 +120,7 @@ def test_absences_that_begin_after_the_end_are_warned_of(tmp_path: Path) -> None
 
     (one,) = found["early"]
     assert 2 <= one.count <= 4
-    assert one.message.startswith(f"{one.count} clients were to leave at 12:00 (Absence); the run")
+    assert one.message.startswith(f"{one.count} clients were to leave at 12:00 (absence); the run")
     assert "ended at 00:00, after 0." in one.message
     assert not found["nobody"] and not found["away"]
 

@@ -345,7 +345,7 @@ def test_codecs_that_make_messages_larger_are_warned_of(codec: object, said: boo
 
     assert (sent > raw_bytes) == said
     assert len(found) == said
-    assert all(one.message.startswith("uplink_codec TopK makes a message") for one in found)
+    assert all(one.message.startswith("uplink_codec top_k makes a message") for one in found)
 
 
 @pytest.mark.parametrize(("classes", "count"), [(1, 1), (2, 0)])
@@ -1121,6 +1121,59 @@ def test_work_that_is_mostly_dropped_as_late_is_warned_of(
         assert one.count == dropped == 15 * slow and finished == 15 * slow + 16 * (8 - slow)
         said = f"{dropped} of {finished} finished client rounds ({dropped / finished:.0%}) came"
         assert one.message.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("leave", "message_loss", "lost", "rounds"),
+    [(4, None, 4, 8), (5, None, 5, 8), (0, {"probability": 0.05}, 0, 8)],
+)
+def test_rounds_that_mostly_come_to_nothing_are_warned_of(
+    leave: int, message_loss: dict[str, Any] | None, lost: int, rounds: int, tmp_path: Path
+) -> None:
+    """Of eight clients four leave at work, or five, and drop their rounds. Half is not most; a
+    message lost here and there is sent again."""
+    board = {"device": "rpi_5", "link": "ethernet_1g"}
+    gone = {"name": "absence", "share": 1.0, "from_s": 0.01}
+    groups = [{**board, "count": 8 - leave}]
+    groups += [{**board, "count": leave, "availability": gone}] * bool(leave)
+    run = simfl.run(
+        small(
+            population={"groups": groups, "leaving": "abort", "message_loss": message_loss},
+            algorithm={"name": "none", "local": {"epochs": 400, "batch_size": 16}},
+            stop={"versions": 1},
+        ),
+        tmp_path / "run",
+    )
+
+    told = of_kind(run, "mostly_lost")
+    said = f"{lost} of {rounds} client rounds ({lost / rounds:.1%}) brought no update"
+    assert [one.count for one in told] == [lost] * (lost > rounds / 2)
+    assert all(one.message.startswith(f"{said} ({lost} by absences)") for one in told)
+    assert run.clients["participations"].sum() == rounds - lost
+
+
+def test_late_updates_are_not_lost_ones(tmp_path: Path) -> None:
+    """Five of eight come too late in every round but the last: one warning, not two."""
+    groups = [
+        {"device": "rpi_5", "link": "ethernet_1g", "count": 3},
+        {"device": "rpi_zero_2w", "link": "ethernet_1g", "count": 5},
+    ]
+    run = simfl.run(
+        small(
+            data={"partition": "iid"},
+            population={"groups": groups},
+            algorithm={"name": "none", "local": {"epochs": 400, "batch_size": 16}},
+            protocol={
+                "name": "synchronous",
+                "patience": {"deadline_s": 0.12},
+                "wait_for": {"clients": 8},
+            },
+            stop={"versions": 16},
+        ),
+        tmp_path / "run",
+    )
+
+    assert of_kind(run, "mostly_late") and not of_kind(run, "mostly_lost")
 
 
 @pytest.mark.parametrize(("participation", "saturated"), [(0.9, True), (0.25, False)])

@@ -12,6 +12,7 @@ from torch import Tensor
 from simfl.algorithms.base import Algorithm, Trait
 from simfl.common.arrays import IntArray
 from simfl.common.contract import PartMisbehaves
+from simfl.common.part_name import part_name
 from simfl.common.suggestion import nearest
 from simfl.decisions.base import QueryingSelection, Selection
 from simfl.decisions.sampling import CountedSelection
@@ -23,7 +24,6 @@ from simfl.learning.workers.on_ray import RayWorkers
 from simfl.measures.base import ModelMeasure
 from simfl.protocols.base import Protocol
 from simfl.protocols.wait_for import WaitFor
-from simfl.scenario.classes import part_name
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.yaml_source.error import ScenarioError, show
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from simfl.algorithms.base import Algorithm
 from simfl.assembly.registry import discover
 from simfl.common.contract import is_users_own
+from simfl.common.part_name import part_name
 from simfl.learning.codecs.base import ValueCodec
 from simfl.learning.codecs.messages import Coding
-from simfl.scenario.classes import part_name
 from simfl.scenario.scenario import Keys
 from simfl.system.codecs.base import Codec
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from simfl.common.contract import is_users_own
+from simfl.common.part_name import part_name
 from simfl.common.suggestion import nearest
-from simfl.scenario.classes import part_name
 from simfl.scenario.plugins import PluginError, import_class, is_import_path
 from simfl.scenario.scenario import frame_schema
 from simfl.scenario.sections import (

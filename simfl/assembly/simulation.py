@@ -20,6 +20,7 @@ from simfl.common.accuracy_name import accuracy_name
 from simfl.common.amounts import figures
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.contract import at_work, is_users_own
+from simfl.common.part_name import part_name
 from simfl.eventlog.accounts import Accounts
 from simfl.eventlog.kinds import KINDS, STATES, Actors
 from simfl.eventlog.log import EventLog
@@ -55,7 +56,6 @@ from simfl.provenance.journal import Journal, Snapshot, make_key
 from simfl.provenance.lineage import numeric_platform, workers_platform
 from simfl.provenance.results import ResultStore
 from simfl.runs.runfolder import LoadedRun
-from simfl.scenario.classes import part_name
 from simfl.scenario.plugins import load_file
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.streams import Streams

@@ -15,8 +15,8 @@ from simfl.algorithms.base import Algorithm
 from simfl.assembly.coding import DIRECTIONS
 from simfl.assembly.groups import ALLOCATION, AVAILABILITY, in_use, own_parts
 from simfl.common.contract import at_work, is_users_own
+from simfl.common.part_name import part_name
 from simfl.protocols.base import Protocol
-from simfl.scenario.classes import part_name
 from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.validation.keys import parameters
 from simfl.system.codecs.base import ABOUT_VALUES

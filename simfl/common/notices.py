@@ -191,6 +191,10 @@ ADVICE = {
         "use a scheduling rule that reaches all of them (round_robin, fair, fedcure); nothing is"
         " wrong if you study such a rule"
     ),
+    "mostly_lost": (
+        "figures by version or target are those of such losses: look at population.message_loss,"
+        " availability, faults and batteries, and at rounds that take longer than clients stay"
+    ),
     "mostly_late": (
         "use a longer protocol.patience.deadline_s (the log's rows of `late` say by how many"
         " seconds each came too late), late: carry_over, or less work for slow devices"

@@ -74,6 +74,10 @@ class ClientRounds:
         """Of clients that cannot compute as slowly as was decided."""
         return self._allocating.warnings
 
+    def fates(self) -> dict[str, int]:
+        """How many rounds that have ended by now had which of `FATES`."""
+        return self._dispatcher.fates.counts(self._setting.clock.now_s)
+
     def radio_idle_s(self, clients: IntArray) -> FloatArray:
         """Seconds since each client's last message, now or when it will be free; inf: asleep."""
         return self._dispatcher.radio_idle_s(clients)

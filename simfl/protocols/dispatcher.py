@@ -26,6 +26,7 @@ from simfl.protocols.battery_depletion import BatteryDepletion
 from simfl.protocols.booking import Booking, Entry
 from simfl.protocols.clock import Clock, Stalled
 from simfl.protocols.dispatched import Dispatched
+from simfl.protocols.fates import Fates
 from simfl.protocols.resting import Resting
 from simfl.protocols.servers import MOST_FAILURES, Servers
 from simfl.protocols.stepped import Listeners, Sending, Stepped
@@ -122,10 +123,7 @@ class OutOfRoundMessage:
 
 
 class Dispatcher:
-    """Sends clients off, and knows until when each is busy; rounds and waits become rows.
-
-    `shared` says that clients share channels: their rounds are stepped, not walked ahead.
-    """
+    """Sends clients off, and knows until when each is busy; rounds and waits become rows."""
 
     def __init__(
         self, world: World, log: EventLog, clock: Clock, presence: Presence, servers: Servers
@@ -136,14 +134,19 @@ class Dispatcher:
         self._presence = presence
         self._servers = servers
         self.booking = Booking(log, Heading.CLIENTS)
+        self.fates = Fates(world.num_clients)
         charge = presence.charge
         self._resting = Resting(log, clock, 0, world.messenger.client_radios, charge=charge)
-        self.shared = world.client_sharing.contended
         self._depletion = None if charge is None else BatteryDepletion(clock, charge)
         draw = None if self._depletion is None else self._depletion.draw_on_medium
         self._channels = Channels(world.client_sharing, clock.env, draw)
         self._out_of_round: dict[int, deque[OutOfRoundMessage]] = {}
         self._freed = clock.env.event()
+
+    @property
+    def shared(self) -> bool:
+        """Whether clients share channels: their rounds are stepped, not walked ahead."""
+        return self._world.client_sharing.contended
 
     def free_s(self, clients: IntArray) -> FloatArray:
         """Since when clients have been free, or when they will be; inf: nobody knows yet."""
@@ -222,6 +225,7 @@ class Dispatcher:
             )
         ended_s = walked.stopped_s
         self._out_of_memory(orders, np.flatnonzero(timeline.received), ended_s)
+        self._end(orders, timeline, np.arange(clients.size), ended_s)
         self._rest(
             clients, ended_s, ended_s - timeline.last_message_s, timeline.ends.present_until_s
         )
@@ -259,6 +263,7 @@ class Dispatcher:
         def done(place: int) -> None:
             free_s = self._clock.now_s
             found.ends(place, free_s)
+            self._end(orders, timeline, np.array([place]), np.array([free_s]))
             if found.over:
                 self.booking.finished(entry)
             radio_idle_s = free_s - float(timeline.last_message_s[place])
@@ -277,6 +282,14 @@ class Dispatcher:
         listeners = Listeners(over, begun, done, found.pauses)
         self._stepped(plan.segments, clients, entry, limits, sending, listeners)
         return found
+
+    def _end(
+        self, orders: Orders, timeline: Timeline, places: IntArray, ends_s: FloatArray
+    ) -> None:
+        """Rounds come to their ends: count them, but for those that fail for want of memory."""
+        if not orders.query:
+            has_memory = orders.lacking_bytes[places] == 0
+            self.fates.end(timeline, places[has_memory], ends_s[has_memory])
 
     def _out_of_memory(self, orders: Orders, places: IntArray, times_s: FloatArray) -> None:
         """Those of `places`, who have got the model, that cannot train it: their rounds end."""

@@ -162,6 +162,11 @@ class Run:
         return [*found, *self.values.notices()]
 
     @property
+    def fates(self) -> dict[str, int]:
+        """How many of the clients' rounds that have ended had which fate (`fates.FATES`)."""
+        return self._client_rounds.fates()
+
+    @property
     def laws(self) -> dict[str, bool]:
         """Which laws the accounts kept; {} while the run goes on."""
         return self.accounts.laws

@@ -20,6 +20,7 @@ from simfl.algorithms.base import Algorithm, ClientFacts, ServerState, Standing,
 from simfl.common.arrays import FloatArray, IntArray
 from simfl.common.model_work import ModelWork
 from simfl.common.notices import Notice
+from simfl.common.part_name import called
 from simfl.learning.evaluate import Evaluator
 from simfl.learning.job import Price, Prices, Update
 from simfl.learning.parameters import all_finite
@@ -252,7 +253,7 @@ class Values(LearnedValues):
         """
         if delivered.clients.size < self.algorithm.min_updates:
             raise ValueError(
-                f"{type(self.algorithm).__name__} aggregates at least"
+                f"{called(self.algorithm)} aggregates at least"
                 f" {self.algorithm.min_updates} updates, found {delivered.clients.size}"
             )
         arrived = arrivals(ref.version, delivered, shares)

@@ -8,8 +8,8 @@ import numpy as np
 
 from simfl.assembly.simulation import Simulation
 from simfl.common.arrays import IntArray
-from simfl.common.contract import name_of
 from simfl.common.notices import Notice, notice
+from simfl.common.part_name import called
 from simfl.common.time_of_day import next_day, shown
 from simfl.protocols.run import Run
 from simfl.system.availability.absence import Absence
@@ -43,7 +43,7 @@ def nobody_left(simulation: Simulation, one: Run) -> Iterator[Notice]:
         if leave:
             message = (
                 f"{leave} clients were to leave at {shown(start_s + model.first_s)}"
-                f" ({name_of(model)}); the run ended at {shown(start_s + end_s)},"
+                f" ({called(model)}); the run ended at {shown(start_s + end_s)},"
                 f" after {end_s:.3g} s"
             )
             yield notice("nobody_left", message, leave)

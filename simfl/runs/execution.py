@@ -26,6 +26,7 @@ from simfl.common.contract import at_work, misbehaves
 from simfl.common.files import RunFolderError, replacing
 from simfl.common.notices import Notice, befallen, carried, notice
 from simfl.common.own_version import own_version
+from simfl.common.part_name import part_name
 from simfl.eventlog.accounts import Energy
 from simfl.eventlog.kinds import FORMAT_VERSION
 from simfl.eventlog.parquet_parts import PARTS, remove_parts
@@ -62,7 +63,6 @@ from simfl.runs.runfolder import (
     warnings_of,
     write_manifest,
 )
-from simfl.scenario.classes import part_name
 from simfl.scenario.plugins import users_code
 from simfl.scenario.scenario import Scenario
 from simfl.scenario.yaml_source.error import ScenarioError

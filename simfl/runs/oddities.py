@@ -12,17 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 import numpy as np
 
 from simfl.assembly.simulation import Simulation
-from simfl.common.contract import name_of
 from simfl.common.notices import Notice, notice
+from simfl.common.part_name import called
 from simfl.common.quantity import quantity
 from simfl.decisions.asked import wanted_by
 from simfl.decisions.base import QueryingSelection
 from simfl.eventlog.kinds import KINDS
 from simfl.measures.privacy import Privacy
-from simfl.protocols.deadline_policy import DeadlinePolicy
 from simfl.protocols.run import Run
 from simfl.runs.absences import left_before, nobody_left
 from simfl.runs.grid_hours import other_hours
+from simfl.runs.in_vain import mostly_late, mostly_lost
 from simfl.runs.learning_nothing import not_learning
 from simfl.runs.left_out import edge_servers_left_out, never_took_part
 from simfl.runs.reached import target_at_once, target_missed
@@ -58,9 +58,6 @@ LEAST_UNTRAINED = 0.01
 
 FEWEST_TESTED = 50
 """With fewer test examples an accuracy moves in steps of more than two points."""
-
-MOST_LATE = 0.5
-"""So many of the updates that are waited for may come too late: rounds are to close before some."""
 
 LEAST_GROWTH = 0.1
 """A queue that grows by less than this share of what is owed counts as stable."""
@@ -102,7 +99,8 @@ def found(simulation: Simulation, one: Run) -> list[Notice]:
         not_learning,
         never_took_part,
         edge_servers_left_out,
-        _mostly_late,
+        mostly_lost,
+        mostly_late,
         nobody_left,
         _empty_for_good,
         _heat_left_out,
@@ -248,7 +246,7 @@ def _sized_only(simulation: Simulation) -> list[Notice]:
     codecs = {way: codec for way, codec in simulation.sized_only.items() if codec.values}
     if not codecs:
         return []
-    ways = " and ".join(f"{way}_codec {name_of(codec)}" for way, codec in codecs.items())
+    ways = " and ".join(f"{way}_codec {called(codec)}" for way, codec in codecs.items())
     message = f"{ways} only sizes messages: it does not change what is learned"
     return [notice("sized_only", message, len(codecs))]
 
@@ -262,7 +260,7 @@ def _larger_messages(simulation: Simulation) -> list[Notice]:
         wire_bytes = int(encoded_bytes(codec, [raw_bytes])[0])
         if wire_bytes > raw_bytes:
             told.append(
-                f"{key} {name_of(codec)} makes a message of the model"
+                f"{key} {called(codec)} makes a message of the model"
                 f" {quantity(wire_bytes, 'B')} instead of {quantity(raw_bytes, 'B')}"
             )
     if not told:
@@ -332,8 +330,8 @@ def _losses_in_the_open(simulation: Simulation) -> list[Notice]:
     if not told or not getattr(simulation.algorithm, "noise_multiplier", 0.0):
         return []
     message = (
-        f"the selection {name_of(selection)} uses losses that clients report without noise: the"
-        f" privacy of {name_of(simulation.algorithm)}, and any epsilon, covers only the updates"
+        f"the selection {called(selection)} uses losses that clients report without noise: the"
+        f" privacy of {called(simulation.algorithm)}, and any epsilon, covers only the updates"
     )
     return [notice("losses_in_the_open", message)]
 
@@ -433,21 +431,6 @@ def _no_version(simulation: Simulation, one: Run) -> Iterator[Notice]:
         now_s = one.clock.now_s
         message = f"no version was published in {now_s:.4g} s: rounds.parquet has no row"
         yield notice("no_version", message)
-
-
-def _mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:
-    """More work is dropped as late than is merged, over-selection apart, which wants some late."""
-    finished = int(one.observations.participations.sum())
-    dropped = int(one.observations.dropped.sum())
-    patience = getattr(simulation.protocol, "patience", None)
-    wanted = finished / (patience.over_selection if isinstance(patience, DeadlinePolicy) else 1.0)
-    if finished - dropped < MOST_LATE * wanted:
-        message = (
-            f"{dropped} of {finished} finished client rounds ({dropped / finished:.0%}) came after"
-            " their round had closed, and were dropped: their seconds, joules and bytes count,"
-            " but not their updates"
-        )
-        yield notice("mostly_late", message, dropped)
 
 
 def _empty_for_good(simulation: Simulation, one: Run) -> Iterator[Notice]:

@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import Any
 
 from simfl.common.contract import PLUGIN_PREFIX
+from simfl.common.part_name import part_name
 
 FOLDER = Path("runs") / "parts"
 """Where classes are written to, in the working folder: shipped scenarios may be read-only."""
@@ -38,16 +39,6 @@ _PUBLIC = ("simfl.plugins", "numpy.typing", "typing")
 
 class UnwritableClass(ValueError):
     """A class that no file can be made of."""
-
-
-def part_name(part_class: type) -> str:
-    """The name of a part in a scenario: its own class attribute `name`, else in snake case."""
-    # An inherited name is the parent's: a part that extends another one has a name of its own.
-    own = vars(part_class).get("name")
-    if isinstance(own, str):
-        return own
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", part_class.__name__)
-    return words.lower()
 
 
 def plain_content(value: Any, base_dir: Path) -> Any:

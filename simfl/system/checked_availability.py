@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from simfl.common.arrays import BoolArray, FloatArray, IntArray
 from simfl.common.contract import at_work, is_users_own, named
+from simfl.common.part_name import called
 from simfl.streams import Streams
 from simfl.system.availability.base import Availability, UnusableAvailability
 
@@ -26,8 +27,8 @@ class CheckedAvailability:
 
     @property
     def name(self) -> str:
-        """The model's class, or its own word, for whoever must blame it."""
-        return str(getattr(self._model, "told_by", type(self._model).__name__))
+        """The model's name, or its own word, for whoever must blame it."""
+        return str(getattr(self._model, "told_by", called(self._model)))
 
     def available(self, clients: IntArray, time_s: float, streams: Streams) -> BoolArray:
         """One truth per client."""

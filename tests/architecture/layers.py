@@ -117,12 +117,13 @@ ROOMS = {
     "runs.reached": _room("protocols assembly.simulation"),
     "runs.learning_nothing": _room("protocols assembly.simulation", "numpy"),
     "runs.left_out": _room("protocols assembly.simulation", "numpy"),
+    "runs.in_vain": _room("protocols assembly.simulation"),
     "runs.regressions": _room("assembly.simulation"),
     "runs.absences": _room("system protocols assembly.simulation", "numpy"),
     "runs.grid_hours": _room("system assembly.simulation", "numpy"),
     "runs.oddities": _room(
         "system decisions eventlog protocols measures assembly.simulation runs.learning_nothing"
-        " runs.absences runs.grid_hours runs.left_out runs.reached runs.regressions",
+        " runs.absences runs.grid_hours runs.in_vain runs.left_out runs.reached runs.regressions",
         "numpy",
     ),
     "runs.misread": _room("runs.runfolder"),

@@ -146,7 +146,7 @@ def test_rounds_that_nobody_comes_to_are_given_up_so_often_only(monkeypatch):
     protocol = {"name": "hierarchical", "patience": {"deadline_s": 0.1}}
     population = {"availability": renewal(1e-3, 1e8)}
 
-    with pytest.raises(Stalled, match=r"50 rounds in a row .* within 0.1 s; .* \(Renewal\)"):
+    with pytest.raises(Stalled, match=r"50 rounds in a row .* within 0.1 s; .* \(renewal\)"):
         simulated(small(**TIMING, protocol=protocol, population=population))
 
 

@@ -1,0 +1,49 @@
+"""What becomes of clients' rounds: whose updates reach their servers, and why others do not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simfl.common.arrays import FloatArray, IntArray
+from simfl.protocols.timeline import NOT_STOPPED, Timeline
+from simfl.system.interruptions import CAUSES
+
+ARRIVED, LOST, UNHEARD = range(len(CAUSES), len(CAUSES) + 3)
+FATES = (*CAUSES, "arrived", "lost", "unheard")
+"""What broke a round off; or its update arrived, a message of it was lost for good, or its server
+failed meanwhile."""
+
+
+class Fates:
+    """Counts the rounds of so many clients by what became of them; queries are none.
+
+    A client has one round at a time, and is told of none before the last one has ended.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self._counts: IntArray = np.zeros(len(FATES), dtype=np.int64)
+        self._last: IntArray = np.full(clients, ARRIVED)
+        self._last_ends_s: FloatArray = np.full(clients, np.inf)
+
+    def end(self, timeline: Timeline, places: IntArray, ends_s: FloatArray) -> None:
+        """Rounds of `places` are known to their ends: `ends_s`, now or later."""
+        clients = timeline.actors[places]
+        before = np.isfinite(self._last_ends_s[clients])
+        self._counts += np.bincount(self._last[clients[before]], minlength=len(FATES))
+        self._last[clients], self._last_ends_s[clients] = _of(timeline)[places], ends_s
+
+    def counts(self, now_s: float) -> dict[str, int]:
+        """How many rounds that have ended by now had which fate."""
+        over = self._last_ends_s <= now_s
+        last = np.bincount(self._last[over], minlength=len(FATES))
+        return dict(zip(FATES, (self._counts + last).tolist(), strict=True))
+
+
+def _of(timeline: Timeline) -> IntArray:
+    """The fate of each, as an index into `FATES`."""
+    stopped_by = timeline.ends.stopped_by
+    failed = (timeline.stages.over & timeline.messages.fails).any(axis=0)
+    fate = np.where(failed, LOST, UNHEARD)
+    fate = np.where(stopped_by != NOT_STOPPED, stopped_by, fate)
+    found: IntArray = np.where(np.isfinite(timeline.arrives_s), ARRIVED, fate)
+    return found

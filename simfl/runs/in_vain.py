@@ -1,0 +1,54 @@
+"""Client rounds of which no model knows anything: rules of docs/warnings.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simfl.assembly.simulation import Simulation
+from simfl.common.notices import Notice, notice
+from simfl.protocols.deadline_policy import DeadlinePolicy
+from simfl.protocols.run import Run
+
+MOST_LATE = 0.5
+"""So many of the updates that are waited for may come too late: rounds are to close before some."""
+
+MOST_LOST = 0.5
+"""So many of all rounds may be broken off or lost."""
+
+OF_WHAT = {
+    "lost": "by lost messages",
+    "unavailable": "by absences",
+    "crash": "by crashes",
+    "battery_empty": "by empty batteries",
+    "unheard": "by failures of their servers",
+}
+"""Fates of rounds whose updates never arrive, in words."""
+
+
+def mostly_lost(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """More rounds are lost, or broken off, than bring an update. Late ones bring theirs."""
+    fates = one.fates
+    lost, rounds = sum(fates[fate] for fate in OF_WHAT), sum(fates.values())
+    if lost > MOST_LOST * rounds:
+        each = sorted(OF_WHAT, key=lambda fate: -fates[fate])
+        causes = ", ".join(f"{fates[fate]} {OF_WHAT[fate]}" for fate in each if fates[fate])
+        message = (
+            f"{lost} of {rounds} client rounds ({lost / rounds:.1%}) brought no update"
+            f" ({causes}): their seconds, joules and bytes count"
+        )
+        yield notice("mostly_lost", message, lost)
+
+
+def mostly_late(simulation: Simulation, one: Run) -> Iterator[Notice]:
+    """More work is dropped as late than is merged, over-selection apart, which wants some late."""
+    finished = int(one.observations.participations.sum())
+    dropped = int(one.observations.dropped.sum())
+    patience = getattr(simulation.protocol, "patience", None)
+    wanted = finished / (patience.over_selection if isinstance(patience, DeadlinePolicy) else 1.0)
+    if finished - dropped < MOST_LATE * wanted:
+        message = (
+            f"{dropped} of {finished} finished client rounds ({dropped / finished:.0%}) came after"
+            " their round had closed, and were dropped: their seconds, joules and bytes count,"
+            " but not their updates"
+        )
+        yield notice("mostly_late", message, dropped)
