@@ -19,7 +19,7 @@ from simfl.calibration.held_out import told_terms
 from simfl.calibration.links import LINK_TERMS, link_prior, transfer_amounts
 from simfl.calibration.machines import TERMS
 from simfl.calibration.measurements import Measurements, read_measurements
-from simfl.calibration.plausible import refuse_implausible
+from simfl.calibration.plausible import refuse_implausible_transfer
 from simfl.calibration.posterior import Posterior, posterior
 from simfl.calibration.power import power_figures
 from simfl.calibration.terms import Rows
@@ -298,7 +298,8 @@ def _link_twins(measured: Measurements, catalogue: Catalogue, base: str) -> list
         np.array([one.seconds for one in transfers]),
     )
     prior = link_prior(len(names), link)
-    refuse_implausible(str(measured.path), "seconds", rows, prior, [base] * len(names))
+    sent_bytes = np.array([one.bytes for one in transfers])
+    refuse_implausible_transfer(str(measured.path), sent_bytes, rows, prior, base)
     fit = posterior(rows, prior, Streams(0).generator("calibration.links"))
     return [
         _link_twin(measured, name, place, fit, rows, profile) for place, name in enumerate(names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,12 @@ FAR = math.sqrt(1000.0)
 """A row that is off by more is nearer to a mix-up of thousandfold units than to the truth."""
 SPREADS = 2.5
 """Where less than that is known, so many standard deviations of what is believed pass."""
+LARGER_UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
+"""In which a size may have been typed where bytes are asked for."""
+SHORTER_UNITS = {"ms": 1e3, "us": 1e6}
+"""The same of seconds."""
+LEAST_BYTES = 1000.0
+"""Nobody times a transfer of less: it is rather the bytes that are in another unit."""
 FEWEST_OTHERS = 3
 """Rows of a device that can say of one more that it does not belong to them."""
 
@@ -34,6 +41,30 @@ def refuse_implausible(
         )
 
 
+def refuse_implausible_transfer(
+    path: str, sent_bytes: FloatArray, rows: Rows, prior: Prior, base: str
+) -> None:
+    """The same of transfers of `sent_bytes`, whose seconds or bytes may be in another unit."""
+    try:
+        refuse_implausible(path, "seconds", rows, prior, [base] * len(prior.mean))
+    except ScenarioError as error:
+        place = int(np.flatnonzero(rows.line == error.line)[0])
+        row, size = rows.only(np.array([place])), float(sent_bytes[place])
+        units = {"seconds": _shorter_unit(row, prior), "bytes": _larger_unit(row, prior)}
+        hints = {column: unit for column, unit in units.items() if unit is not None}
+        if "bytes" not in hints:
+            raise
+        first = "bytes" if size < LEAST_BYTES else next(iter(hints))
+        asked = ", or ".join(f"{one} in {hints[one]}" for one in sorted(hints, key=first.__ne__))
+        message = (
+            f"found {row.measured[0]:.4g} seconds for {size:.4g} bytes, where"
+            f" {prior.expected(row)[0]:.3g} are likely by {base}; {asked}? Accepted: seconds and"
+            " bytes, not other units (or a base profile that is nearer)"
+        )
+        found = f"{size if first == 'bytes' else row.measured[0]:.4g}"
+        raise ScenarioError(path, error.line, first, found, first, message) from None
+
+
 def refuse_stray(path: str, column: str, rows: Rows, fit: Posterior) -> None:
     """Raises ScenarioError for the row that is farthest from the fit, if it is too far."""
     predicted: FloatArray = (rows.amounts * np.exp(fit.logs[rows.thing])).sum(1)
@@ -45,6 +76,29 @@ def refuse_stray(path: str, column: str, rows: Rows, fit: Posterior) -> None:
         whose = "by the other rows"
         line = int(rows.line[worst])
         raise _error(path, line, column, rows.measured[worst], predicted[worst], whose)
+
+
+def _shorter_unit(row: Rows, prior: Prior) -> str | None:
+    """In which unit the seconds of one row make it likely; None: in none."""
+    for unit, factor in SHORTER_UNITS.items():
+        if _is_likely(replace(row, measured=row.measured / factor), prior):
+            return unit
+    return None
+
+
+def _larger_unit(row: Rows, prior: Prior) -> str | None:
+    """In which unit the bytes of one row make it likely; None: in none."""
+    grows = np.array([not term.per_unit for term in prior.terms])
+    for unit, factor in LARGER_UNITS.items():
+        larger = np.where(grows, factor * row.amounts, row.amounts)
+        if _is_likely(replace(row, amounts=larger), prior):
+            return unit
+    return None
+
+
+def _is_likely(row: Rows, prior: Prior) -> bool:
+    expected = prior.expected(row)[0]
+    return bool(expected / FAR <= row.measured[0] <= expected * FAR)
 
 
 def _error(

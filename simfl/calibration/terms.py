@@ -97,8 +97,8 @@ class Rows:
     def __len__(self) -> int:
         return len(self.measured)
 
-    def only(self, chosen: NDArray[np.bool_]) -> Rows:
-        """Some of the rows."""
+    def only(self, chosen: NDArray[np.bool_] | IntArray) -> Rows:
+        """Some of the rows, by a mask or by their places."""
         return Rows(
             self.line[chosen],
             self.thing[chosen],
