@@ -103,17 +103,16 @@ def in_one_sentence(found: pd.DataFrame, factors: list[str], asked: Best) -> str
         between = "; " if any(", " in name for name in alike) else ", "
         others = f"; not told apart from it: {between.join(alike)}" if alike else ""
         return f"the best is {names[0]}: {asked.figure} {cell}{others}"
-    nearest = f"nearest is {names[0]}: {nearness(first, asked)}"
+    nearest = f"nearest is {names[0]}: {nearness(first, [asked.figure, *asked.subject_to])}"
     if first[KEPT] < first["seeds"]:
         return f"no setting is known to keep to the bounds with every seed; {nearest}"
     why = "a run of it is missing or missed the target, or the figures cannot be compared"
     return f"no setting that keeps to the bounds can be ranked by {asked.figure} ({why}); {nearest}"
 
 
-def nearness(setting: Row, asked: Best) -> str:
+def nearness(setting: Row, figures: Sequence[str]) -> str:
     """How near a setting comes to what is asked: seeds that keep to it, and its figures."""
-    figures = dict.fromkeys([asked.figure, *asked.subject_to])
-    told = ", ".join(f"{name} {in_cell(setting, name)}" for name in figures)
+    told = ", ".join(f"{name} {in_cell(setting, name)}" for name in dict.fromkeys(figures))
     return f"{kept_of(setting)} seeds, {told}"
 
 

@@ -19,6 +19,7 @@ from simfl.study.asking import Choice, distributions, the_optuna
 from simfl.study.best import BROKEN, KEPT, NOT_TOLD_APART, best_settings, keeping, nearness
 from simfl.study.design import one_after_another
 from simfl.study.loaded import LoadedStudy
+from simfl.study.means import point_means
 from simfl.study.pareto import pareto_front
 from simfl.study.rows import ENDED
 from simfl.study.shortfall import shortfalls
@@ -95,14 +96,14 @@ def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> l
     front, none = path[path["front"]], "no trial is known to keep to what is asked with every seed"
     if search.best is None:
         if front.empty:
-            return [none]
+            return [f"{none}; {_nearest(table[table['point'] < len(path)], path, search)}"]
         trials = ", ".join(map(str, front["trial"]))
         sentence = f"no trial is better in all figures than trials {trials}"
         return [sentence, *luck.of_front(int(path["feasible"].sum()))]
     found = best_settings(table[table["point"] < len(path)], list(search.over), search.best)
     best = found.to_dict("records")[0]
     if front.empty:
-        return [f"{none}; nearest is trial {best['point']}: {nearness(best, search.best)}"]
+        return [f"{none}; nearest is trial {best['point']}: {nearness(best, search.figures)}"]
     alike = int(found["against_best"].isin(NOT_TOLD_APART).sum())
     text = f"the best is trial {best['point']}: {in_cell(best, search.best.figure)}"
     since = len(path) - 1 - int(path.loc[path["better"], "trial"].iloc[-1])
@@ -111,6 +112,20 @@ def found_in_words(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> l
         f"nothing better was found in the last {since} trials",
         *luck.of_best(int(found["ranked"].sum())),
     ]
+
+
+def _nearest(table: pd.DataFrame, path: pd.DataFrame, search: Search) -> str:
+    """The trial that comes nearest to the bounds of several figures, as `best_settings` has it."""
+    runs = table[table["status"].isin(ENDED)]
+    beyond = shortfalls(runs, search).sum(axis=1).rename("beyond")
+    ranked = path.join(beyond, on="trial").sort_values(
+        [KEPT, BROKEN, "beyond"], ascending=[False, True, True], kind="stable"
+    )
+    first = ranked.iloc[0]
+    means = point_means(runs, list(search.over), list(dict.fromkeys(search.figures)))
+    (setting,) = means[means["point"] == first["trial"]].to_dict("records")
+    about = setting | first[["seeds", KEPT, BROKEN]].to_dict()
+    return f"nearest is trial {first['trial']}: {nearness(about, search.figures)}"
 
 
 def search_importances(table: pd.DataFrame, search: Search) -> pd.DataFrame:

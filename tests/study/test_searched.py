@@ -74,6 +74,20 @@ def test_where_no_trial_keeps_to_the_bounds_the_nearest_is_told() -> None:
     ]
 
 
+def test_so_it_is_where_several_figures_are_asked_for() -> None:
+    """By 3/4 and 1/2 of the bounds it is beyond them, the others by 1/4 and 3/2, and 1/2 and 1."""
+    asked = {"minimize": None, "pareto": {"energy_j": "min", "bytes": "min"}}
+    bounds = {"bytes": "<= 4", "energy_j": "<= 2"}
+    table, one = of_joules(3.0, 5.0, 4.0, subject_to=bounds, **asked)
+
+    said = found_in_words(table, search_path(table, one), one)
+
+    assert said == [
+        "no trial is known to keep to what is asked with every seed; nearest is trial 0: 0/2 seeds,"
+        " energy_j 3 ±0, bytes 7 ±0"
+    ]
+
+
 def test_a_trial_counts_when_its_seeds_have_all_run() -> None:
     """Later ones wait for it, as they do when they are asked."""
     table, one = of_joules(5.0, 4.0, 3.0)
