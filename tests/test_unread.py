@@ -26,6 +26,7 @@ SIZES = {"data": {"name": "sizes"}, "model": "linear", "algorithm": {"name": "no
 PAPER = {"population": {"name": "paper", "clients": 4, "edges": 2}}
 HIERARCHICAL = {"protocol": {"name": "hierarchical", "edge_rounds": 1}}
 BEHIND = {"server_behind": "backhaul"}
+PIPES = {"name": "max_min", "access_bps": 1e6, "backhaul_bps": 2e6}
 OUTAGES = {"works": {"mean_s": 9}, "broken": {"mean_s": 1}}
 
 
@@ -68,6 +69,16 @@ def unread(scenario: Scenario) -> dict[str, str]:
             {"population": {"backhaul_sharing": {"name": "fifo"}}},
             "population.backhaul_sharing",
             "no edge servers",
+        ),
+        (
+            {"population": {**BEHIND, "backhaul_sharing": PIPES}},
+            "population.backhaul_sharing.access_bps",
+            "divides backhaul_bps",
+        ),
+        (
+            {"population": {"access_sharing": PIPES}, "protocol": "hierarchical"},
+            "population.access_sharing.backhaul_bps",
+            "edge servers at the access points",
         ),
         (
             {"population": {"faults": {"cloud_link": OUTAGES}}},

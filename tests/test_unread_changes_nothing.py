@@ -118,6 +118,8 @@ TIMING = {
 ON_PAPER = {"population": {"name": "paper", "clients": 8, "edges": 2}}
 GAME = {"name": "fl_games", "local": {"batch_size": 32, "learning_rate": 0.01, "optimizer": "sgd"}}
 
+PIPES = {"name": "max_min", "access_bps": 1e6, "backhaul_bps": 1e6}
+
 BASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "synchronous": ({}, FRAME | CATALOGUE),
     "behind_backhaul": (
@@ -154,6 +156,14 @@ BASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "shared": (
         {"population": {"access_sharing": "ofdma_equal"}},
         {"population.edges": 4, "population.groups.0.band_share": 0.01},
+    ),
+    "max_min_of_access_points": (
+        {"population": {"access_sharing": PIPES}, "protocol": HIERARCHICAL},
+        {"population.access_sharing.backhaul_bps": 1e3},
+    ),
+    "max_min_of_the_backhaul": (
+        {"population": {"backhaul_sharing": PIPES}, "protocol": HIERARCHICAL},
+        {"population.backhaul_sharing.access_bps": 1e3},
     ),
     "one_medium": (
         {

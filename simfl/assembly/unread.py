@@ -21,6 +21,7 @@ from simfl.scenario.scenario import Keys, Scenario
 from simfl.scenario.validation.keys import parameters
 from simfl.system.codecs.base import ABOUT_VALUES
 from simfl.system.populations.base import Population
+from simfl.system.sharing.max_min import MaxMin
 from simfl.system.world import World
 
 ESTIMATES = ("estimated_duration_s", "edge_latency_s")
@@ -257,12 +258,24 @@ def _media(one: Composition) -> Found:
     """Who shares what with whom, where nobody shares anything."""
     sharing = one.world.access_sharing
     name = _named(sharing)
+    yield from _max_min(one)
     for place in range(len(getattr(one.population, "groups", ()))):
         group = ("population", "groups", place)
         if not _said(sharing, "weighs", True):
             yield (*group, "band_share"), f"{name} gives nobody a share of a band"
         if not sharing.contended or sharing.spans_points:
             yield (*group, "medium"), f"{name} has no media of access points"
+
+
+def _max_min(one: Composition) -> Found:
+    """The capacity of links that nobody crosses."""
+    beyond, sharing = ("population", "backhaul_sharing"), ("population", "access_sharing")
+    if type(one.parts.get(beyond)) is MaxMin:
+        yield (*beyond, "access_bps"), "backhaul_sharing divides backhaul_bps, whoever crosses it"
+    at_edges = one.protocol.hierarchical and not is_users_own(one.protocol)
+    if type(one.parts.get(sharing)) is MaxMin and at_edges:
+        reason = f"with {_named(one.protocol)} clients send to edge servers at the access points"
+        yield (*sharing, "backhaul_bps"), reason
 
 
 def _troubles(one: Composition) -> Found:

@@ -89,8 +89,12 @@ def test_who_waits_for_its_access_point_takes_no_part_of_the_backhaul() -> None:
 
 def test_who_is_slow_leaves_the_rest() -> None:
     """Max-min, as the rule of either hop."""
-    behind, _ = shared(Dedicated(), MaxMin(1.0, 3e6), (0.5, 9, 1), (10, 9, 3))
-    before, _ = shared(MaxMin(4e6, 6e6), Dedicated(), (10, 1, 1), (10, 9, 1))
+    behind, _ = shared(
+        Dedicated(), MaxMin(access_bps=1.0, backhaul_bps=3e6), (0.5, 9, 1), (10, 9, 3)
+    )
+    before, _ = shared(
+        MaxMin(access_bps=4e6, backhaul_bps=6e6), Dedicated(), (10, 1, 1), (10, 9, 1)
+    )
 
     np.testing.assert_allclose(behind, [0.5, 2.5])
     np.testing.assert_allclose(before, [1.0, 3.0])
@@ -166,5 +170,5 @@ def test_a_backhaul_is_no_air(backhaul: Sharing) -> None:
 def test_one_rule_for_the_backhaul() -> None:
     """`max_min` has one of its own."""
     with pytest.raises(ValueError, match="second rule for the backhaul"):
-        check_rules(MaxMin(1e6, 1e6), Fifo())
-    check_rules(MaxMin(1e6, 1e6), Dedicated())
+        check_rules(MaxMin(access_bps=1e6, backhaul_bps=1e6), Fifo())
+    check_rules(MaxMin(access_bps=1e6, backhaul_bps=1e6), Dedicated())

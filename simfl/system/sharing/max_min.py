@@ -70,18 +70,28 @@ BACKHAUL = 0
 """The link behind all access points in the routes of `MaxMin`; n + 1 is access point n."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MaxMin(Sharing):
-    """Access points with a common link behind them, max-min fair: who is slow leaves the rest."""
+    """Access points with a common link behind them, max-min fair: who is slow leaves the rest.
+
+    As a rule of the backhaul it is about that link alone.
+    """
 
     spans_points: ClassVar[bool] = True
     weighs: ClassVar[bool] = False
 
-    access_bps: Annotated[float, "> 0", "of each access point"]
-    backhaul_bps: Annotated[float, "> 0", "of the link behind all of them"]
+    access_bps: Annotated[
+        float | None, "> 0", "of each access point; null: as much as its clients' links"
+    ] = None
+    backhaul_bps: Annotated[
+        float | None, "> 0", "of the link behind all of them; null: as much as comes through"
+    ] = None
 
     def rates_bps(self, flows: Flows) -> FloatArray:
         """What the links on the way leave of each sender's own rate."""
-        capacity_bps = np.full(int(flows.route.max(initial=BACKHAUL)) + 1, self.access_bps)
-        capacity_bps[BACKHAUL] = self.backhaul_bps
+        of_each, of_all = (
+            np.inf if one is None else one for one in (self.access_bps, self.backhaul_bps)
+        )
+        capacity_bps = np.full(int(flows.route.max(initial=BACKHAUL)) + 1, of_each)
+        capacity_bps[BACKHAUL] = of_all
         return max_min_rates(flows.rate_bps, flows.route, capacity_bps)

@@ -161,3 +161,8 @@ def test_max_min_as_a_way_to_share() -> None:
     np.testing.assert_allclose(sharing.rates_bps(Flows.of([near])), [6e6])
     crowd = [replace(near, client=point, route=(point, BACKHAUL)) for point in range(1, 5)]
     np.testing.assert_allclose(sharing.rates_bps(Flows.of(crowd)), 9e6 / 4)
+    no_limit = MaxMin(backhaul_bps=9e6).rates_bps(Flows.of([near, two, far]))
+    np.testing.assert_allclose(no_limit, [3.5e6, 3.5e6, 2e6])
+    apart = MaxMin(access_bps=6e6).rates_bps(Flows.of([near, far, *crowd[1:]]))
+    np.testing.assert_allclose(apart, [6e6, 2e6, 4e6, 6e6, 6e6])
+    np.testing.assert_allclose(MaxMin().rates_bps(Flows.of([near, far])), [50e6, 2e6])

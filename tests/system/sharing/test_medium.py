@@ -72,7 +72,9 @@ def test_ten_uploads_anchor() -> None:
     assert max(queued) == pytest.approx(4.0)
 
 
-@pytest.mark.parametrize("sharing", [ProcessorSharing(1e6), OfdmaEqual(), MaxMin(9e6, 1e6)])
+@pytest.mark.parametrize(
+    "sharing", [ProcessorSharing(1e6), OfdmaEqual(), MaxMin(access_bps=9e6, backhaul_bps=1e6)]
+)
 def test_a_late_arrival_by_hand(sharing: Sharing) -> None:
     """8 Mbit at 1 Mbit/s; 2 Mbit join at 4 s: both at half the rate, ends at 8 and 10 s."""
     plan = [(0.0, Sender(0, 1e6), 1e6), (4.0, Sender(1, 1e6), 0.25e6)]
@@ -99,7 +101,9 @@ def test_a_shared_backhaul_by_hand() -> None:
         (2.0, Sender(2, 4e6), 1e6),
     ]
 
-    assert ends(MaxMin(9e6, 3e6), plan) == pytest.approx([4.0, 2.0, 2.0 + 2.0 + 4.0 / 3.0])
+    assert ends(MaxMin(access_bps=9e6, backhaul_bps=3e6), plan) == pytest.approx(
+        [4.0, 2.0, 2.0 + 2.0 + 4.0 / 3.0]
+    )
 
 
 @pytest.mark.parametrize("sharing", EVERY_WAY, ids=repr)

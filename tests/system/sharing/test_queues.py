@@ -177,6 +177,6 @@ def test_a_queue_is_lindleys_recursion() -> None:
 def test_max_min_of_one_link_is_processor_sharing() -> None:
     """The same arrivals take the same times, to rounding."""
     shared = run(SHARED, exponential, 0.7, 800)
-    fair = run(MaxMin(9.0, 1.0), exponential, 0.7, 800)
+    fair = run(MaxMin(access_bps=9.0, backhaul_bps=1.0), exponential, 0.7, 800)
 
     np.testing.assert_allclose(fair.time, shared.time, rtol=1e-9)

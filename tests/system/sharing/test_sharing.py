@@ -19,7 +19,7 @@ EVERY_WAY: list[Sharing] = [
     ThroughputFair(),
     AirtimeFair(),
     Fifo(),
-    MaxMin(9e6, 8e6),
+    MaxMin(access_bps=9e6, backhaul_bps=8e6),
 ]
 
 
