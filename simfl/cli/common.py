@@ -155,6 +155,8 @@ def _of_a_file(error: OSError) -> tuple[int, str]:
     path = error.filename if error.filename2 is None else error.filename2
     reason = str(error) if path is None else f"{os.fsdecode(path)}: {error.strerror}"
     number = error.errno
+    if number == errno.EEXIST and path is not None and Path(os.fsdecode(path)).is_file():
+        reason = f"{os.fsdecode(path)}: found a file, accepted: a folder"
     if number is None:  # raised by simfl itself, or by a library with words of its own
         known = isinstance(error, FileNotFoundError | FileExistsError | PermissionError)
         return BAD_INPUT if known else FAILED, reason

@@ -73,6 +73,8 @@ def study(
         path = scenario_path(file)
         asked = Study.from_yaml(path, overrides=overrides or (), seeds=chosen, draws=draws)
         folder = asked.folder(out)
+        if collect and not folder.is_dir():
+            raise FileNotFoundError(f"{folder}: no such folder, and no runs to gather")
         if shard is not None and asked.search is not None:
             from simfl.study.session import BadShard
 

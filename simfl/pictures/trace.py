@@ -57,6 +57,7 @@ def save_trace(run: LoadedRun, path: Path, levels: pd.DataFrame | None = None) -
     `levels` are those of batteries, if any: columns client, time_s, and level, 0 to 1. Raises
     `RunFolderError` where the run kept no events, or the log names what the other tables have not.
     """
+    _ = run.clients  # who has none has not ended, and its lack says so
     if run.events.empty:
         raise RunFolderError(f"{run.path}: the run kept no events; run it with log.level: full")
     make = gzip.open if path.suffix == ".gz" else open

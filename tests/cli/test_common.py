@@ -32,6 +32,7 @@ def command(*arguments: object) -> Any:
         (IsADirectoryError(errno.EISDIR, "Is a directory", "x.partial", None, "x"), 2, "x: Is a "),
         (OSError(errno.ENAMETOOLONG, "File name too long", "xx"), 2, "xx: File name too long"),
         (FileExistsError("x: exists already"), 2, "x: exists already"),
+        (FileExistsError(errno.EEXIST, "File exists", __file__), 2, f"{__file__}: found a file, "),
         (OSError("an accident"), 1, "an accident"),
         (MemoryError(), 1, "this machine has too little memory for it: fewer clients,"),
         (OSError("two\n  lines"), 1, "two lines"),

@@ -127,6 +127,7 @@ def test_a_study_takes_keys_and_seeds_from_the_command_line(tmp_path: Path) -> N
     """For every point; a key that the points vary is changed where they say so."""
     file = write_study(tmp_path)
     asked = ["--set", "stop.versions=1", "--seeds", "3,5-6", "--collect"]
+    (tmp_path / "out").mkdir()
 
     result = command("study", file, "--out", tmp_path / "out", *asked)
 

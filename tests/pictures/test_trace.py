@@ -115,6 +115,18 @@ def test_a_flat_run_and_one_without_events(tmp_path: Path) -> None:
         save_trace(silent, tmp_path / "u.json")
 
 
+def test_a_run_that_has_not_got_to_its_first_events_is_no_silent_one(tmp_path: Path) -> None:
+    """It lacks its clients' table, too, and is told by its status."""
+    begun = simfl.run(small(stop={"versions": 1}), tmp_path / "begun").path
+    for name in ("events.parquet", "clients.parquet"):
+        (begun / name).unlink()
+    manifest = json.loads((begun / "manifest.json").read_text())
+    (begun / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}))
+
+    with pytest.raises(RunFolderError, match=r"clients\.parquet: not there; the run's status is"):
+        save_trace(simfl.load_run(begun), tmp_path / "t.json")
+
+
 def test_mishaps_stand_on_the_track_of_their_machine(tmp_path: Path) -> None:
     """Clients that crash: as many moments as the log has, each at its own client; the report counts
     them."""

@@ -177,6 +177,16 @@ def test_gathering_what_is_not_there(tmp_path: Path) -> None:
     assert "no run has completed yet" in result.stdout and "2 runs are missing" in result.stdout
 
 
+def test_gathering_from_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    """A misspelt folder: told in one line, and not made."""
+    file = write_study(tmp_path, **ONE_FACTOR)
+
+    result = command("study", file, "--out", tmp_path / "uot", "--collect")
+
+    assert result.exit_code == 2 and not (tmp_path / "uot").exists()
+    assert result.stderr == f"simfl: {tmp_path}/uot: no such folder, and no runs to gather\n"
+
+
 def test_a_quiet_study_says_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has seen it fail, and its exit code is not 0."""
     monkeypatch.setattr(
