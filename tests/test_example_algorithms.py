@@ -179,8 +179,12 @@ def test_what_does_not_fit_is_refused() -> None:
     batch_norm = {"name": "mlp", "hidden": [8], "batch_norm": True}
     momentum = {"local": {"momentum": 0.9}}
     for name, changes, said in (
-        ("scaffold", {"protocol": "hierarchical"}, "there is one c, of one server"),
-        ("scaffold", {"protocol": "buffered"}, "c_i is renewed against the c of its own round"),
+        (
+            "scaffold",
+            {"protocol": "hierarchical"},
+            "the control variate c belongs to a single server",
+        ),
+        ("scaffold", {"protocol": "buffered"}, "c_i is updated with the c of its own round"),
         ("scaffold", {"algorithm": momentum}, "plain SGD's steps"),
         ("ditto", {"model": batch_norm}, "running statistics"),
         ("moon", {"algorithm": {"layer": "hed"}}, "no module 'hed', accepted: 0, 1, 2, 3"),
@@ -235,6 +239,6 @@ def test_a_memory_that_would_be_lost_between_servers_is_refused(
         algorithm = {"name": f"{tmp_path / 'own.py'}:{name}", "local": {"steps": 1}}
         return small(algorithm=algorithm, stop={"versions": 2}, **changes)
 
-    with pytest.raises(PartMisbehaves, match=r"Forgetful\.merge is Algorithm's.* memory of seen"):
+    with pytest.raises(PartMisbehaves, match=r"Forgetful\.merge is inherited from Algorithm.* memory seen"):
         simulated(own("Forgetful", protocol=protocol))
     simulated(own("Mindful", protocol=protocol))

@@ -35,7 +35,9 @@ class Moon(Algorithm):
 
     mu: Annotated[float, ">= 0", "weight of the contrast"] = 1.0
     temperature: Annotated[float, "> 0", "tau"] = 0.5
-    layer: Annotated[str | None, "features are what enters this module; null: the head"] = None
+    layer: Annotated[str | None, "the module whose input is taken as features; null: the head"] = (
+        None
+    )
 
     paper: ClassVar[str] = "arXiv 2103.16257"
 

@@ -34,12 +34,12 @@ class Scaffold(Algorithm):
 
     paper: ClassVar[str] = "arXiv 1910.06378"
     refusals: ClassVar = {
-        "hierarchical": "there is one c, of one server",
-        "takes_stale_updates": "c_i is renewed against the c of its own round",
+        "hierarchical": "the control variate c belongs to a single server",
+        "takes_stale_updates": "c_i is updated with the c of its own round",
     }
     uncoded: ClassVar = {
-        "downlink": "half of a message is c",
-        "uplink": "half of a message is what c_i has changed by",
+        "downlink": "half of the message is the control variate c",
+        "uplink": "half of the message is the change of c_i",
     }
 
     def __post_init__(self) -> None:

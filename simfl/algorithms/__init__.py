@@ -1,7 +1,7 @@
-"""One paper, one file: no clock, no hardware.
+"""The shipped algorithms: one paper, one file; no clock, no hardware.
 
-The shipped algorithms by their classes, for those who derive one of their own from one of them;
-`Algorithm`, the base of all, is in `simfl.plugins`. Each is imported when it is first used.
+Import these classes to derive your own algorithm from a shipped one; the common base, `Algorithm`,
+is in `simfl.plugins`. Each class is imported on first use.
 """
 
 from __future__ import annotations

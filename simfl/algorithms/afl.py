@@ -11,10 +11,10 @@ Mohri, Sivek, Suresh: Agnostic Federated Learning, ICML 2019, arXiv 1902.00146.
 (n / |S|) sum_{k in S} lambda_k grad L_k, lambda ascends along the losses and is projected back
 onto the simplex. Both are `aggregate`.
 
-Departures from the paper: 1. clients train for `local` instead of taking one gradient step, and
-lambda weighs their changes; with one step it is the paper's; 2. participants are sampled by client,
-which n / |S| makes unbiased, where the paper samples clients by lambda or uniformly; 3. the result
-is the last iterate, where the paper's guarantee is about the mean of all.
+Departures from the paper: 1. clients train as `local` says instead of taking one gradient step, and
+lambda weights their changes; with one step this is the paper's algorithm; 2. participants are
+sampled by client, which the factor n / |S| makes unbiased; the paper samples clients by lambda or
+uniformly; 3. the result is the last iterate; the paper's guarantee is for the mean of all iterates.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ from simfl.learning.network import Network
 
 @dataclass(frozen=True)
 class Afl(Algorithm):
-    """Agnostic federated learning: clients count by a mixture that moves towards the worst-off."""
+    """Agnostic federated learning: a learned mixture gives more weight to worse-off clients."""
 
     name: ClassVar[str] = "afl"
     paper: ClassVar[str] = "arXiv 1902.00146"
     refusals: ClassVar[Mapping[Trait, str]] = {
-        "hierarchical": "lambda is one distribution over all clients; edge servers would each have"
-        " their own"
+        "hierarchical": "lambda is one distribution over all clients, not one per edge server"
     }
 
     mixture_rate: Annotated[float, "> 0", "learning rate of the mixture (eta_lambda)"] = 0.1
@@ -84,7 +83,7 @@ class Afl(Algorithm):
     def merge(
         self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]
     ) -> ServerState:
-        """Mixtures are mixed as the weights are."""
+        """Mixtures are mixed like the weights."""
         members, own = [state, *lower], 1.0 - sum(shares)
         mixture = {
             client: sum(
@@ -96,7 +95,7 @@ class Afl(Algorithm):
         return replace(super().merge(state, lower, shares), memory={"mixture": mixture})
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
-        """`value` is the largest loss; per client its loss and its part of the mixture."""
+        """`value` is the largest loss; per client its loss and its share of the mixture."""
         return loss_report(updates, mixture=self._shares(state, updates))
 
     def _shares(self, state: ServerState, updates: Sequence[Update]) -> FloatArray:
@@ -110,7 +109,8 @@ def onto_simplex(values: FloatArray) -> FloatArray:
     Source: Duchi, Shalev-Shwartz, Singer, Chandra, "Efficient Projections onto the l1-Ball for
     Learning in High Dimensions", ICML 2008, figure 1.
     """
-    values = values - values.max()  # as near; and beside huge ones the 1 would be lost in rounding
+    # A shift changes nothing, but beside huge values the 1 would be lost in rounding.
+    values = values - values.max()
     falling = np.sort(values)[::-1]
     excess = np.cumsum(falling) - 1.0
     kept = np.flatnonzero(falling * np.arange(1, values.size + 1) > excess)[-1]

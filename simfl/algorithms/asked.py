@@ -1,7 +1,7 @@
-"""An algorithm as the engine asks it: what it gives is held to its contract, by its name.
+"""The engine's wrapper of an algorithm: checks every answer against the algorithm's contract.
 
-A shipped algorithm is taken at its word: the tests hold it to the same. Tensors that are written in
-place would change states that others hold, and a replay of the run; torch counts such writes.
+Shipped algorithms are not checked here, because the tests check the same. In-place writes to
+tensors would change states that others hold, and a replay of the run; torch counts such writes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from simfl.learning.parameters import Parameters
 
 
 class Asked:
-    """The questions to one algorithm; raises `PartMisbehaves` for what is no answer."""
+    """Calls one algorithm; raises `PartMisbehaves` for an invalid answer."""
 
     def __init__(self, algorithm: Algorithm, network: Network) -> None:
         self.algorithm = algorithm
@@ -57,7 +57,7 @@ class Asked:
         return chosen
 
     def recipe(self, version: int) -> Recipe:
-        """What clients are asked to do at this version."""
+        """The recipe of local work at this version."""
         with at_work(self.algorithm, "recipe"):
             given = self.algorithm.recipe(self.network, version)
             if self._own:
@@ -65,19 +65,19 @@ class Asked:
         return given
 
     def prices(self, clients: Sequence[int], version: int) -> Prices:
-        """What rounds cost where that follows from the model alone."""
+        """The cost of rounds, if it follows from the model alone."""
         with at_work(self.algorithm, "price"):
             given = [self.algorithm.price(self.network, one, version) for one in clients]
         return self._prices(given, "price")
 
     def tier_price(self, version: int) -> Price:
-        """What crosses between the tiers."""
+        """Bytes between the tiers."""
         with at_work(self.algorithm, "tier_price"):
             given = self.algorithm.tier_price(self.network, version)
         return self._one_price(given, "tier_price") if self._own else given
 
     def forwards(self, version: int, moved: Sequence[int], clients: int) -> IntArray | None:
-        """Bytes that each client is sent as soon as a version is made."""
+        """Bytes sent to each client as soon as a version exists."""
         with at_work(self.algorithm, "forwards"):
             given = self.algorithm.forwards(self.network, version, moved, clients)
         if given is None or not self._own:
@@ -85,7 +85,7 @@ class Asked:
         return whole_amounts(given, (clients,), self.algorithm, "forwards")
 
     def work(self, version: int, up_bytes: IntArray) -> tuple[Work, float]:
-        """What aggregating costs, and how often the server looks at its validation data."""
+        """The cost of aggregation, with the forward passes over the server's validation data."""
         algorithm, network = self.algorithm, self.network
         with at_work(algorithm, "server_work"):
             work = algorithm.server_work(network, version, up_bytes)
@@ -99,7 +99,7 @@ class Asked:
         return work, float(amounts(passes, (), algorithm, "validation_passes"))
 
     def brief(self, state: ServerState, client: int, held: int) -> Brief:
-        """What a client gets."""
+        """The brief of one client."""
         with self._asking("brief", state.weights):
             given = self.algorithm.brief(self.network, state, client, held)
         if not self._own:
@@ -114,11 +114,11 @@ class Asked:
         return given
 
     def learned_price(self, state: ServerState, client: int, held: int) -> Price:
-        """What a round costs where that depends on the state."""
+        """The cost of a round, if it depends on the state."""
         return self._one_price(self.brief(state, client, held).price, "brief")
 
     def common(self, state: ServerState) -> Any:
-        """What all jobs of a state share."""
+        """The tensors that all jobs of a state share."""
         with self._asking("common", state.weights):
             return self.algorithm.common(state)
 
@@ -153,7 +153,7 @@ class Asked:
         return self._state(given, "concluded")
 
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
-        """The models that a client is served."""
+        """The models that serve a client."""
         with self._asking("served", state.weights, memory.private):
             given: Any = self.algorithm.served(state, client, memory)
         if not self._own:
@@ -166,7 +166,7 @@ class Asked:
         return list(given)
 
     def standing(self, state: ServerState, evaluator: Evaluator) -> Standing:
-        """How far training is."""
+        """The standing of training."""
         with self._asking("standing", state):
             given = self.algorithm.standing(state, evaluator)
         if not isinstance(given, Standing):
@@ -177,7 +177,7 @@ class Asked:
         return Standing(loss, accuracy, None if given.over is None else str(given.over))
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
-        """What the log says of updates about to be aggregated, as JSON has it."""
+        """The log entry for updates about to be aggregated, as JSON values."""
         with self._asking("report", state, *(one.payload for one in updates)):
             given = self.algorithm.report(state, updates)
             if not isinstance(given, Mapping):
@@ -189,7 +189,7 @@ class Asked:
 
     @contextmanager
     def _asking(self, method: str, *given: ServerState | Mapping[str, Tensor]) -> Iterator[None]:
-        """As `at_work`; what is given to the method stays as it is."""
+        """Like `at_work`; also checks that the method leaves its arguments unchanged."""
         held = given if self._own else ()
         before = _marks(held)
         with at_work(self.algorithm, method):
@@ -200,16 +200,17 @@ class Asked:
     def _check_memory(
         self, method: Literal["merge", "adopt"], state: ServerState, others: Sequence[ServerState]
     ) -> None:
-        """What the base's way to pass states on would lose: it carries weights alone."""
+        """Refuses memory that the base's merge and adopt would lose: they carry weights only."""
         inherited = getattr(type(self.algorithm), method) is getattr(Algorithm, method)
         if not self._own or not inherited:
             return
         lost = {key for one in others if one.memory is not state.memory for key in one.memory}
         if lost:
             raise PartMisbehaves(
-                f"{named(self.algorithm, method)} is Algorithm's, which passes weights between"
-                f" servers and would lose the memory of {', '.join(sorted(map(str, lost)))};"
-                " accepted: a merge and an adopt of its own, or refusals of such protocols"
+                f"{named(self.algorithm, method)} is inherited from Algorithm, which passes only"
+                " weights between servers and would lose the memory"
+                f" {', '.join(sorted(map(str, lost)))}; accepted: its own merge and adopt, or"
+                " refusals of such protocols"
             )
 
     def _state(self, given: Any, method: str) -> ServerState:
@@ -221,7 +222,7 @@ class Asked:
         return state
 
     def _check_weights(self, weights: Any, method: str) -> None:
-        """Every tensor of the model, of its shape and type."""
+        """Checks that weights have every tensor of the model, with its shape and type."""
         if not isinstance(weights, Mapping):
             raise misbehaves(self.algorithm, method, weights, "weights: tensors by name")
         for name, like in self.network.template.items():
@@ -236,7 +237,7 @@ class Asked:
                 raise misbehaves(self.algorithm, f"{method}: {name}", said, wanted)
 
     def _check_beside(self, brief: Brief) -> None:
-        """What is trained beside the model has names of its own, and values to start from."""
+        """Checks that tensors trained beside the model have other names, and start values."""
         beside = brief.recipe.beside
         if not beside:
             return
@@ -254,7 +255,7 @@ class Asked:
                 raise misbehaves(self.algorithm, f"brief: start[{name!r}]", found, accepted)
 
     def _check_correction(self, brief: Brief) -> None:
-        """A correction is one of gradients that are taken, and of their shapes and types."""
+        """Checks that a correction fits the gradients: names, shapes and types."""
         if brief.correction and brief.recipe.kind == "gradient":
             accepted = "no correction of a gradient job, which makes no step"
             raise misbehaves(self.algorithm, "brief", sorted(brief.correction), accepted)
@@ -306,7 +307,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class AskedLoss:
-    """A user's own loss, asked at every step; raises `PartMisbehaves`."""
+    """A user's own loss, checked at every step; raises `PartMisbehaves`."""
 
     algorithm: Algorithm
 
@@ -333,12 +334,12 @@ class AskedLoss:
 def _changed_in_place(algorithm: Algorithm, method: str) -> PartMisbehaves:
     return PartMisbehaves(
         f"{named(algorithm, method)} changed tensors in place that it was given, accepted: it"
-        " makes new ones"
+        " makes new tensors"
     )
 
 
 def _marks(given: Sequence[ServerState | Mapping[str, Tensor]]) -> list[tuple[int, int]]:
-    """Which tensors these are, and how often each has been written to so far."""
+    """The identity of these tensors, and how often each has been written to so far."""
     return [(id(tensor), tensor._version) for one in given for tensor in _tensors(one)]
 
 

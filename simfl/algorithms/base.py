@@ -1,4 +1,4 @@
-"""The one interface that every federated algorithm fills in: no clock, no hardware.
+"""The interface that every federated algorithm implements: no clock, no hardware.
 
 An algorithm holds hyper-parameters only; everything that changes lives in a `ServerState`, which
 is passed in and returned. `aggregate` works within one tier (an edge server over its clients, or a
@@ -24,18 +24,18 @@ from simfl.learning.parameters import BYTES_PER_VALUE, Parameters
 from simfl.learning.sums import weighted_mean, weighted_sum
 
 Unmodelled = Literal["uplink", "downlink", "error_feedback"]
-"""What of codecs an algorithm's messages may leave no place for (`Algorithm.uncoded`)."""
+"""The uses of codecs that an algorithm's messages may rule out (`Algorithm.uncoded`)."""
 
 Trait = Literal["hierarchical", "overlapping", "takes_stale_updates"]
-"""What a protocol says of itself (`Protocol` in protocols/base.py) and an algorithm may refuse."""
+"""Properties of a protocol (`Protocol` in protocols/base.py) that an algorithm may refuse."""
 
 
 @dataclass(frozen=True)
 class ServerState:
-    """What one server knows: weights, its own version, and records that survive tier boundaries.
+    """The state of one server: weights, its own version, and records that survive tier boundaries.
 
     `memory` holds per-client records of the algorithm (reputations, masks, the models that
-    physically lie with clients); an algorithm that uses it handles every key of it in `merge` and
+    physically lie with clients); an algorithm that uses it handles every key in `merge` and
     `adopt`.
     """
 
@@ -46,10 +46,10 @@ class ServerState:
 
 @dataclass(frozen=True)
 class ClientFacts:
-    """What the server knows of a client before training: data size and label counts.
+    """What the server knows about a client before training: data size and label counts.
 
-    `contribution` is the test accuracy of a model that the client trained alone (NaN: nobody
-    asked, see `Algorithm.needs_contributions`).
+    `contribution` is the test accuracy of a model that the client trained alone (NaN: not computed,
+    see `Algorithm.needs_contributions`).
     """
 
     num_examples: int
@@ -59,7 +59,7 @@ class ClientFacts:
 
 @dataclass(frozen=True)
 class Work:
-    """What a server computes: floating-point operations and bytes moved through its memory."""
+    """The work of a server: floating-point operations, and bytes moved through its memory."""
 
     flops: float
     bytes_moved: float
@@ -67,9 +67,9 @@ class Work:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where training stands at a version: loss and accuracy on training data.
+    """The progress of training at a version: loss and accuracy on training data.
 
-    `over` says why the run ends with this version; None: it goes on.
+    `over` is the reason to end the run with this version; None: it continues.
     """
 
     loss: float
@@ -81,15 +81,16 @@ class Standing:
 class Algorithm:
     """Base of every algorithm: FedAvg's behaviour, each method overridden at most once.
 
-    Class variables state what the mathematics allows: `refusals` what a protocol must not be, each
-    with the reason (no protocol is named, so that one's own is held to the same); `paper_protocol`
-    its paper's own (a run under another one is noted in the log); `min_updates` the fewest updates
-    that `aggregate` takes; `learned_price` whether a brief's price depends on its state;
-    `personal` whether clients are served different models; `uncoded` in which directions codecs
-    size messages only, because what crosses the link is no brief's start, or no payload, but
-    something made of it, and whether residuals have no place, each with the reason;
-    `stands` whether `standing` is asked for at every version; `learns` whether there is anything
-    to train at all; `needs_validation` whether the server must hold a validation set.
+    Class variables state what the mathematics allows. `refusals`: the properties that a protocol
+    must not have, each with the reason (protocols are not named, so that users' own are treated the
+    same). `paper_protocol`: the protocol of its paper (the log notes a run under another one).
+    `min_updates`: the fewest updates that `aggregate` takes. `learned_price`: whether a brief's
+    price depends on the state. `personal`: whether clients are served different models. `uncoded`:
+    the directions in which codecs only size messages, because the link carries something made from
+    a brief's start or an update's payload, not these themselves; and whether residuals are
+    impossible; each with the reason. `stands`: whether `standing` is called at every version.
+    `learns`: whether there is anything to train. `needs_validation`: whether the server must hold a
+    validation set.
     """
 
     local: LocalTraining = field(default_factory=LocalTraining)
@@ -112,24 +113,24 @@ class Algorithm:
 
     @property
     def needs_classes(self) -> bool:
-        """Whether it divides by shares of right answers: a regression's R^2 may be negative."""
+        """Whether it divides by shares of correct answers: a regression's R^2 may be negative."""
         return False
 
     @property
     def priced_for(self) -> int | None:
-        """How many clients of a round its prices are of; None: they do not go by that."""
+        """The number of clients per round that its prices assume; None: independent of it."""
         return None
 
     @property
     def idle_keys(self) -> dict[str, str]:
-        """Own keys (dotted) that nothing reads beside the others, each with the reason."""
+        """Own keys (dotted) that nothing reads, given the other keys, each with the reason."""
         return {f"local.{key}": reason for key, reason in self.local.idle_keys.items()}
 
     def check_clients(self, count: int) -> None:
-        """Raises ValueError, naming the field, where the settings do not fit so many clients."""
+        """Raises ValueError, naming the field, if the settings do not fit `count` clients."""
 
     def among(self, count: int) -> Self:
-        """These settings for so many clients: what follows from the number, where it is open."""
+        """These settings with open fields filled in for a population of `count` clients."""
         return self
 
     def check_network(self, network: Network) -> None:
@@ -138,7 +139,7 @@ class Algorithm:
     def start(
         self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
     ) -> ServerState:
-        """The state before any training; `clients` are those of this server's tier."""
+        """The state before any training; `clients` are those of this server."""
         return ServerState(network.initial(seed))
 
     def players(self, version: int, clients: Sequence[int]) -> Sequence[int]:
@@ -150,29 +151,29 @@ class Algorithm:
         return None
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """What a client is asked to do at this version."""
+        """The local work of a client at this version."""
         return _plain(self.local.at(version))
 
     def price(self, network: Network, client: int, version: int) -> Price:
-        """Bytes and work of a round, where they follow from the model alone."""
+        """Bytes and work of a round, if they follow from the model alone."""
         return _whole_model(network.size_bytes)
 
     def forwards(
         self, network: Network, version: int, moved: Sequence[int], clients: int
     ) -> IntArray | None:
-        """Bytes that a flat server sends each client of `clients` as soon as a version is made.
+        """Bytes that a flat server sends to each client of `clients` as soon as a version exists.
 
-        `moved` are the clients whose updates made it. None: clients get what they need when they
-        are dispatched.
+        `moved`: the clients whose updates made the version. None: clients get what they need at
+        dispatch.
         """
         return None
 
     def tier_price(self, network: Network, version: int) -> Price:
-        """Bytes that cross between an edge server and the cloud, each way, per dispatch."""
+        """Bytes between an edge server and the cloud, in each direction, per dispatch."""
         return Price(down_bytes=network.size_bytes, up_bytes=network.size_bytes, work=0.0)
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
-        """What `client` gets now; `held` is the version it last received (-1: none yet)."""
+        """What `client` gets now; `held` is the version it last received (-1: none so far)."""
         return Brief(
             start=state.weights,
             recipe=self.recipe(network, state.version),
@@ -190,19 +191,19 @@ class Algorithm:
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
-        """A tier's new state from its clients' updates: the mean weighted by data size.
+        """A server's new state from its clients' updates: the mean weighted by data size.
 
-        Tensors that no update carries (private ones) stay as they are.
+        Tensors that no update carries (private ones) stay unchanged.
         """
         sizes = [update.num_examples for update in updates]
         mean = weighted_mean([update.payload for update in updates], sizes)
         return replace(state, weights={**state.weights, **mean})
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
-        """What the log says of `updates` that `state` is about to aggregate; nothing by default.
+        """The log entry for `updates` that `state` is about to aggregate; empty by default.
 
-        Numbers, strings and lists of them by name; `value` is the row's number. An algorithm that
-        overrides this has every update computed when it arrives.
+        Numbers, strings and lists of them by name; `value` is the row's number. If an algorithm
+        overrides this, every update is computed when it arrives.
         """
         return {}
 
@@ -218,28 +219,28 @@ class Algorithm:
         return replace(state, weights=upper.weights)
 
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
-        """The models whose averaged logits client `client` is rewarded with."""
+        """The models whose averaged logits serve `client`, as its reward."""
         return [state.weights]
 
     def concluded(self, state: ServerState, evaluator: Evaluator) -> ServerState:
-        """The last state, made ready to serve clients their rewards when training has ended."""
+        """The last state, made ready to serve clients their rewards after training."""
         return state
 
     def validation_passes(self, network: Network, version: int, updates: int) -> float:
-        """Forward passes over the server's validation set while it aggregates so many updates."""
+        """Forward passes over the server's validation set to aggregate this many updates."""
         return 0.0
 
     def standing(self, state: ServerState, evaluator: Evaluator) -> Standing:
-        """How far training is, and whether it is over, where the algorithm `stands`."""
+        """The progress of training and whether it is over; called if the algorithm `stands`."""
         raise NotImplementedError
 
     def server_work(self, network: Network, version: int, up_bytes: IntArray) -> Work:
-        """What aggregating updates of these sizes costs: 2 K P operations, K + 1 models moved."""
+        """The cost of aggregating updates of these sizes: 2 K P operations, K + 1 models moved."""
         received = float(up_bytes.sum())
         return Work(2.0 * received / BYTES_PER_VALUE, received + network.size_bytes)
 
 
-# Every job asks for both, and mostly for the same as the job before.
+# Every job needs both, usually the same as the job before.
 
 
 @lru_cache(maxsize=64)

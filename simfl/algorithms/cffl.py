@@ -1,4 +1,4 @@
-"""CFFL: clients exchange gradient values, as many as their reputation and data allow.
+"""CFFL: clients exchange gradient values; reputation and data decide how many each one gets.
 
 Lyu, Xu, Wang, Yu: Collaborative Fairness in Federated Learning, 2020, arXiv 2008.12161; update rule
 as in its published code.
@@ -14,12 +14,12 @@ as in its published code.
 
 The server adds A. Client i adds its own clipped change, and floor(r_i / max r * n_i / max n * P) of
 A's values, the largest ones, less w'_i times its own upload, with w'_i = 1, n_i / max n or
-classes_i. Classes are a share of all classes, and then stand for n_i / max n too.
+classes_i. classes_i is client i's share of all classes, which then also replaces n_i / max n.
 
-Departures from the paper, and what it leaves open: 1. reputations begin equal; 2. who has left R
-keeps its model as it was, and costs nothing any more; 3. with `reward_by: contribution` nobody
-leaves R; 4. running statistics of BatchNorm are averaged; 5. of the two ways to choose a download,
-the largest values and a random order, there is the first.
+Departures from the paper, and choices that it leaves open: 1. reputations begin equal; 2. a client
+that has left R keeps its model unchanged and costs nothing any more; 3. with `reward_by:
+contribution` nobody leaves R; 4. running statistics of BatchNorm are averaged; 5. of the two ways
+to choose a download, the largest values or a random order, only the first is implemented.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from simfl.learning.parameters import BYTES_PER_VALUE, Parameters, add
 from simfl.learning.sums import weighted_sum
 
 KEPT_PER_ROUND = 0.8
-"""The share of a reputation that stays from round to round."""
+"""The share of a reputation that is kept from round to round."""
 
 LARGEST_EXPONENT = 700.0
-"""Beyond it sinh soon is no float any more."""
+"""Above it, sinh soon exceeds the range of floats."""
 
 SMALLEST_SUM = 1e-12
-"""Of accuracies, where every one of them is 0."""
+"""Used as the sum of accuracies if all of them are 0."""
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,16 @@ class Cffl(GradientRewards):
     weights: Literal["sum", "examples", "classes"] = "examples"
     punishment: Annotated[float, "> 0", "alpha of the first round"] = 5.0
     rounds: Annotated[int, ">= 1", "T, rounds after which alpha has doubled"] = 50
-    threshold: Annotated[float, ">= 0", "< 1", "of an equal share: less leaves R"] = 1 / 3
+    threshold: Annotated[
+        float, ">= 0", "< 1", "c_th, as a share of an equal share: below it a client leaves R"
+    ] = 1 / 3
 
     @property
     def idle_keys(self) -> dict[str, str]:
-        """What reputations go by, where there are none."""
+        """The keys of reputations, if there are none."""
         idle = super().idle_keys
         if self.reward_by == "contribution":
-            reason = "rewards go by contributions (reward_by), and there are no reputations"
+            reason = "rewards follow contributions (reward_by), so there are no reputations"
             idle |= dict.fromkeys(("punishment", "rounds", "threshold"), reason)
         return idle
 
@@ -115,11 +117,11 @@ class Cffl(GradientRewards):
         return Round(unflat(A, like), rewards, reputation)
 
     def validation_passes(self, network: Network, version: int, updates: int) -> float:
-        """The server's model with each upload is tried on the validation set."""
+        """The server evaluates its model plus each upload on the validation set."""
         return float(updates) if self.reward_by == "reputation" else 0.0
 
     def _turn(self, network: Network, state: ServerState, client: int) -> Price:
-        """The upload's values; nothing at all of a client that has left R."""
+        """The upload's values; nothing for a client that has left R."""
         if self._has_left(state, client):
             return Price(down_bytes=0, up_bytes=0, work=0.0)
         values = sum(state.weights[name].numel() for name in network.parameter_names)
@@ -135,7 +137,8 @@ class Cffl(GradientRewards):
         return self.reward_by == "reputation" and state.memory["reputation"].get(client) == 0.0
 
     def _relative_sizes(self, state: ServerState, R: Sequence[int]) -> dict[int, float]:
-        """Each reputable client's data, relative to the most: examples, or classes of all."""
+        """Each reputable client's data: examples relative to the largest client, or its share of
+        all classes."""
         known = state.memory["known"]
         if self.weights == "classes":
             return {i: known[i]["classes"] for i in R}
@@ -156,7 +159,7 @@ class Cffl(GradientRewards):
         like: Parameters,
         evaluator: Evaluator,
     ) -> dict[int, float]:
-        """Every client's r after this round; 0 once it has left R."""
+        """Every client's r after this round; 0 if it has left R."""
         if self.reward_by == "contribution":
             return {}
         found = evaluator.metrics_of_each(
@@ -180,5 +183,5 @@ class Cffl(GradientRewards):
 
 
 def _sinh_below(exponent: float, peak: float) -> float:
-    """sinh, or e^(x - peak) in proportion to it where that of the largest exponent is no float."""
+    """sinh(x), or e^(x - peak), which is proportional to it, if the largest sinh is not finite."""
     return math.sinh(exponent) if peak < LARGEST_EXPONENT else math.exp(exponent - peak)

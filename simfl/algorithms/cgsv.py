@@ -1,4 +1,4 @@
-"""CGSV: rewards are gradients, by how much a client's own gradient agrees with everybody's.
+"""CGSV: rewards are gradients, the larger the more a client's gradient agrees with the aggregate.
 
 Xu, Lyu, Ma, Miao, Foo, Low: Gradient-Driven Rewards to Guarantee Fairness in Collaborative Machine
 Learning, NeurIPS 2021; update rule as in its published code.
@@ -12,9 +12,9 @@ Learning, NeurIPS 2021; update rule as in its published code.
 Every client goes back to the model that it started the round with and adds, of each tensor of g,
 the ceil(q_i * size) largest values (at most size - 1); the server adds all of g.
 
-Departures from the paper: 1. clients that do not take part in a round keep reputation and model,
-and who takes part for the first time counts by its share n_i / n of the participants' data, beside
-reputations that share the rest; 2. running statistics of BatchNorm are averaged.
+Departures from the paper: 1. clients that do not take part in a round keep reputation and model; a
+client that takes part for the first time counts with its share n_i / n of the participants' data,
+and the reputations of the others share the rest; 2. running statistics of BatchNorm are averaged.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ class Cgsv(GradientRewards):
     name: ClassVar[str] = "cgsv"
     paper: ClassVar[str] = "NeurIPS 2021"
 
-    beta: Annotated[float, "> 0", "altruism: the larger, the more equal the rewards"] = 1.0
+    beta: Annotated[float, "> 0", "altruism: larger values make rewards more equal"] = 1.0
     normalisation: Annotated[float, "> 0", "Gamma, length of every update"] = 0.5
-    memory_share: Annotated[float, ">= 0", "< 1", "of a reputation that is kept per round"] = 0.95
+    memory_share: Annotated[
+        float, ">= 0", "< 1", "share of a reputation that is kept per round"
+    ] = 0.95
 
     def _round(
         self,
@@ -74,9 +76,9 @@ class Cgsv(GradientRewards):
 
 
 def _weights(updates: Sequence[Update], held: Mapping[int, float]) -> list[float]:
-    """r_i of the participants; by data where there are none, or 0.
+    """r_i of the participants; by data size if they have none, or all are 0.
 
-    Those who have none yet count by data, too, and the others' share what all of theirs counts.
+    Clients without a reputation count by data size, and the other clients share the rest.
     """
     sizes = [float(update.num_examples) for update in updates]
     known = [update.client in held for update in updates]

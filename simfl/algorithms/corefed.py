@@ -1,4 +1,4 @@
-"""CoreFed: ascent on the product of the agents' utilities, whose maximum is core-stable.
+"""CoreFed: gradient ascent on the product of the agents' utilities; its maximum is core-stable.
 
 Ray Chaudhury, Li, Kang, Li, Mehta: Fairness in Federated Learning via Core-Stability, NeurIPS 2022,
 arXiv 2211.02091.
@@ -19,16 +19,16 @@ Algorithm 1: "L_s <- mean loss of theta^t over D_s" is the recipe's measure, Cli
 trainer's loop, and "theta^{t+1} <- theta^t + (1/|S_t|) sum_s Delta_s / (M_s - L_s)" is `aggregate`.
 With one full-batch step per round this is theta^t + (eta/n) grad Lc(theta^t).
 
-Departures from the paper: 1. it assumes u_i > 0, which its own M = 1 on MNIST breaks at the start
-(an untrained network loses ln 10): `guard` says what happens then, and the log has each round's
-utilities and the rule that was applied; 2. `step: normalized` divides by the sum of the weights
-w_s / u_s, so that the length of the step does not depend on the utilities' size (a control, not in
-the paper); 3. running statistics of BatchNorm have no gradient and are averaged; 4. weights are
+Departures from the paper: 1. it assumes u_i > 0, which its own M = 1 on MNIST violates at the start
+(an untrained network has a loss of ln 10): `guard` decides what happens then, and the log has each
+round's utilities and the rule applied; 2. `step: normalized` divides by the sum of the weights w_s
+/ u_s, so that the length of the step does not depend on the utilities' size (a control, not in the
+paper); 3. running statistics of BatchNorm have no gradient and are averaged; 4. weights are
 normalised over the participants.
 
-Known limits: under edge servers each one takes this step over its own members, and the cloud
-averages by data size, so that only `weights: examples` is weighted CoreFed over all agents. With
-one update per aggregation (asynchronous) `step: normalized` is FedAvg.
+Known limits: every edge server takes this step over its own clients, and the cloud averages by data
+size, so that only `weights: examples` is weighted CoreFed over all agents. With one update per
+aggregation (asynchronous) `step: normalized` is FedAvg.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ from simfl.learning.job import Price, Recipe, Update
 from simfl.learning.network import Network
 
 WARMUP_SHARE = 0.05
-"""`warmup` averages plainly while some utility is below this share of its offset."""
+"""`warmup` takes the plain mean while some utility is below this share of its offset."""
 
 CLAMP_SHARE = 0.1
-"""`clamp` counts a utility as at least this share of its offset."""
+"""`clamp` raises utilities to at least this share of their offset."""
 
 ADAPTIVE_MARGIN = 0.05
-"""`adaptive` keeps an offset above the largest loss seen by this share of it."""
+"""`adaptive` keeps an offset this share above the largest loss seen."""
 
 
 class UtilityNotPositive(ValueError):
-    """A client's loss has reached its offset, and `guard: error` has the run end there."""
+    """A client's loss has reached its offset, and `guard: error` ends the run."""
 
 
 @dataclass(frozen=True)
 class CoreFed(Algorithm):
     """Core-stable federated learning: changes are weighted by 1 / utility, utility = offset - loss.
 
-    `guard` says what happens where a utility is not positive: `warmup` takes the plain mean until
-    all participants' utilities reach 5 % of their offsets, `error` ends the run, `clamp` counts a
-    utility as at least 10 % of its offset, `adaptive` raises an offset to 105 % of the largest
+    `guard` decides what happens if a utility is not positive: `warmup` takes the plain mean until
+    all participants' utilities reach 5 % of their offsets, `error` ends the run, `clamp` raises
+    utilities to at least 10 % of their offset, `adaptive` raises an offset to 105 % of the largest
     loss seen.
     """
 
@@ -75,20 +75,22 @@ class CoreFed(Algorithm):
     paper: ClassVar[str] = "arXiv 2211.02091"
 
     offset: Annotated[
-        float | tuple[float, ...], "> 0", "M, above any loss: one for all clients, or one for each"
+        float | tuple[float, ...],
+        "> 0",
+        "M, above any loss: one for all clients, or a list with one for each",
     ] = 3.0
     weights: Annotated[
         Literal["uniform", "examples"] | tuple[float, ...],
         "> 0",
-        "w: how much each client counts; examples is its data size, a list one for each",
+        "w, weights of clients: equal, their data size (examples), or a list with one for each",
     ] = "uniform"
-    step: Annotated[Literal["paper", "normalized"], "divide by the sum of w, or of w / utility"] = (
-        "paper"
-    )
+    step: Annotated[
+        Literal["paper", "normalized"], "the divisor of the step: the sum of w, or of w / utility"
+    ] = "paper"
     guard: Literal["warmup", "error", "clamp", "adaptive"] = "warmup"
 
     def check_clients(self, count: int) -> None:
-        """A list of offsets or weights has one entry per client."""
+        """Checks that a list of offsets or weights has one entry per client."""
         for key in ("offset", "weights"):
             given = getattr(self, key)
             if isinstance(given, tuple) and len(given) != count:
@@ -97,7 +99,7 @@ class CoreFed(Algorithm):
     def start(
         self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
     ) -> ServerState:
-        """Fresh weights; `adaptive` remembers the offsets that it raised."""
+        """Fresh weights; `adaptive` also remembers raised offsets."""
         memory: dict[str, Any] = {"offsets": {}} if self.guard == "adaptive" else {}
         return replace(super().start(network, clients, evaluator, seed), memory=memory)
 
@@ -127,7 +129,7 @@ class CoreFed(Algorithm):
     def merge(
         self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]
     ) -> ServerState:
-        """Weights are mixed; of raised offsets the larger one counts."""
+        """Weights are mixed; the larger of two raised offsets is kept."""
         merged = super().merge(state, lower, shares)
         if self.guard != "adaptive":
             return merged
@@ -167,7 +169,7 @@ class CoreFed(Algorithm):
     def _coefficients(
         self, updates: Sequence[Update], offsets: FloatArray
     ) -> tuple[FloatArray, str]:
-        """What each Delta_s is multiplied with, and the rule that says so: (1), then (3)."""
+        """The factor of each Delta_s, and the rule applied: (1), then (3)."""
         w = self._weights(updates)
         utilities = offsets - losses_before(updates)
         if self.guard == "warmup" and not (utilities >= WARMUP_SHARE * offsets).all():

@@ -1,4 +1,4 @@
-"""Ditto: beside the global model each client trains one of its own, held near the global one.
+"""Ditto: each client also trains a personal model, which is kept near the global model.
 
 Li, Hu, Beirami, Smith: Ditto: Fair and Robust Federated Learning Through Personalization, ICML
 2021, arXiv 2012.04221.
@@ -13,14 +13,15 @@ Li, Hu, Beirami, Smith: Ditto: Fair and Robust Federated Learning Through Person
 Algorithm 1 with FedAvg as the solver of G: "v_k <- v_k - eta (grad F_k(v_k) + lambda (v_k - w^t))"
 is the gradient of h_k(v_k; w^t) = F_k(v_k) + lambda / 2 ||v_k - w^t||^2 (the paper's bi-level
 objective): F_k(v_k) is a term of `loss`, the distance is the recipe's `proximal_beside`. The other
-term trains w_k; they meet in none, so each has its own gradient. What a client is served is v_k.
+term trains w_k; the two terms share no parameter, so each model has its own gradient. v_k is the
+model that serves the client.
 
-Departures from the paper: 1. both models take the same mini-batches, as many steps and one step
-size; 2. v_k begins as the first global model that the client receives; 3. the paper chooses lambda
-by the data set, and each client's own by validation: one lambda for all, by default 0.1, is the
-house's choice.
+Departures from the paper: 1. both models use the same mini-batches, number of steps and step size;
+2. v_k begins as the first global model that the client receives; 3. the paper chooses lambda for
+   each data set, and for each client by validation; simfl has one lambda for all, by default 0.1.
 
-Known limits: models with BatchNorm are refused, as there is one set of running statistics.
+Known limits: models with BatchNorm are refused, because there is only one set of running
+statistics.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from simfl.learning.network import Network
 from simfl.learning.parameters import Parameters
 
 PERSONAL = "personal/"
-"""Before the names of a client's own model's tensors."""
+"""Prefix of the names of the personal model's tensors."""
 
 
 @dataclass(frozen=True)
 class Ditto(Algorithm):
-    """Federated averaging with a personal model beside."""
+    """Federated averaging with an additional personal model per client."""
 
     name: ClassVar[str] = "ditto"
     paper: ClassVar[str] = "arXiv 2012.04221"
@@ -51,25 +52,25 @@ class Ditto(Algorithm):
     closeness: Annotated[float, ">= 0", "lambda, weight of the distance to the global model"] = 0.1
 
     def check_network(self, network: Network) -> None:
-        """Refuses BatchNorm: there is one set of running statistics, and two models."""
+        """Refuses BatchNorm: there is one set of running statistics for two models."""
         if network.normalisation:
             raise ValueError("its two models cannot share BatchNorm's running statistics")
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """A second set of the model's parameters is trained beside it, held near what it gets."""
+        """Trains a second set of the model's parameters, kept near the received weights."""
         names = frozenset(PERSONAL + name for name in network.parameter_names)
         recipe = super().recipe(network, version)
         return replace(recipe, beside=names, proximal_beside=self.closeness)
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
-        """What v_k is before the client's first round."""
+        """Sets v_k before the client's first round."""
         first = {PERSONAL + name: state.weights[name] for name in network.parameter_names}
         return replace(
             super().brief(network, state, client, held), start={**state.weights, **first}
         )
 
     def price(self, network: Network, client: int, version: int) -> Price:
-        """One model crosses, each way; two are trained."""
+        """One model is sent in each direction; two are trained."""
         return replace(super().price(network, client, version), work=2.0)
 
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
@@ -82,6 +83,6 @@ class Ditto(Algorithm):
         return losses[0] + losses[1]
 
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
-        """The client's own model, once it has one."""
+        """The client's personal model, once it has one."""
         own = {name.removeprefix(PERSONAL): tensor for name, tensor in memory.private.items()}
         return [{**state.weights, **own}]

@@ -1,4 +1,4 @@
-"""DP-FedAvg: each client's change is clipped, and the mean gets noise that hides any one client.
+"""DP-FedAvg: each client's change is clipped, and noise in the mean hides any single client.
 
 McMahan, Ramage, Talwar, Zhang: Learning Differentially Private Recurrent Language Models, ICLR
 2018, arXiv 1710.06963.
@@ -10,22 +10,22 @@ McMahan, Ramage, Talwar, Zhang: Learning Differentially Private Recurrent Langua
     m            clients whose changes arrived                      updates
     sigma        standard deviation of the mean's noise, z S / m    `aggregate`
 
-Algorithm 1, with flat clipping: "Delta <- Delta min(1, S / ||Delta||)", and the server's
-"theta <- theta + mean(Delta) + N(0, sigma^2)". Every client counts the same (w_k = 1), so that one
-client moves the sum by S at most. The noise is drawn once, by the server; m clients that add a part
-of variance (z S)^2 / m each to what they send give the same distribution, and no one but the sum
-may then be seen (`secure_aggregation`). S is 1 by default and is to be tuned: `report` logs what
-share of the changes was clipped. That z = 1 is the paper's, and S = 15 its choice for a language
-model, is from memory, and was not checked.
+Algorithm 1, with flat clipping: "Delta <- Delta min(1, S / ||Delta||)", and the server's "theta <-
+theta + mean(Delta) + N(0, sigma^2)". Every client counts the same (w_k = 1), so that one client
+moves the sum by at most S. The server draws the noise once; m clients that each add noise of
+variance (z S)^2 / m to their message give the same distribution, provided that the server sees
+nothing but the sum (`secure_aggregation`). S is 1 by default and should be tuned: `report` logs the
+share of changes that was clipped. That the paper uses z = 1, and S = 15 for a language model, is
+from memory and was not checked.
 
-What all of it spends is told by the measure `privacy` (`pip install 'simfl[privacy]'`); without it
-epsilon is not computed.
+The measure `privacy` (`pip install 'simfl[privacy]'`) computes epsilon; without it there is none.
 
-Departures from the paper: 1. clients are drawn by the selection rule, where the paper includes each
-with a probability of its own, and the mean divides by how many arrived, which the paper's first
-estimator takes as expected; 2. running statistics of BatchNorm could not be kept private: refused.
+Departures from the paper: 1. the selection rule draws the clients, while the paper includes each
+one independently with some probability; the mean divides by the number of changes that arrived,
+while the paper's first estimator divides by the expected number; 2. models with running statistics
+(BatchNorm) are refused, because these could not be kept private.
 
-Known limits: a client's batch of examples is no unit here: privacy is of whole clients.
+Known limits: privacy holds for whole clients, not for single examples.
 """
 
 from __future__ import annotations
@@ -45,12 +45,14 @@ from simfl.learning.parameters import Parameters, add
 from simfl.learning.sums import weighted_sum
 from simfl.streams import Streams
 
-ACCOUNTED = "privacy is accounted for releases of one server, each over clients drawn for it"
+ACCOUNTED = (
+    "the privacy accounting assumes one server whose releases each use freshly drawn clients"
+)
 
 
 @dataclass(frozen=True)
 class DpFedAvg(Algorithm):
-    """Federated averaging with differential privacy of whole clients."""
+    """Federated averaging with client-level differential privacy."""
 
     name: ClassVar[str] = "dp_fedavg"
     paper: ClassVar[str] = "arXiv 1710.06963"
@@ -63,17 +65,17 @@ class DpFedAvg(Algorithm):
     noise_multiplier: Annotated[float, ">= 0", "z, the noise of the sum as a multiple of S"] = 1.0
 
     def check_network(self, network: Network) -> None:
-        """Refuses running statistics: they would be sent without clip and noise."""
+        """Refuses running statistics: they would be sent without clipping and noise."""
         if network.buffer_names:
             raise ValueError(
                 f"its running statistics ({network.buffer_names[0]}) are not clipped, and would"
-                " tell of clients what the noise is to hide"
+                " reveal about clients what the noise should hide"
             )
 
     def start(
         self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
     ) -> ServerState:
-        """Fresh weights, and what the noise is drawn with."""
+        """Fresh weights, and the seed of the noise."""
         state = super().start(network, clients, evaluator, seed)
         return replace(state, memory={"seed": seed})
 
@@ -95,7 +97,7 @@ class DpFedAvg(Algorithm):
         return replace(state, weights=weights)
 
     def _noise(self, state: ServerState, like: Parameters) -> Parameters:
-        """Standard normal numbers, this version's own."""
+        """Standard normal numbers of this version."""
         seed = Streams(state.memory["seed"]).seed("privacy", 0, state.version)
         generator = torch.Generator().manual_seed(seed)
         return {
@@ -106,7 +108,8 @@ class DpFedAvg(Algorithm):
         }
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
-        """`value` is the share of changes that are clipped; `norms` what they were before."""
+        """`value` is the share of changes that are clipped; `norms` are their norms before
+        clipping."""
         norms = [_norm(change) for change in changes(updates)]
         clipped = sum(norm > self.clip for norm in norms)
         return {"value": clipped / len(norms), "norms": norms}

@@ -1,7 +1,7 @@
-"""What every player of an ensemble game knows of the others: one context per state.
+"""The other players' predictors in an ensemble game: one shared context per state.
 
-Each player's predictor is trained as a part of an ensemble whose other members stand still. The
-members are held once, as they lie in the server's state, whatever number of jobs is trained.
+Each player's predictor is trained as a part of an ensemble whose other members are fixed. The
+members are held once, as in the server's state, however many jobs are trained.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Each = Callable[[Iterable[Parameters], Tensor], Iterator[Tensor]]
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A predictor that is not trained, and how much its outputs count."""
+    """A fixed predictor, and the weight of its outputs."""
 
     predictor: Parameters
     weight: float
@@ -30,8 +30,8 @@ class Member:
 class Ensemble:
     """All players' members, in the order of the players.
 
-    `divisor` is what the sum of outputs is divided by; None: by the sum of the weights, the
-    trained predictor's being 1.
+    `divisor` divides the sum of outputs; None: the sum of the weights, with 1 for the trained
+    predictor.
     """
 
     members: Sequence[Sequence[Member]]
@@ -51,8 +51,9 @@ class Ensemble:
     ) -> Tensor:
         """The ensembles' outputs (jobs, rows, outputs), one job per entry of `players`.
 
-        `parameters` are the jobs' own models, stacked; what a member does not bring (the
-        representation) is theirs, and computed once. One member per job is in memory at a time.
+        `parameters` are the jobs' own models, stacked; tensors that a member lacks (the
+        representation) are taken from them and computed once. One member per job is in memory at a
+        time.
         """
         rounds = list(self._rounds(players))
         models = chain([parameters], ({**parameters, **_stacked(row)} for row in rounds))
@@ -71,7 +72,8 @@ class Ensemble:
     def _rounds(self, players: Sequence[int]) -> Iterator[list[Member]]:
         """The first member of every job, then the second, and so on.
 
-        Where jobs have unequal numbers of members, the short ones' first counts 0 afterwards.
+        If jobs have unequal numbers of members, a shorter one is padded with its first member,
+        weight 0.
         """
         held = [self.against(player) for player in players]
         for place in range(max(map(len, held), default=0)):

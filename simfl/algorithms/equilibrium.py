@@ -1,4 +1,4 @@
-"""When a game of predictors counts as settled: the end that FL Games and IRM Games share."""
+"""The equilibrium criterion that ends FL Games and IRM Games."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from simfl.learning.parameters import Parameters
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """The game is settled when, after a warm start, training accuracy first is below a threshold.
+    """The game is over when, after a warm start, training accuracy first falls below a threshold.
 
     FL Games (arXiv 2211.00184), section D.2; the accuracy is that of the ensemble, on all clients'
     data.
     """
 
     threshold: Annotated[
-        float | None, ">= 0", "<= 1", "training accuracy; null never ends the run"
+        float | None, ">= 0", "<= 1", "training accuracy below which the game is over; null: never"
     ] = None
     warm_start: Annotated[
-        int | None, ">= 0", "rounds; null: one per player, or one epoch's with a representation"
+        int | None,
+        ">= 0",
+        "rounds before the criterion applies; null: one per player, or one epoch with a"
+        " representation",
     ] = None
     examples: Annotated[
-        int | None, ">= 1", "of each client, a fixed random choice, to measure on; null is all"
+        int | None,
+        ">= 1",
+        "examples of each client to measure on, a fixed random choice; null: all",
     ] = 5000
 
     def standing(
@@ -39,9 +44,10 @@ class Equilibrium:
         *,
         warm: bool,
     ) -> Standing:
-        """Loss and accuracy of the models' mean outputs on all clients' data, and why it is over.
+        """Loss and accuracy of the models' mean outputs on all clients' data, and the reason to
+        end.
 
-        `sizes`: examples by client; unless `warm`, nothing ends the game.
+        `sizes`: examples per client; the game cannot end unless `warm`.
         """
         clients = sorted(sizes)
         of_each = [

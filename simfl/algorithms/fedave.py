@@ -1,4 +1,4 @@
-"""FedAVE: rewards are gradients, by accuracy and by how well a client's data fit the server's.
+"""FedAVE: rewards are gradients, scaled by accuracy and by the fit of a client's data.
 
 Wang, Peng, He, Chen, Yu, Wang, Fan: FedAVE: Adaptive data value evaluation framework for
 collaborative fairness in federated learning, Neurocomputing 2024; update rule as in its published
@@ -43,10 +43,10 @@ from simfl.learning.parameters import Parameters
 from simfl.learning.sums import weighted_mean
 
 FORWARD_SHARE = 1 / 3
-"""A forward pass, as a share of a training pass."""
+"""The work of a forward pass, as a share of a training step."""
 
 SMALLEST_LOSS = 1e-12
-"""Of a batch: that of one that is known by heart is rounded to 0, which has no logarithm."""
+"""The smallest loss of a batch: a perfectly fitted one rounds to 0, which has no logarithm."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,11 @@ class FedAve(GradientRewards):
     paper: ClassVar[str] = "Neurocomputing 2024"
     needs_validation: ClassVar[bool] = True
 
-    beta: Annotated[float, "> 0", "the larger, the more equal the rewards"] = 5.0
+    beta: Annotated[float, "> 0", "larger values make rewards more equal"] = 5.0
     normalisation: Annotated[float, "> 0", "length of every update"] = 0.5
-    memory_share: Annotated[float, ">= 0", "< 1", "of a reputation that is kept per round"] = 0.95
+    memory_share: Annotated[
+        float, ">= 0", "< 1", "share of a reputation that is kept per round"
+    ] = 0.95
     loss_batch: Annotated[int, ">= 1", "examples per batch of the lists of losses"] = 64
 
     def _round(
@@ -97,7 +99,7 @@ class FedAve(GradientRewards):
         return Round(g, rewards, reputation)
 
     def validation_passes(self, network: Network, version: int, updates: int) -> float:
-        """Every client's trained model is tried on the validation set."""
+        """The server evaluates every client's trained model on the validation set."""
         return float(updates)
 
     def _turn(self, network: Network, state: ServerState, client: int) -> Price:
@@ -107,7 +109,7 @@ class FedAve(GradientRewards):
         return replace(super()._turn(network, state, client), work=1.0 + more)
 
     def _fit(self, model: Parameters, client: int, evaluator: Evaluator) -> float:
-        """1 / KL(a || b) of a client's trained model."""
+        """1 / KL(a || b) for a client's trained model."""
         a = evaluator.batch_losses(model, self.loss_batch, client_set(client))
         b = evaluator.batch_losses(model, self.loss_batch)
         length = min(len(a), len(b))

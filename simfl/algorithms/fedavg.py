@@ -11,12 +11,11 @@ from Decentralized Data, AISTATS 2017, arXiv 1602.05629.
 Algorithm 1: ClientUpdate is the trainer's loop over `loss`; the server's line
 "w_{t+1} <- sum_k (n_k / n) w^k_{t+1}" is `aggregate`. All of it is the base class's behaviour.
 
-Departures from the paper: `weights: uniform` is the plain mean of the participants' models, with
-which fairness algorithms are compared that give every client the same weight. Under edge servers
-it is the mean within each of them, and the cloud weighs them by data size. With a
-`server_learning_rate` the server goes w_t + eta_g (mean - w_t) (Reddi et al., arXiv 2003.00295,
-with plain SGD as the server's optimizer); running statistics of BatchNorm have no gradient and are
-averaged.
+Departures from the paper: `weights: uniform` is the plain mean of the participants' models, the
+baseline for fairness algorithms that weight all clients equally. With edge servers it is the mean
+within each of them, and the cloud weights them by data size. With a `server_learning_rate` the
+server moves to w_t + eta_g (mean - w_t) (Reddi et al., arXiv 2003.00295, with plain SGD as the
+server's optimizer); running statistics of BatchNorm have no gradient and are averaged.
 
 Known limits: a protocol's own rate or share multiplies `server_learning_rate` (`buffered`, and the
 staleness rule of the asynchronous ones); under edge servers each one takes the step over its own
@@ -44,15 +43,15 @@ class FedAvg(Algorithm):
     paper: ClassVar[str] = "arXiv 1602.05629"
 
     weights: Annotated[
-        Literal["examples", "uniform"], "of the participants: their data size, or all the same"
+        Literal["examples", "uniform"], "weights of the participants: their data size, or all equal"
     ] = "examples"
 
     server_learning_rate: Annotated[
-        float, "> 0", "eta_g: the server moves so many times the mean change of the weights"
+        float, "> 0", "eta_g: the server's step, as a multiple of the mean change of the weights"
     ] = 1.0
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """Plain local training; a server that steps further must know what was trained."""
+        """Plain local training; for a server step the server must know what was trained."""
         recipe = super().recipe(network, version)
         if self.server_learning_rate == 1.0:
             return recipe

@@ -1,4 +1,4 @@
-"""FedBN: FedAvg whose clients keep their BatchNorm layers to themselves.
+"""FedBN: FedAvg with BatchNorm layers that stay local to each client.
 
 Li, Jiang, Zhang, Kamp, Dou: FedBN: Federated Learning on Non-IID Features via Local Batch
 Normalization, ICLR 2021, arXiv 2102.07623.
@@ -8,8 +8,8 @@ Normalization, ICLR 2021, arXiv 2102.07623.
 
 Algorithm 1: "if layer l is not BatchNorm then w^(l) <- (1/K) sum_k w_k^(l)" is `aggregate`;
 BatchNorm's weights, biases and running statistics, found by module type, are private: they stay
-with the client from round to round and in no message. What a client is served is the server's model
-with its own BatchNorm.
+with the client between rounds and are never sent. A client is served the server's model with its
+own BatchNorm.
 
 Departures from the paper: an unseen client has no BatchNorm of its own, so the accuracy on the test
 set is the mean over the clients' models, each with its own.
@@ -40,11 +40,11 @@ class FedBN(Algorithm):
     personal: ClassVar[bool] = True
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """Plain training, BatchNorm's tensors private."""
+        """Plain training with private BatchNorm tensors."""
         return Recipe(self.local.at(version), private=network.normalisation)
 
     def price(self, network: Network, client: int, version: int) -> Price:
-        """The model without BatchNorm, each way."""
+        """The model without BatchNorm, in each direction."""
         size = network.size_bytes - network.size_of(network.normalisation)
         return Price(down_bytes=size, up_bytes=size)
 
@@ -55,7 +55,7 @@ class FedBN(Algorithm):
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
-        """The plain mean of what clients send."""
+        """The plain mean of the tensors that clients send."""
         mean = weighted_mean([update.payload for update in updates], [1.0] * len(updates))
         return replace(state, weights={**state.weights, **mean})
 

@@ -1,4 +1,4 @@
-"""FedDyn: each client's loss gets a linear and a quadratic term that align it with the others'.
+"""FedDyn: linear and quadratic terms align each client's loss with the global loss.
 
 Acar, Zhao, Matas Navarro, Mattina, Whatmough, Saligrama: Federated Learning Based on Dynamic
 Regularization, ICLR 2021, arXiv 2111.04263.
@@ -12,17 +12,18 @@ Regularization, ICLR 2021, arXiv 2111.04263.
 
 Algorithm 1. A client minimises L_k(theta) - <grad L_k, theta> + alpha / 2 ||theta - theta^{t-1}||^2
 (Eq. 1): the first term's slope corrects every local step, the second is the recipe's `proximal`. It
-then renews grad L_k <- grad L_k - alpha (theta_k^t - theta^{t-1}) (Eq. 2). The server goes
-"h <- h - alpha / m sum_{P_t} (theta_k^t - theta^{t-1})" and
-"theta^t <- mean_{P_t} theta_k^t - h / alpha". The gradients lie with the clients: models are all
-that crosses the link. alpha is by default 0.01, as in the published code's
-example for CIFAR-10 (github.com/alpemreacar/FedDyn, example_cifar_10.py); that the paper tries 0.1
-and 0.001, too, is from memory, and was not checked.
+then updates grad L_k <- grad L_k - alpha (theta_k^t - theta^{t-1}) (Eq. 2). The server computes "h
+<- h
+- alpha / m sum_{P_t} (theta_k^t - theta^{t-1})" and "theta^t <- mean_{P_t} theta_k^t - h / alpha".
+  The gradients stay with the clients: only models are sent. alpha is 0.01 by default, as in the
+  published code's example for CIFAR-10 (github.com/alpemreacar/FedDyn, example_cifar_10.py); that
+  the paper also tries 0.1 and 0.001 is from memory and was not checked.
 
 Departures from the paper: 1. Eq. 1 is minimised by `local`, as in the paper's experiments, not
 exactly; 2. running statistics of BatchNorm have no gradient and are averaged.
 
-Known limits: behind a codec, a client's grad L_k is renewed by what the server has of its change.
+Known limits: behind a codec, a client's grad L_k is updated with its change as the server decoded
+it.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class FedDyn(Algorithm):
     name: ClassVar[str] = "feddyn"
     paper: ClassVar[str] = "arXiv 2111.04263"
     refusals: ClassVar[Mapping[Trait, str]] = {
-        "hierarchical": "there is one h, of one server",
-        "takes_stale_updates": "gradients are renewed by the change from their own round's model",
+        "hierarchical": "the state h belongs to a single server",
+        "takes_stale_updates": "gradients are updated with the change from their own round's model",
     }
 
     alpha: Annotated[float, "> 0", "weight of the quadratic term"] = 0.01
@@ -76,7 +77,7 @@ class FedDyn(Algorithm):
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
-        """Renew grad L_k of those who took part (Eq. 2), h, and theta from their mean and h."""
+        """Updates grad L_k of the participants (Eq. 2), h, and theta from their mean and h."""
         gradients, moved = dict(state.memory["gradients"]), changes(updates)
         for update, change in zip(updates, moved, strict=True):
             gradients[update.client] = add(gradients[update.client], change, scale=-self.alpha)

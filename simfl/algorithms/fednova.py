@@ -1,4 +1,4 @@
-"""FedNova: what clients send is normalised by how many local steps stand behind it.
+"""FedNova: client changes are normalised by their number of local steps.
 
 Wang, Liu, Liang, Joshi, Poor: Tackling the Objective Inconsistency Problem in Heterogeneous
 Federated Optimization, NeurIPS 2020, arXiv 2007.07481.
@@ -7,23 +7,22 @@ Federated Optimization, NeurIPS 2020, arXiv 2007.07481.
     eta, tau_i    local step size, local steps                      `local`, `Update.steps`
     rho           local momentum                                    `local.momentum`
     mu            weight of a proximal term, 0 is none              `mu`
-    a_i           what each local gradient counts, tau_i numbers    summed up by `norm_of_a`
+    a_i           weights of the local gradients, tau_i numbers     summed up by `norm_of_a`
     d_i           normalised gradient, G_i a_i / ||a_i||_1          -delta / (eta ||a_i||_1)
-    tau_eff       how many steps the server takes along their mean  `tau_eff`
+    tau_eff       steps that the server takes along their mean      `tau_eff`
 
-"x <- x - tau_eff sum_i p_i eta d_i" is `aggregate`. a_i is (1, ..., 1) of plain SGD, and with
-momentum or a proximal term what the paper gives for those: it is not written down, but followed
-through the optimizer's recursion, which holds for both together too. Together they may swing back,
-with entries below 0, which the paper's a_i have not: what counts is then their sum. tau_eff is
-sum_i p_i ||a_i||_1, and sum_i p_i tau_i with a proximal term, as in the paper's published code:
-with equal a_i and mu = 0, FedNova is FedAvg.
+"x <- x - tau_eff sum_i p_i eta d_i" is `aggregate`. a_i is (1, ..., 1) for plain SGD, and with
+momentum or a proximal term as in the paper; it is computed from the optimizer's recursion, which
+also covers both together. Both together may oscillate and give negative entries, which the paper's
+a_i do not have: then their sum is used. tau_eff is sum_i p_i ||a_i||_1, and sum_i p_i tau_i with a
+proximal term, as in the paper's published code: with equal a_i and mu = 0, FedNova is FedAvg.
 
 Departures from the paper: 1. p_i are over the participants of a round, as in its code, where its
 Eq. 2 has them over all clients; 2. running statistics of BatchNorm are averaged.
 
-Known limits: Adam as the local optimizer, and momentum that is kept between rounds, are refused, as
-their a_i depend on more than the number of steps; there is no server momentum. Under edge servers
-each one normalises its own members.
+Known limits: Adam as the local optimizer, and momentum that is kept between rounds, are refused,
+because their a_i depend on more than the number of steps; there is no server momentum. Every edge
+server normalises its own clients' changes.
 """
 
 from __future__ import annotations
@@ -49,31 +48,32 @@ class FedNova(Algorithm):
     name: ClassVar[str] = "fednova"
     paper: ClassVar[str] = "arXiv 2007.07481"
 
-    mu: Annotated[float, ">= 0", "weight of a proximal term, as FedProx's; 0 is none"] = 0.0
+    mu: Annotated[float, ">= 0", "weight of a proximal term, as in FedProx; 0: none"] = 0.0
 
     def __post_init__(self) -> None:
         if self.local.optimizer != "sgd":
             raise ValueError(
-                "local.optimizer: fednova knows how SGD counts gradients; accepted: sgd"
+                "local.optimizer: fednova can normalise only SGD's gradients; accepted: sgd"
             )
         if self.local.momentum and self.local.keep_optimizer:
             raise ValueError(
-                "local.keep_optimizer: fednova counts gradients of one round; accepted: false"
+                "local.keep_optimizer: fednova counts the gradients of one round only; accepted:"
+                " false"
             )
         most = 1 / self.local.learning_rate
         if self.mu > most:
             raise ValueError(
-                f"mu: found {self.mu:g}, by which a step goes back more than all of its way;"
-                f" accepted: at most 1 / local.learning_rate, {most:g}"
+                f"mu: found {self.mu:g}, with which a step overshoots its start; accepted: at most"
+                f" 1 / local.learning_rate, {most:g}"
             )
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """Train, near the start where mu says so."""
+        """Plain training, with a proximal term if mu > 0."""
         recipe = super().recipe(network, version)
         return replace(recipe, trainable=network.trainable_names, proximal=self.mu)
 
     def price(self, network: Network, client: int, version: int) -> Price:
-        """x down; d_i up, and how many steps it stands for: 4 P + 4 bytes."""
+        """x down; d_i and its number of steps up: 4 P + 4 bytes."""
         size = network.size_bytes
         return Price(down_bytes=size, up_bytes=size + BYTES_PER_VALUE)
 
@@ -96,9 +96,9 @@ class FedNova(Algorithm):
 
 @lru_cache(maxsize=4096)
 def norm_of_a(steps: int, momentum: float, pull: float) -> float:
-    """How far a gradient of 1 at every step brings a parameter, as a multiple of the step size.
+    """How far a constant gradient of 1 moves a parameter, as a multiple of the step size.
 
-    `pull` is eta mu, the share of its way that a proximal term takes a parameter back.
+    `pull` is eta mu, the share of the distance that the proximal term undoes in each step.
     """
     way = velocity = 0.0
     for _ in range(steps):

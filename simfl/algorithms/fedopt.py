@@ -1,4 +1,4 @@
-"""FedOpt: the clients' mean change is a gradient, by which the server's own optimizer steps.
+"""FedOpt: the server's optimizer uses the clients' mean change as a gradient.
 
 Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan: Adaptive Federated Optimization,
 ICLR 2021, arXiv 2003.00295: FedAdagrad, FedAdam, FedYogi. With momentum FedAvgM: Hsu, Qi, Brown:
@@ -14,17 +14,16 @@ arXiv 1909.06335.
     beta_2        of v_t                                      `beta_2`
     tau           adaptivity, the smaller the more            `tau`
 
-Algorithm 2, whose lines stand beside the lines (their numbers were not checked); v_{-1} is tau^2,
-its smallest. FedAvgM goes "m <- beta_1 m + Delta, x <- x + eta m". beta_1 0.9 (0 in FedAdagrad),
-beta_2 0.99 and tau 0.001 are those of the paper's experiments; eta is tuned there for each task on
-a grid from 0.001 to 10, and 0.1 by default is the house's choice.
+Algorithm 2; comments give its line numbers (which were not checked). v_{-1} is tau^2, its smallest
+value. FedAvgM is "m <- beta_1 m + Delta, x <- x + eta m". beta_1 0.9 (0 in FedAdagrad), beta_2 0.99
+and tau 0.001 are those of the paper's experiments; the paper tunes eta for each task on a grid from
+0.001 to 10, and the default 0.1 is simfl's choice.
 
 Departures from the paper: 1. running statistics of BatchNorm have no gradient and are averaged;
-2. where servers' states are mixed, so are their moments, with the same shares.
+2. when servers' states are mixed, their moments are mixed too, with the same shares.
 
-Known limits: `fedsgd` with `server_optimizer: adam` is torch's Adam, with its corrections for the
-first steps and its epsilon; Algorithm 2 has neither. Under edge servers each one has moments of its
-own.
+Known limits: `fedsgd` with `server_optimizer: adam` is torch's Adam, with bias correction and
+epsilon; Algorithm 2 has neither. Every edge server has its own moments.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from simfl.learning.parameters import Parameters
 from simfl.learning.sums import weighted_mean, weighted_sum
 
 KNOWN_AS = {"fedavgm": "momentum", "fedadagrad": "adagrad", "fedadam": "adam", "fedyogi": "yogi"}
-"""What the papers call FedOpt with each server optimizer."""
+"""The papers' names of FedOpt with each server optimizer."""
 
 
 @dataclass(frozen=True)
@@ -56,27 +55,27 @@ class FedOpt(Algorithm):
 
     server_optimizer: Annotated[
         Literal["momentum", "adagrad", "adam", "yogi"],
-        "how the server steps: FedAvgM, FedAdagrad, FedAdam, FedYogi",
+        "the server's optimizer: FedAvgM, FedAdagrad, FedAdam or FedYogi",
     ] = "adam"
     server_learning_rate: Annotated[float, "> 0", "eta"] = 0.1
     beta_1: Annotated[
-        float | None, ">= 0", "< 1", "share of m that stays; null: 0.9, and 0 with adagrad"
+        float | None, ">= 0", "< 1", "share of m that is kept; null: 0.9, and 0 with adagrad"
     ] = None
-    beta_2: Annotated[float, ">= 0", "< 1", "share of v that stays, of adam and yogi"] = 0.99
-    tau: Annotated[float, "> 0", "adaptivity: added to the root of v"] = 1e-3
+    beta_2: Annotated[float, ">= 0", "< 1", "share of v that is kept, with adam and yogi"] = 0.99
+    tau: Annotated[float, "> 0", "adaptivity: added to the square root of v"] = 1e-3
 
     @classmethod
     def meant_by(cls, name: str) -> str:
-        """How a name of the papers is written here; an empty text for any other."""
+        """How to write a name of the papers here; an empty text for any other name."""
         optimizer = KNOWN_AS.get(name.lower().replace("_", ""))
         return f"{{name: fedopt, server_optimizer: {optimizer}}}" if optimizer else ""
 
     @property
     def idle_keys(self) -> dict[str, str]:
-        """What the chosen optimizer has no use for."""
+        """Keys that the chosen optimizer does not use."""
         idle = super().idle_keys
         if self.server_optimizer in ("momentum", "adagrad"):
-            idle["beta_2"] = "it is of adam and yogi"
+            idle["beta_2"] = "only adam and yogi use it"
         if self.server_optimizer == "momentum":
             idle["tau"] = "FedAvgM divides by no second moment"
         return idle
@@ -92,7 +91,7 @@ class FedOpt(Algorithm):
         return replace(state, memory={"moments": (m, v)})
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """Plain training, of parameters that the server knows from running statistics."""
+        """Plain training; the server must tell parameters from running statistics."""
         return replace(super().recipe(network, version), trainable=network.trainable_names)
 
     def aggregate(
@@ -134,7 +133,7 @@ class FedOpt(Algorithm):
     def merge(
         self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]
     ) -> ServerState:
-        """Moments are mixed as the weights are."""
+        """Moments are mixed like the weights."""
         members = [one.memory["moments"] for one in (state, *lower)]
         each = [1.0 - sum(shares), *shares]
         m, v = (_mixed([one[place] for one in members], each) for place in (0, 1))

@@ -6,12 +6,12 @@ MLSys 2020, arXiv 1812.06127.
     mu    weight of the proximal term      `mu`
     w^t   global weights received          `Brief.start`
 
-"h_k(w; w^t) = F_k(w) + (mu / 2) ||w - w^t||^2" (Eq. 2) is what the recipe's `proximal` asks for;
-aggregation is FedAvg's.
+"h_k(w; w^t) = F_k(w) + (mu / 2) ||w - w^t||^2" (Eq. 2) is the recipe's `proximal`; aggregation is
+FedAvg's.
 
-Departures from the paper: 1. aggregation is weighted by data size as in FedAvg, where the paper
+Departures from the paper: 1. aggregation is weighted by data size as in FedAvg, while the paper
 samples clients by size and takes the plain mean; 2. every client does the same amount of local
-work, where the paper lets stragglers do less. mu = 0 is FedAvg.
+work, while the paper lets stragglers do less. mu = 0 is FedAvg.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""FedRep: clients share a representation, and each has a head of its own on it.
+"""FedRep: clients share a representation, and each has its own head.
 
 Collins, Hassani, Mokhtari, Shakkottai: Exploiting Shared Representations for Personalized Federated
 Learning, ICML 2021, arXiv 2102.07078.
@@ -11,17 +11,17 @@ Learning, ICML 2021, arXiv 2102.07078.
 
 Algorithm 1. A client takes over phi^t, trains its head with phi fixed for `head_epochs`, then phi
 with the head fixed for `local.epochs`, and sends phi alone; the server's "phi <- mean of the phi_i"
-is `aggregate`. In `loss` what does not train in a step is detached. What a client is served is the
-server's representation with its own head. The paper has ten epochs for the head, then one or five
-for the representation, depending on the data set; which set has which was not checked.
+is `aggregate`. `loss` detaches the parameters that a step does not train. A client is served the
+server's representation with its own head. The paper trains the head for ten epochs, then the
+representation for one or five, depending on the data set (which has which was not checked).
 
-Departures from the paper: 1. plain SGD, where its experiments have momentum (0.5), which would move
-what is fixed; 2. the last step of training there, the head alone on the final phi before a client
-is evaluated, is left out: a head is as old as the client's last round; 3. running statistics of
+Departures from the paper: 1. plain SGD, while its experiments use momentum (0.5), which would move
+fixed parameters; 2. the paper's last step, training the head on the final phi before a client is
+evaluated, is left out: a head is as old as the client's last round; 3. running statistics of
 BatchNorm move in both phases and are averaged.
 
-Known limits: work is counted by the head's share of the model's operations, taken as 2 for each of
-its weights and example: of heads that are applied once per example, which linear ones are.
+Known limits: the work of the head is taken as 2 operations per weight and example, which holds for
+heads that are applied once per example, such as linear ones.
 """
 
 from __future__ import annotations
@@ -51,44 +51,46 @@ class FedRep(Algorithm):
     paper: ClassVar[str] = "arXiv 2102.07078"
     personal: ClassVar[bool] = True
 
-    head_epochs: Annotated[int, ">= 1", "tau_h, passes for the head before the others' turn"] = 10
-    head: Annotated[str | None, "the module that stays with clients; null: the last one"] = None
+    head_epochs: Annotated[
+        int, ">= 1", "tau_h, epochs of the head before the representation trains"
+    ] = 10
+    head: Annotated[str | None, "the module that stays with the clients; null: the last one"] = None
 
     def __post_init__(self) -> None:
         local = self.local
         if local.counts_steps():
-            raise ValueError("local: fedrep trains in whole passes; accepted: epochs")
+            raise ValueError("local: fedrep trains in whole epochs; accepted: epochs")
         if local.optimizer != "sgd" or local.momentum or local.weight_decay:
             raise ValueError(
-                "local: momentum, decay and Adam would move what is fixed; accepted: optimizer sgd,"
-                " momentum 0, weight_decay 0"
+                "local: momentum, weight decay and Adam would move fixed parameters; accepted:"
+                " optimizer sgd, momentum 0, weight_decay 0"
             )
 
     @property
     def _epochs(self) -> int:
-        """Passes for the representation."""
+        """Epochs of the representation."""
         return self.local.epochs or 1
 
     def _head(self, names: Sequence[str]) -> frozenset[str]:
-        """Those of a model's parameters (in its order) that are the head's."""
+        """The head's parameters, in the model's order."""
         return _of_module(self.head, tuple(names))
 
     def check_network(self, network: Network) -> None:
-        """Refuses a head that the model does not have, or that is all of it."""
+        """Refuses a head that the model does not have, or that is the whole model."""
         names = self._head(network.parameter_names)
         if not names or names >= network.trainable_names:
-            raise ValueError("head: it needs parameters, and others beside it to share")
+            raise ValueError("head: it needs parameters, and the model other ones to share")
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """The passes of both phases; the head is private."""
+        """The epochs of both phases; the head is private."""
         local = replace(self.local.at(version), epochs=self.head_epochs + self._epochs)
         return Recipe(local, private=self._head(network.parameter_names))
 
     def price(self, network: Network, client: int, version: int) -> Price:
-        """phi each way. A step's pass forward is whole, the one back goes as far as it has to.
+        """phi in each direction. Forward passes are whole; backward passes stop where they can.
 
-        Of three units, the head's steps take 1 + s (by its weights), the others' 3 - s (all but
-        those), where s is the head's share.
+        Of three units of work per step, the head's steps take 1 + s (its own gradients only), the
+        representation's 3 - s (all but those), where s is the head's share.
         """
         names = self._head(network.parameter_names)
         size = network.size_bytes - network.size_of(names)
@@ -99,11 +101,11 @@ class FedRep(Algorithm):
         return Price(down_bytes=size, up_bytes=size, work=work)
 
     def tier_price(self, network: Network, version: int) -> Price:
-        """phi, between the tiers too."""
+        """phi between the tiers, too."""
         return replace(self.price(network, 0, version), work=0.0)
 
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
-        """f_i(phi, h_i): by h_i in a job's first passes, by phi in the others."""
+        """f_i(phi, h_i): trains h_i in a job's first epochs, then phi."""
         passes = self.head_epochs + self._epochs
         first = batch.step * passes < self.head_epochs * batch.steps
         head, every, some = self._head(tuple(parameters)), bool(first.all()), bool(first.any())
@@ -119,7 +121,7 @@ class FedRep(Algorithm):
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
-        """phi is the plain mean of what clients send."""
+        """phi is the plain mean of the clients' phi_i."""
         mean = weighted_mean([update.payload for update in updates], [1.0] * len(updates))
         return replace(state, weights={**state.weights, **mean})
 
@@ -130,6 +132,6 @@ class FedRep(Algorithm):
 
 @lru_cache(maxsize=64)
 def _of_module(module: str | None, names: tuple[str, ...]) -> frozenset[str]:
-    """Those of a model's parameters (in its order) that are a module's; None: the last one's."""
+    """A module's parameters, in the model's order; None: the last module's."""
     prefix = names[-1].rpartition(".")[0] if module is None else module
     return frozenset(name for name in names if name.startswith(f"{prefix}."))

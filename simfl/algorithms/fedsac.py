@@ -1,4 +1,4 @@
-"""FedSAC: clients are rewarded with submodels, the larger the more they contribute.
+"""FedSAC: clients are rewarded with submodels, larger ones for larger contributions.
 
 Wang, Wang, Lyu, Peng, Yang, Wen, Yu, Wang, Fan: FedSAC: Dynamic Submodel Allocation for
 Collaborative Fairness in Federated Learning, KDD 2024, arXiv 2405.18291.
@@ -22,15 +22,15 @@ Algorithm 1: every `importance_every` rounds the server computes (3) and (4); cl
 submodels of (5) to (8) and train them; the server aggregates by (9), every client counting alike.
 Units are neurons of Linear layers and channels of convolutions.
 
-Departures from the paper, which leaves these open: 1. negative importances count as 0, and where
-none is positive all units are equally important; 2. a submodel keeps `min_units` of each hidden
-layer, the least important ones; 3. where no client holds a parameter it stays as it is; 4. rewards
-are submodels of the last global model, allotted by its own importances, or (`rewards: after_local`)
-what each client sent last; 5. "every 10 epochs" counts versions, or (`importance_unit: epochs`)
-local epochs, of which a version has `local.epochs`. `allocation: off` makes all units equally
-important, in a random order. Without (9), `aggregation` is FedAvg's mean by data size n_i, of which
-the paper does not say what a submodel counts as where it lacks a parameter: the mean is over those
-that hold it (`by_size`), or over all, what is lacking standing at theta_g (`kept`) or zero (`off`).
+Departures from the paper, which leaves these open: 1. negative importances count as 0, and if none
+is positive all units are equally important; 2. a submodel keeps `min_units` of each hidden layer,
+the least important ones; 3. a parameter that no client holds stays unchanged; 4. rewards are
+submodels of the last global model, allocated by its own importances, or (`rewards: after_local`)
+the model that each client sent last; 5. "every 10 epochs" counts versions, or (`importance_unit:
+epochs`) local epochs, with `local.epochs` per version. `allocation: off` makes all units equally
+important, in a random order. Without (9), `aggregation` is FedAvg's mean by data size n_i; the
+paper does not say how a submodel counts for a parameter that it lacks: the mean is over the holders
+(`by_size`), or over all, with missing values at theta_g (`kept`) or zero (`off`).
 
 Known limits: under edge servers each of them evaluates importance on its own model, the cloud takes
 the mean of what they found; reputations are over all clients.
@@ -59,57 +59,64 @@ from simfl.learning.task import MASK_PREFIX
 from simfl.learning.units import Layout, unit_masks
 
 UNITS = "units"
-"""The tensor of a brief that says which hidden units the client's submodel has."""
+"""The name of a brief's tensor with the hidden units of the client's submodel."""
 
 LEAST_SUM = 1e-12
-"""Importances that sum to less are taken for equal."""
+"""Importances with a smaller sum count as equal."""
 
 ROUNDING = 1e-6
-"""What a sum of importances may exceed a reputation by, in percent."""
+"""The tolerance by which a sum of importances may exceed a reputation, in percent."""
 
 
 @dataclass(frozen=True)
 class FedSac(Algorithm):
     """Federated learning with submodel allocation for collaborative fairness.
 
-    `mask` "incoming" leaves the columns that read a dropped unit in the submodel. Of `positions`,
-    "none" leaves out what tells a submodel's units, as the paper's figures do; "units" is one bit
-    per hidden unit.
+    `mask` "incoming" leaves the columns that read a dropped unit in the submodel. `positions`
+    "none" sends nothing that identifies a submodel's units, as in the paper's figures; "units"
+    sends one bit per hidden unit.
     """
 
     name: ClassVar[str] = "fedsac"
     paper: ClassVar[str] = "arXiv 2405.18291"
     uncoded: ClassVar[Mapping[Unmodelled, str]] = {
-        "error_feedback": "submodels change, so that a residual may be of units no longer held"
+        "error_feedback": "submodels change, so that a residual may belong to units no longer held"
     }
     learned_price: ClassVar[bool] = True
     personal: ClassVar[bool] = True
     needs_validation: ClassVar[bool] = True
 
-    beta: Annotated[float, ">= 0", "sharpness of reputations; 0 gives everybody the model"] = 10.0
+    beta: Annotated[
+        float, ">= 0", "sharpness of reputations; 0 gives everybody the whole model"
+    ] = 10.0
     allocation: Literal["importance", "off"] = "importance"
     aggregation: Annotated[
         Literal["dynamic", "by_size", "kept", "off"],
-        "who counts for a parameter: holders alike, holders by data, all by data (see above)",
+        "the mean of a parameter: over its holders, equally or by data size, or over all by data"
+        " size (see above)",
     ] = "dynamic"
-    importance_every: Annotated[int, ">= 1", "from one evaluation of importance to the next"] = 10
+    importance_every: Annotated[
+        int, ">= 1", "versions or epochs between two evaluations of importance"
+    ] = 10
     importance_unit: Annotated[
-        Literal["versions", "epochs"], "what importance_every counts; steps or a share are 1 epoch"
+        Literal["versions", "epochs"],
+        "the unit of importance_every; with local.steps or local.share a version counts as 1 epoch",
     ] = "versions"
     rewards: Annotated[
-        Literal["submodel", "after_local"], "of the last model, or as each client last trained it"
+        Literal["submodel", "after_local"],
+        "submodels of the last global model, or as each client last trained its own",
     ] = "submodel"
     mask: Literal["structured", "incoming"] = "structured"
-    min_units: Annotated[int, ">= 0", "units of each hidden layer that every submodel has"] = 1
-    positions: Annotated[UnitPositions, "how a message tells which values it holds"] = "none"
+    min_units: Annotated[int, ">= 0", "the fewest units of each hidden layer in a submodel"] = 1
+    positions: Annotated[UnitPositions, "how a message encodes which values it holds"] = "none"
 
     @property
     def needs_contributions(self) -> bool:
-        """Reputations are made of them."""
+        """True: reputations are computed from contributions."""
         return True
 
     def check_network(self, network: Network) -> None:
-        """Its hidden units must be told apart."""
+        """Refuses models whose hidden units cannot be identified."""
         _ = network.hidden_units
 
     def start(
@@ -133,13 +140,13 @@ class FedSac(Algorithm):
         return replace(state, memory=memory)
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
-        """Submodel i: (5) to (8). What it lacks is exactly zero, and stays so."""
+        """Submodel i: (5) to (8). Missing parameters are exactly zero, and stay zero."""
         units = network.hidden_units
         kept = self._kept(state.memory, client)
         masks = self._masks(state, kept)
         recipe = self.recipe(network, state.version)
         own = {UNITS: kept}
-        # A silent ReLU unit gets no gradient, so that its zeros need no guard.
+        # A silent ReLU unit gets no gradient, so its zeros need no protection.
         silent = units.relu_only and self.mask == "structured" and not recipe.local.keep_optimizer
         if not silent:
             own |= {f"{MASK_PREFIX}{name}": masks[name] for name in network.parameter_names}
@@ -152,7 +159,7 @@ class FedSac(Algorithm):
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
-        """(9) over the submodels that arrived; every so many versions (3) anew."""
+        """(9) over the submodels that arrived; every `importance_every` also (3)."""
         payloads = [update.payload for update in updates]
         masks = [self._masks(state, update.brief.own[UNITS]) for update in updates]
         sizes = [float(update.num_examples) for update in updates]
@@ -178,7 +185,7 @@ class FedSac(Algorithm):
     def merge(
         self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]
     ) -> ServerState:
-        """Weights and raw importances are mixed alike; of contributions all are kept."""
+        """Weights and raw importances are mixed in the same way; all contributions are kept."""
         merged = super().merge(state, lower, shares)
         members = [state, *lower]
         importance = [{"importance": one.memory["importance"]} for one in members]
@@ -195,7 +202,7 @@ class FedSac(Algorithm):
         return replace(state, weights=upper.weights, memory=upper.memory)
 
     def concluded(self, state: ServerState, evaluator: Evaluator) -> ServerState:
-        """(3) once more, of the last model; or what clients trained last is theirs."""
+        """(3) for the last model; or clients keep the model that they trained last."""
         memory = dict(state.memory)
         if self.rewards == "after_local":
             memory["rewards"] = memory["trained"]
@@ -204,16 +211,16 @@ class FedSac(Algorithm):
         return replace(state, memory=memory)
 
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
-        """The client's submodel, as downloaded; in the end, perhaps, as it last trained one."""
+        """The client's submodel, as downloaded; after training possibly as it last trained it."""
         rewards: Mapping[int, Parameters] = state.memory.get("rewards", {})
         if client in rewards:
             return [rewards[client]]
         return [filled(state.weights, self._masks(state, self._kept(state.memory, client)))]
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
-        """`value` is the mean share of parameters; per client reputation, units and parameters.
+        """`value` is the mean share of parameters; per client its reputation, units and parameters.
 
-        `unit_holders`: how many of the clients have each unit in their submodel; `importance`: of
+        `unit_holders`: the number of clients with each unit in their submodel; `importance`: of
         each unit (nats, raw), in the first version that has it.
         """
         kept = [update.brief.own[UNITS] for update in updates]
@@ -237,7 +244,7 @@ class FedSac(Algorithm):
         }
 
     def validation_passes(self, network: Network, version: int, updates: int) -> float:
-        """What the ablation of all units computes, where this aggregation ends with one."""
+        """Passes of the ablation of all units, if this aggregation ends with one."""
         return full_passes(network.hidden_units) if self._evaluates(version) else 0.0
 
     def _evaluates(self, version: int) -> bool:
@@ -271,7 +278,7 @@ def raw_importance(weights: Parameters, evaluator: Evaluator) -> Tensor:
 
 
 def normalised(importance: Tensor) -> Tensor:
-    """(4): percent, negative ones 0; equal where none is positive."""
+    """(4): percent, negative ones 0; equal if none is positive."""
     positive = importance.clamp(min=0.0)
     total = positive.sum()
     if float(total) <= LEAST_SUM:
@@ -286,7 +293,7 @@ def reputations(contributions: Mapping[int, float], beta: float) -> dict[int, fl
 
 
 def ranking(importance: Tensor, order: Tensor | None = None) -> Tensor:
-    """Units from the least important on, ties by number; or in the order given."""
+    """Units in increasing importance, ties by number; or in the given order."""
     return torch.argsort(importance, stable=True) if order is None else order
 
 
@@ -310,9 +317,9 @@ def holders_mean(
     masks: Sequence[Parameters],
     counts: Sequence[float],
 ) -> Parameters:
-    """Each parameter's mean over the clients that hold it; `before` where none does.
+    """Each parameter's mean over the clients that hold it; `before` if none does.
 
-    `counts`, at least 1: how much each client weighs; (9) is with ones. Integers (BatchNorm's step
+    `counts`, at least 1: the weight of each client; ones give (9). Integers (BatchNorm's step
     counter) are the first client's.
     """
     held = [filled(payload, mask) for payload, mask in zip(payloads, masks, strict=True)]

@@ -7,11 +7,11 @@ The baseline of McMahan et al. 2017, arXiv 1602.05629, section 2.
     eta      learning rate of the server's version  `local.learning_rate`
 
 "w_{t+1} <- w_t - eta sum_k (n_k / n) g_k" is `aggregate`. With `local.steps` or `local.share` the
-gradient is that of so many mini-batches instead of the whole shard.
+gradient is taken over that many mini-batches instead of the whole shard.
 
 Departures from the paper: none by default; `server_optimizer: adam` takes Adam's step instead.
 
-Known limits: under edge servers each one has Adam's moments of its own.
+Known limits: every edge server has its own Adam moments.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FedSGD(Algorithm):
     paper: ClassVar[str] = "arXiv 1602.05629"
 
     server_optimizer: Annotated[
-        Literal["sgd", "adam"], "how the server steps along the mean gradient"
+        Literal["sgd", "adam"], "the server's step along the mean gradient"
     ] = "sgd"
 
     def __post_init__(self) -> None:

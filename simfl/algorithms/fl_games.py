@@ -1,4 +1,4 @@
-"""FL Games: clients are players whose predictors form an ensemble; trained to a Nash equilibrium.
+"""FL Games: clients are players; their predictors form an ensemble, trained to a Nash equilibrium.
 
 Gupta, Ahuja, Havaei, Chatterjee, Bengio: FL Games: A Federated Learning Framework for Distribution
 Shifts, arXiv 2211.00184 (also 2205.11101); after Ahuja et al., Invariant Risk Minimization Games,
@@ -18,21 +18,21 @@ sum_{p != k} 1/|B_p| sum_j w^p_j inside the bracket. "phi <- phi - eta_phi sum_k
 `aggregate` in phi's rounds. The newest action is in the buffer too; an empty buffer contributes
 nothing.
 
-Departures from the paper: 1. phi is moved by Adam at the server, as its settings say and its
-formulas do not (`representation_optimizer: sgd` is the formula); 2. the mean of the past actions
-stands for the current one (`buffer_norm: replace`), as the text has it: "best responds to a uniform
-distribution over the past strategies of its opponents". Eq. 2 as printed adds it and keeps the 1/N
-(`paper`: the weights sum to (2N - 1)/N), `normalized` divides by their sum; 3. rounds that would
-update a fixed representation do not exist; 4. C % is a number of optimizer steps over so many
-mini-batches (`local.share`, of phi `representation_share`); one step over all data is
-`local: {batch_size: null, steps: 1}`; 5. the paper gives no threshold, so there is none by default;
+Departures from the paper: 1. phi is moved by Adam at the server, as in its settings, but not in its
+formulas (`representation_optimizer: sgd` is the formula); 2. the mean of the past actions replaces
+the current one (`buffer_norm: replace`), as in the text: "best responds to a uniform distribution
+over the past strategies of its opponents". Eq. 2 as printed adds it and keeps the 1/N (`paper`: the
+weights sum to (2N - 1)/N), `normalized` divides by their sum; 3. rounds that would update a fixed
+representation do not exist; 4. C % is a number of optimizer steps over that many mini-batches
+(`local.share`, of phi `representation_share`); one step over all data is `local:
+{batch_size: null, steps: 1}`; 5. the paper gives no threshold, so there is none by default;
 6. phi moves once in N + 1 moves, as in the code of Invariant Risk Minimization Games: first phi,
 then every player once, from the first to the last (there from the last to the first). Algorithm 1
 moves it in every round of even number, in sequential play as often as all players together
 (`representation_every: 2`).
 
 Known limits: players take part in flat synchronous rounds only; models with running statistics are
-refused, because players would disagree on them.
+refused, because players would have different ones.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ from simfl.learning.server_adam import NO_MOMENTS, adam_step
 from simfl.learning.sums import weighted_mean
 from simfl.streams import Streams
 
-FLAT = "the players answer one another round by round, under one server that hears them all"
+FLAT = "players respond to one another round by round, through one server"
 
 
 @dataclass(frozen=True)
 class FLGames(Algorithm):
-    """Best responses of predictors in an ensemble, eight variants by four switches."""
+    """Best responses of predictors in an ensemble; four switches give eight variants."""
 
     name: ClassVar[str] = "fl_games"
     paper: ClassVar[str] = "arXiv 2211.00184"
@@ -82,62 +82,67 @@ class FLGames(Algorithm):
         "takes_stale_updates": FLAT,
     }
     uncoded: ClassVar[Mapping[Unmodelled, str]] = {
-        "downlink": "what players get are messages passed on, each coded on its way up"
+        "downlink": "players get forwarded messages, which were coded on the uplink"
     }
     learned_price: ClassVar[bool] = True
     stands: ClassVar[bool] = True
 
-    local: Annotated[LocalTraining, "a best response; without epochs, steps or share: one step"] = (
-        field(
-            default_factory=lambda: LocalTraining(
-                steps=1, batch_size=256, learning_rate=2.5e-4, optimizer="adam"
-            )
+    local: Annotated[
+        LocalTraining, "local training of a best response; without epochs, steps or share: one step"
+    ] = field(
+        default_factory=lambda: LocalTraining(
+            steps=1, batch_size=256, learning_rate=2.5e-4, optimizer="adam"
         )
     )
     representation: Annotated[
-        Literal["fixed", "variable"], "F-FL Games (phi is the identity) or V-FL Games"
+        Literal["fixed", "variable"],
+        "fixed: F-FL Games (phi is the identity); variable: V-FL Games",
     ] = "fixed"
     representation_layers: Annotated[
-        int, ">= 1", "layers with parameters, from the input, that are phi if it is variable"
+        int,
+        ">= 1",
+        "number of layers with parameters, from the input, that form phi if it is variable",
     ] = 1
     representation_rate: Annotated[float, "> 0", "learning rate of phi"] = 2.5e-5
     representation_optimizer: Literal["adam", "sgd"] = "adam"
     order: Annotated[
-        Literal["sequential", "parallel"], "one player per round in turn, or all at once"
+        Literal["sequential", "parallel"],
+        "order of play: one player per round in turn, or all at once",
     ] = "parallel"
     smooth: Annotated[bool, "respond to the opponents' history too (Eq. 2)"] = False
-    buffer: Annotated[int, ">= 1", "past actions kept of each player"] = 5
+    buffer: Annotated[int, ">= 1", "number of past actions kept for each player"] = 5
     buffer_norm: Annotated[
-        Literal["paper", "normalized", "replace"], "what the history does to Eq. 2's weights"
+        Literal["paper", "normalized", "replace"], "how the history enters Eq. 2's weights"
     ] = "replace"
     fast: Annotated[bool, "phi's gradient over all local data instead of mini-batches"] = False
     representation_share: Annotated[
-        float | None, "> 0", "<= 1", "share of the mini-batches in a step of phi; null: as in local"
+        float | None,
+        "> 0",
+        "<= 1",
+        "share of the mini-batches for a step of phi; null: as in local",
     ] = None
     representation_every: Annotated[
-        int | None, ">= 2", "rounds from one step of phi to the next; null: one step in N + 1 moves"
+        int | None, ">= 2", "rounds between two steps of phi; null: one step in N + 1 moves"
     ] = None
-    bound: Annotated[float | None, "> 0", "predictors' weights stay within plus and minus this"] = (
-        None
-    )
-    equilibrium: Annotated[Equilibrium, "when the game is settled"] = field(
+    bound: Annotated[float | None, "> 0", "bound on the size of the predictors' weights"] = None
+    equilibrium: Annotated[Equilibrium, "when the game is over"] = field(
         default_factory=Equilibrium
     )
 
     def __post_init__(self) -> None:
         if self.fast and self.representation == "fixed":
-            raise ValueError("fast: there is no representation to move; accepted: false")
+            raise ValueError("fast: there is no representation to train; accepted: false")
 
     @property
     def idle_keys(self) -> dict[str, str]:
-        """What is about a representation, or a history, that this variant has not."""
-        idle = {"local.keep_optimizer": "players keep their optimizers' states in any case"}
+        """Keys of a representation or a history that this variant does not have."""
+        idle = {"local.keep_optimizer": "players always keep their optimizers' states"}
         if self.representation == "fixed":
             reason = "the representation is fixed"
             own = ("layers", "rate", "optimizer", "share", "every")
             idle |= dict.fromkeys([f"representation_{one}" for one in own], reason)
         elif self.fast:
-            idle["representation_share"] = "a fast step of phi takes all data"
+            idle["representation_share"] = "a fast step of phi uses all data"
         if not self.smooth:
             idle |= dict.fromkeys(("buffer", "buffer_norm"), "smooth is false")
         return idle
@@ -148,42 +153,44 @@ class FLGames(Algorithm):
         """Raises ValueError for a model with running statistics, or with too few layers."""
         if network.buffer_names:
             raise ValueError(
-                "fl_games averages the outputs of players' models, which would disagree on running"
-                f" statistics such as {network.buffer_names[0]}; take a model without BatchNorm"
+                "fl_games averages the outputs of players' models, which would have different"
+                f" running statistics such as {network.buffer_names[0]}; take a model without"
+                " BatchNorm"
             )
         layers = len(network.layers)
         if self.representation == "variable" and layers <= self.representation_layers:
             raise ValueError(
                 f"representation_layers: found {self.representation_layers}, but the model has"
-                f" {layers} layers, and the last must be left to the predictors"
+                f" {layers} layers, and the last one must stay with the predictors"
             )
 
     def among(self, count: int) -> Self:
-        """Where `representation_every` is open: every player moves once between two of phi's."""
+        """Fills in an open `representation_every`: every player moves once between two steps of
+        phi."""
         if self.representation == "fixed" or self.representation_every is not None:
             return self
         return replace(self, representation_every=2 if self.order == "parallel" else count + 1)
 
     def moves_representation(self, version: int) -> bool:
-        """Whether the round that starts from this version is phi's: the first of a period."""
+        """Whether the round that starts from this version trains phi: the first of a period."""
         return self.representation == "variable" and version % self._period == 0
 
     @property
     def _period(self) -> int:
-        """Rounds from one of phi's to the next."""
+        """Rounds between two steps of phi."""
         if self.representation_every is None:
             raise RuntimeError("representation_every is open: ask what `among` gives")
         return self.representation_every
 
     def players(self, version: int, clients: Sequence[int]) -> Sequence[int]:
-        """All clients, or in sequential play the one whose turn it is."""
+        """All clients, or in sequential play the next player in turn."""
         if self.order == "parallel" or self.moves_representation(version):
             return clients
         of_phi = 0 if self.representation == "fixed" else version // self._period + 1
         return [clients[(version - of_phi) % len(clients)]]
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """A best response, or in phi's rounds the gradient of phi."""
+        """A best response, or in rounds of phi the gradient of phi."""
         local = replace(self.local.at(version), keep_optimizer=True)
         if local.epochs is None and not local.counts_steps():
             local = replace(local, steps=1)
@@ -202,7 +209,7 @@ class FLGames(Algorithm):
     def start(
         self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
     ) -> ServerState:
-        """Every predictor has initial weights of its own; phi is common."""
+        """Every predictor has its own initial weights; phi is shared."""
         streams, predictor = Streams(seed), self._predictor_names(network)
         common = network.initial(seed)
         weights = {name: one for name, one in common.items() if name not in predictor}
@@ -215,7 +222,7 @@ class FLGames(Algorithm):
         return ServerState(weights, memory=memory)
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
-        """The client's own model; the others' lie in `common`."""
+        """The client's own model; the others' are in `common`."""
         player = sorted(state.memory["sizes"]).index(client)
         return Brief(
             start=model_of(state.weights, client),
@@ -234,7 +241,7 @@ class FLGames(Algorithm):
         return Ensemble([self._members(state, one) for one in players], divisor)
 
     def _members(self, state: ServerState, player: int) -> list[Member]:
-        """A player's current action and history; the newest of which is the current one."""
+        """A player's current action and its history; the newest entry is the current action."""
         past: Sequence[Parameters] = state.memory["history"][player]
         if not past:
             return [Member(action_of(state.weights, player), 1.0)]
@@ -243,10 +250,10 @@ class FLGames(Algorithm):
         return [*older, Member(past[-1], current + 1.0 / len(past))]
 
     def _price(self, network: Network, state: ServerState, client: int) -> Price:
-        """Bytes up, and the work of a response in an ensemble relative to plain training.
+        """Bytes up, and the work of a response in an ensemble, relative to plain training.
 
-        In forward passes of one example: plain training is 3 of the whole model, a member that
-        stands still 1 of its predictor, or 2 where phi's gradient passes back through it.
+        In forward passes of one example: plain training takes 3 of the whole model, a fixed member
+        1 of its predictor, or 2 if phi's gradient passes back through it.
         """
         phi, predictor = self._sizes(network)
         share = phi / (phi + predictor)
@@ -261,7 +268,8 @@ class FLGames(Algorithm):
     def forwards(
         self, network: Network, version: int, moved: Sequence[int], clients: int
     ) -> IntArray:
-        """New predictors to everybody else, a new phi to everybody, at the start all to all."""
+        """New predictors to all other players, a new phi to all, and everything to all at the
+        start."""
         phi, predictor = self._sizes(network)
         if version == 0:
             return np.full(clients, phi + clients * predictor)
@@ -273,7 +281,7 @@ class FLGames(Algorithm):
     # --- the game
 
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
-        """R^k of the ensemble, in which the other players' predictors stand still (Eqs. 1, 2)."""
+        """R^k of the ensemble, with the other players' predictors fixed (Eqs. 1, 2)."""
         players = batch.own["player"].tolist()
         ensemble: Ensemble = batch.common
         return batch.mean_loss(ensemble.respond(parameters, batch.inputs, players, batch.each))
@@ -281,7 +289,8 @@ class FLGames(Algorithm):
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
-        """Responses replace the players' actions and join their histories; or phi takes a step."""
+        """Responses replace the players' actions and are added to their histories; or phi takes a
+        step."""
         if self.moves_representation(state.version):
             return self._moved_representation(state, updates)
         weights, history = dict(state.weights), dict(state.memory["history"])
@@ -305,11 +314,11 @@ class FLGames(Algorithm):
         return replace(state, weights={**state.weights, **phi}, memory=memory)
 
     def served(self, state: ServerState, client: int, memory: Memory) -> list[Parameters]:
-        """All players' models: predictions are those of the mean of their logits, w_av o phi."""
+        """All players' models: predictions use the mean of their logits, w_av o phi."""
         return models_of(state.weights)
 
     def standing(self, state: ServerState, evaluator: Evaluator) -> Standing:
-        """Accuracy of w_av o phi on all clients' data, and whether the game is settled."""
+        """Accuracy of w_av o phi on all clients' data, and whether the game is over."""
         sizes: Mapping[int, int] = state.memory["sizes"]
         warm = state.version > self.warm_start(list(sizes.values()))
         return self.equilibrium.standing(
@@ -317,14 +326,15 @@ class FLGames(Algorithm):
         )
 
     def warm_start(self, sizes: Sequence[int]) -> int:
-        """Rounds in which nothing ends the game of players with so many examples each."""
+        """Rounds in which the game cannot end, for players with these numbers of examples."""
         if self.equilibrium.warm_start is not None:
             return self.equilibrium.warm_start
         epoch = max(sizes) // (self.local.batch_size or max(sizes))
         return len(sizes) if self.representation == "fixed" else epoch
 
     def server_work(self, network: Network, version: int, up_bytes: IntArray) -> Work:
-        """Predictors are taken in and passed on; phi's gradients are summed, and Adam steps."""
+        """The work to receive and forward predictors, or to sum phi's gradients and take Adam's
+        step."""
         received = float(up_bytes.sum())
         if not self.moves_representation(version):
             return Work(0.0, 2 * received)
@@ -334,7 +344,7 @@ class FLGames(Algorithm):
     # --- names and sizes
 
     def _predictor_names(self, network: Network) -> list[str]:
-        """The parameters that are a player's own, in the model's order."""
+        """The parameters of a player's predictor, in the model's order."""
         first = self.representation_layers if self.representation == "variable" else 0
         return [name for layer in network.layers[first:] for name in layer]
 

@@ -1,14 +1,14 @@
-"""What CFFL, CGSV and FedAVE share: clients keep models and are rewarded with parts of a gradient.
+"""The common base of CFFL, CGSV and FedAVE: clients keep models and are rewarded with gradients.
 
-A client trains the model that it keeps; the server aggregates what clients changed, and gives each
-client the largest values of the aggregate, the more of them the better its reputation. The models
+A client trains the model that it keeps; the server aggregates the clients' changes, and gives each
+client the largest values of the aggregate, more of them for a better reputation. The models
 physically lie with the clients; the server's memory holds them because their next briefs are made
-of them, and only the rewards cross a link.
+from them, but only the rewards cross a link.
 
 Memory: `models` per client; `owed`, the values of the reward that a client's next download holds
 (-1: the whole model), and `since`, the first version with it; `reputation`; `known`, each client's
-contribution, examples and classes; `statistics`, the names of the model's running ones. The first
-four go with the client's own tier, `known` is of all clients.
+contribution, examples and classes; `statistics`, the names of the model's running statistics. The
+first four belong to the client's own tier, `known` covers all clients.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from simfl.learning.sums import weighted_mean
 from simfl.system.codecs.sparse import Positions
 
 WHOLE = -1
-"""Instead of a number of values: the whole model is downloaded."""
+"""In place of a number of values: the whole model is downloaded."""
 
 
 @dataclass(frozen=True)
 class Reward:
-    """What a client gets of a round: `change` of its model, of which `values` are sent to it."""
+    """A client's reward for a round: the `change` of its model, sent as `values` values."""
 
     change: Parameters
     values: int
@@ -45,7 +45,7 @@ class Reward:
 
 @dataclass(frozen=True)
 class Round:
-    """What a server makes of a round's changes: its own step, and each client's reward."""
+    """The outcome of a round: the server's step, and each client's reward."""
 
     step: Parameters
     rewards: Mapping[int, Reward]
@@ -56,27 +56,29 @@ class Round:
 class GradientRewards(Algorithm, ABC):
     """Base of algorithms that reward clients with parts of the aggregated gradient.
 
-    `reward_by` "contribution" puts each client's share of all contributions (test accuracy of
-    standalone training) in the place of its reputation, as FedSAC's comparisons do.
+    `reward_by` "contribution" replaces reputations by each client's share of all contributions
+    (test accuracy of standalone training), as in FedSAC's comparisons.
     """
 
     learned_price: ClassVar[bool] = True
     personal: ClassVar[bool] = True
     min_updates: ClassVar[int] = 2
     refusals: ClassVar[Mapping[Trait, str]] = {
-        "takes_stale_updates": "it weighs the updates of a round against one another, so that a"
-        " stale one's share would be undone"
+        "takes_stale_updates": (
+            "it weights the updates of a round relative to one another, which would undo the"
+            " share of a stale one"
+        )
     }
     uncoded: ClassVar[Mapping[Unmodelled, str]] = {
         "downlink": "clients keep models of their own, and download rewards"
     }
 
     reward_by: Literal["contribution", "reputation"] = "contribution"
-    positions: Annotated[Positions, "how a message tells which values it holds"] = "index"
+    positions: Annotated[Positions, "how a message encodes which values it holds"] = "index"
 
     @property
     def needs_contributions(self) -> bool:
-        """Contributions are asked for only where they decide rewards."""
+        """True if contributions decide the rewards."""
         return self.reward_by == "contribution"
 
     @abstractmethod
@@ -91,13 +93,13 @@ class GradientRewards(Algorithm, ABC):
 
     @property
     def needs_classes(self) -> bool:
-        """Shares of contributions, and of what is seen on validation data, are of accuracies."""
+        """True: shares of contributions and of validation results need accuracies."""
         return self.needs_contributions or self.needs_validation
 
     def start(
         self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
     ) -> ServerState:
-        """Everybody begins with the same model."""
+        """All clients begin with the same model."""
         state = super().start(network, clients, evaluator, seed)
         memory = {
             "models": dict.fromkeys(clients, state.weights),
@@ -110,9 +112,9 @@ class GradientRewards(Algorithm, ABC):
         return replace(state, memory=memory)
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
-        """The model that the client keeps; what it downloads is the reward it is owed.
+        """The model that the client keeps; it downloads the reward that it is owed.
 
-        Nothing, where it has received that and its update was lost, or came too late.
+        Nothing, if it has received that already and its update was lost or came too late.
         """
         owed = state.memory["owed"][client]
         received = held >= state.memory["since"][client]
@@ -130,9 +132,9 @@ class GradientRewards(Algorithm, ABC):
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
-        """The server takes its step, and each participant's model its reward's.
+        """The server takes its step, and each participant's model gets its reward.
 
-        Running statistics are averaged, and handed to everybody who took part.
+        Running statistics are averaged and given to all participants.
         """
         names = evaluator.network.parameter_names
         changes = [{name: update.delta[name] for name in names} for update in updates]
@@ -157,7 +159,7 @@ class GradientRewards(Algorithm, ABC):
     def merge(
         self, state: ServerState, lower: Sequence[ServerState], shares: Sequence[float]
     ) -> ServerState:
-        """Weights are mixed; each client's records are those of the tier that it belongs to."""
+        """Weights are mixed; each client's records are those of its own tier."""
         merged = super().merge(state, lower, shares)
         records: dict[str, Any] = {name: dict(kept) for name, kept in state.memory.items()}
         for one in lower:
@@ -166,9 +168,9 @@ class GradientRewards(Algorithm, ABC):
         return replace(merged, memory=records)
 
     def adopt(self, state: ServerState, upper: ServerState) -> ServerState:
-        """Every client's model moves by what the tier's weights move, and is downloaded whole.
+        """Every client's model moves by the change of the tier's weights, and is downloaded whole.
 
-        Running statistics are the higher tier's: moved on and on, variances would end below 0.
+        Running statistics are the higher tier's: repeated changes could make variances negative.
         """
         statistics = {name: upper.weights[name] for name in state.memory["statistics"]}
         movement = {
@@ -184,7 +186,7 @@ class GradientRewards(Algorithm, ABC):
             **state.memory,
             "models": models,
             "owed": dict.fromkeys(models, WHOLE),
-            # The tier's own version stays, so that who has it may have it from before.
+            # The tier's own version stays, so a client that holds it may hold it from before.
             "since": dict.fromkeys(models, state.version + 1),
             "known": upper.memory["known"],
         }
@@ -207,13 +209,13 @@ class GradientRewards(Algorithm, ABC):
         }
 
     def _turn(self, network: Network, state: ServerState, client: int) -> Price:
-        """What a round costs beside its download."""
+        """The cost of a round without its download."""
         return Price(down_bytes=0, up_bytes=network.size_bytes)
 
     def _shares(self, state: ServerState, reputation: Mapping[int, float]) -> dict[int, float]:
-        """What rewards go by: reputations, or each client's share of all contributions.
+        """The basis of rewards: reputations, or each client's share of all contributions.
 
-        Equal ones where nobody contributes anything.
+        Equal shares if all contributions are 0.
         """
         if self.reward_by == "reputation":
             return dict(reputation)
@@ -227,9 +229,9 @@ class GradientRewards(Algorithm, ABC):
 def moved_reputation(
     before: Mapping[int, float], seen: Mapping[int, float], keeps: float, begin: float | None
 ) -> dict[int, float]:
-    """`keeps` of what is held plus the rest of what is seen, at least 1e-3, summing to 1.
+    """`keeps` times the held reputation plus the rest of the seen one; at least 1e-3, summing to 1.
 
-    `begin`: what a client without a reputation holds; None: what is seen.
+    `begin`: the held reputation of a client without one; None: the seen one.
     """
     moved = dict(before)
     for client, figure in seen.items():
@@ -247,7 +249,7 @@ def normalised_to(change: Parameters, length: float) -> Parameters:
 
 
 def layerwise_largest(step: Parameters, share: float) -> Reward:
-    """Of each tensor the ceil(share * size) largest values by magnitude, at most size - 1."""
+    """The ceil(share * size) largest values of each tensor by magnitude, at most size - 1."""
     kept, sent = {}, 0
     for name, tensor in step.items():
         count = min(math.ceil(share * tensor.numel()), tensor.numel() - 1)
@@ -271,7 +273,7 @@ def flat(change: Parameters) -> Tensor:
 
 
 def unflat(vector: Tensor, like: Parameters) -> Parameters:
-    """A vector cut into tensors of the shapes of `like`."""
+    """A vector split into tensors with the shapes of `like`."""
     pieces = torch.split(vector, [tensor.numel() for tensor in like.values()])
     return {n: piece.view(like[n].shape) for n, piece in zip(like, pieces, strict=True)}
 

@@ -1,4 +1,4 @@
-"""What algorithms share that weigh clients by the loss that they report beside their updates.
+"""Shared functions of algorithms that weight clients by a loss reported with their updates.
 
 The client measures the mean loss of the model it receives on its whole data, before it trains, and
 sends it as one more number.
@@ -18,12 +18,12 @@ from simfl.learning.parameters import BYTES_PER_VALUE
 
 
 def measured_recipe(network: Network, local: LocalTraining) -> Recipe:
-    """Train every trainable parameter, and measure the loss before."""
+    """Trains every trainable parameter, and measures the loss before."""
     return Recipe(local, trainable=network.trainable_names, measure=frozenset({"loss_before"}))
 
 
 def measured_price(network: Network, figures: int = 1) -> Price:
-    """The model each way, and `figures` numbers on the way up."""
+    """The model in each direction, and `figures` numbers on the uplink."""
     size = network.size_bytes
     return Price(down_bytes=size, up_bytes=size + figures * BYTES_PER_VALUE)
 
@@ -34,7 +34,8 @@ def losses_before(updates: Sequence[Update]) -> FloatArray:
 
 
 def loss_report(updates: Sequence[Update], **per_client: FloatArray) -> dict[str, Any]:
-    """`value` is the largest loss; per client its loss, and what else is given, (updates,) each."""
+    """`value` is the largest loss; per client its loss, and further values if given, (updates,)
+    each."""
     losses = losses_before(updates)
     return {
         "value": float(losses.max()),

@@ -1,4 +1,4 @@
-"""MOON: FedAvg whose clients hold their features near the global model's, and off their last one's.
+"""MOON: FedAvg with features kept near the global model's, and away from the last local model's.
 
 Li, He, Song: Model-Contrastive Federated Learning, CVPR 2021, arXiv 2103.16257.
 
@@ -12,22 +12,22 @@ Li, He, Song: Model-Contrastive Federated Learning, CVPR 2021, arXiv 2103.16257.
     mu            weight of the contrast                         `mu`
     tau           temperature                                    `temperature`
 
-With s(y) = cos(z, y) / tau, Eq. 3, l_con = -log(e^s(z_glob) / (e^s(z_glob) + e^s(z_prev))), and
-Eq. 4, l = l_sup + mu l_con, are `loss`; aggregation is FedAvg's (Algorithm 1). tau 0.5 and mu 1 are
-the defaults of its published code (github.com/QinbinLi/MOON, main.py), whose command for CIFAR-10
-has mu 5. That the paper found 1 best for CIFAR-100 and 10 for Tiny-ImageNet is from memory, and was
-not checked.
+With s(y) = cos(z, y) / tau, Eq. 3, l_con = -log(e^s(z_glob) / (e^s(z_glob) + e^s(z_prev))), and Eq.
+4, l = l_sup + mu l_con, are `loss`; aggregation is FedAvg's (Algorithm 1). tau 0.5 and mu 1 are the
+defaults of its published code (github.com/QinbinLi/MOON, main.py), whose command for CIFAR-10 has
+mu 5. That the paper found 1 best for CIFAR-100 and 10 for Tiny-ImageNet is from memory and was not
+checked.
 
-z_glob and z_prev do not change while a party trains: where the model is a multi-layer perceptron,
-they are computed once for each row. A party computes them for each batch, as the published code
-does, which may augment it; that is what `price` says.
+z_glob and z_prev do not change while a party trains: for a multi-layer perceptron, simfl computes
+them once for each row. The simulated party computes them for each batch, like the published code,
+which may augment data; `price` counts that.
 
-Departures from the paper: 1. features are what enters the model's head, or the module `layer`: a
-projection head, which the paper adds, is a layer of one's own model; 2. a party that has sent no
-model yet is contrasted with the global one twice: a constant, with no gradient.
+Departures from the paper: 1. features are the input of the model's head, or of the module `layer`;
+the paper's additional projection head would be a layer of your own model; 2. a party that has sent
+no model yet is contrasted with the global one twice: a constant, with no gradient.
 
-Known limits: where a protocol rebases late updates (`buffered`, late ones that are carried over),
-or a codec acts, the last model is the one that the server has of the party.
+Known limits: if a protocol rebases late updates (`buffered`, or late updates carried over) or a
+codec acts, the last model is the server's copy of the party's model.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Moon(Algorithm):
 
     mu: Annotated[float, ">= 0", "weight of the contrast"] = 1.0
     temperature: Annotated[float, "> 0", "tau"] = 0.5
-    layer: Annotated[str | None, "features are what enters this module; null: the head"] = None
+    layer: Annotated[str | None, "the module whose input is taken as features; null: the head"] = (
+        None
+    )
 
     def check_network(self, network: Network) -> None:
         """Refuses a `layer` that the model does not have."""
@@ -67,16 +69,17 @@ class Moon(Algorithm):
     def start(
         self, network: Network, clients: Mapping[int, ClientFacts], evaluator: Evaluator, seed: int
     ) -> ServerState:
-        """Nobody has sent a model."""
+        """No party has sent a model."""
         return replace(super().start(network, clients, evaluator, seed), memory={"last": {}})
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
-        """w_i^{t-1} lies with the party, and reaches the loss as its own tensors: none at first."""
+        """w_i^{t-1} lies with the party and reaches the loss as the client's own tensors; none at
+        first."""
         last = state.memory["last"].get(client, {})
         return replace(super().brief(network, state, client, held), own=last)
 
     def price(self, network: Network, client: int, version: int) -> Price:
-        """Three passes forward and one back, which is as much as two: 5 units for 3."""
+        """Three forward passes and one backward pass, which counts as two: 5 units instead of 3."""
         return replace(super().price(network, client, version), work=5 / 3)
 
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
@@ -98,7 +101,7 @@ class Moon(Algorithm):
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
-        """FedAvg's mean; what the parties sent is remembered."""
+        """FedAvg's mean; the parties' models are remembered."""
         sent = {update.client: {**state.weights, **update.payload} for update in updates}
         memory = {"last": {**state.memory["last"], **sent}}
         return replace(super().aggregate(state, updates, evaluator), memory=memory)
@@ -113,13 +116,13 @@ class Moon(Algorithm):
         return replace(super().merge(state, lower, shares), memory={"last": last})
 
     def adopt(self, state: ServerState, upper: ServerState) -> ServerState:
-        """A lower tier takes the weights over; what it knows of its own clients is newer."""
+        """A lower tier takes the weights over; its own records of its clients are newer."""
         last = {**upper.memory["last"], **state.memory["last"]}
         return replace(super().adopt(state, upper), memory={"last": last})
 
 
 def _length(vectors: Tensor) -> Tensor:
-    """Of vectors (..., features): (..., 1), and never 0."""
+    """The length of vectors (..., features): (..., 1), never 0."""
     length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return length.clamp(min=1e-8)
 

@@ -1,4 +1,4 @@
-"""No learning: the simulated system alone, with messages and work as if a model were trained."""
+"""No learning: only the simulated system, with the messages and work of training a model."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from simfl.algorithms.base import Algorithm
 
 @dataclass(frozen=True)
 class NoLearning(Algorithm):
-    """Timing only: nothing is trained, aggregated or evaluated, nothing is held in memory.
+    """Timing only: nothing is trained, aggregated, evaluated or kept in memory.
 
-    `local` says how much work a client's round would be.
+    `local` sets the work of a client's round.
     """
 
     name: ClassVar[str] = "none"
@@ -20,7 +20,7 @@ class NoLearning(Algorithm):
 
     @property
     def idle_keys(self) -> dict[str, str]:
-        """All of `local` that is not about how much work there is."""
+        """All keys of `local` that do not change the amount of work."""
         keys = [
             "learning_rate",
             "learning_rate_decay",

@@ -1,4 +1,4 @@
-"""pFedMe: clients personalise by a proximal step, and share what the personal models stay near.
+"""pFedMe: clients share a model, and personalise by minimising near it (Moreau envelopes).
 
 Dinh, Tran, Nguyen: Personalized Federated Learning with Moreau Envelopes, NeurIPS 2020,
 arXiv 2006.08848.
@@ -14,18 +14,19 @@ arXiv 2006.08848.
     beta         of the server's step                              `beta`
 
 Algorithm 1. A local round draws a mini-batch, finds theta~ by K steps of gradient descent on
-f~_i(theta) + lambda / 2 ||theta - w_{i,r}||^2 (line 7), and goes
-"w_{i,r+1} <- w_{i,r} - eta lambda (w_{i,r} - theta~)" (line 8), which is along the gradient of a
-term of `loss` in w. The server goes "w <- (1 - beta) w + beta mean_i w_{i,R}". What a client is
-served is its last theta~. lambda 15, K 5, beta 1 and theta's step 0.1 are what the published code
-has for MNIST and its convex model (github.com/CharlieDinh/pFedMe, README; R is 20 there, eta 0.005;
-0.09 for its DNN, and beta 2 where it is tuned). Numbers of lines were not checked with the paper.
+f~_i(theta) + lambda / 2 ||theta - w_{i,r}||^2 (line 7), and sets "w_{i,r+1} <- w_{i,r} - eta lambda
+(w_{i,r} - theta~)" (line 8), a step along the gradient in w of a term of `loss`. The server sets "w
+<- (1 - beta) w + beta mean_i w_{i,R}". A client is served its last theta~. lambda 15, K 5, beta 1
+and theta's step 0.1 are what the published code has for MNIST and its convex model
+(github.com/CharlieDinh/pFedMe, README; R is 20 there, eta 0.005; 0.09 for its DNN, and beta 2 where
+it is tuned). Line numbers were not checked with the paper.
 
-Departures from the paper: 1. theta's descent begins at w_{i,r} in each local round, where its code
-goes on from the last theta~; 2. clients that are not selected do not train, where the paper has all
-of them train and some of them send.
+Departures from the paper: 1. theta's descent begins at w_{i,r} in each local round, while its code
+continues from the last theta~; 2. clients that are not selected do not train, while in the paper
+all of them train and some of them send.
 
-Known limits: models with BatchNorm are refused, as there is one set of running statistics.
+Known limits: models with BatchNorm are refused, because there is only one set of running
+statistics.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ class PFedMe(Algorithm):
     paper: ClassVar[str] = "arXiv 2006.08848"
     personal: ClassVar[bool] = True
 
-    closeness: Annotated[float, "> 0", "lambda, how near theta stays to w"] = 15.0
+    closeness: Annotated[float, "> 0", "lambda, weight of the distance of theta to w"] = 15.0
     personal_steps: Annotated[int, ">= 1", "K, steps of theta per mini-batch"] = 5
     personal_rate: Annotated[float, "> 0", "step size of theta"] = 0.1
-    beta: Annotated[float, "> 0", "the server moves so many times the mean change"] = 1.0
+    beta: Annotated[float, "> 0", "the server's step, as a multiple of the mean change"] = 1.0
 
     def __post_init__(self) -> None:
         local = self.local
@@ -71,29 +72,29 @@ class PFedMe(Algorithm):
             raise ValueError("local.learning_rate_decay: eta is one for all; accepted: 1")
 
     def check_network(self, network: Network) -> None:
-        """Refuses BatchNorm: there is one set of running statistics, and two models."""
+        """Refuses BatchNorm: there is one set of running statistics for two models."""
         if network.normalisation:
             raise ValueError("its two models cannot share BatchNorm's running statistics")
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """theta~ is kept beside the model."""
+        """Keeps theta~ beside the model."""
         names = frozenset(PERSONAL + name for name in network.trainable_names)
         recipe = super().recipe(network, version)
         return replace(recipe, trainable=network.trainable_names, beside=names)
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
-        """What theta~ is before the client's first round: the server's model."""
+        """Sets theta~ before the client's first round: the server's model."""
         first = {PERSONAL + name: state.weights[name] for name in network.trainable_names}
         return replace(
             super().brief(network, state, client, held), start={**state.weights, **first}
         )
 
     def price(self, network: Network, client: int, version: int) -> Price:
-        """One model crosses, each way; each mini-batch is passed over K times."""
+        """One model is sent in each direction; each mini-batch is used K times."""
         return replace(super().price(network, client, version), work=float(self.personal_steps))
 
     def loss(self, parameters: Parameters, batch: Minibatch) -> Tensor:
-        """lambda / 2 ||w - theta~||^2, and what moves the kept model to a job's last theta~."""
+        """lambda / 2 ||w - theta~||^2, and a term that moves the kept model to the last theta~."""
         kept = {
             name.removeprefix(PERSONAL): parameters[name] for name in parameters if PERSONAL in name
         }

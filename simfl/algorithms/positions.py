@@ -1,7 +1,7 @@
-"""How many bytes a message takes in which only some of a model's values travel.
+"""The size in bytes of a message with only some of a model's values.
 
-Of n values k travel, 4 bytes each, and positions are told as the sparse codecs do
-(`simfl.system.codecs.sparse`); those of whole hidden units by one bit per unit ("units").
+k of n values are sent, with 4 bytes each; positions are encoded as in the sparse codecs
+(`simfl.system.codecs.sparse`), those of whole hidden units with one bit per unit ("units").
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ UnitPositions = Literal["none", "units", "dense", "bitmap", "index", "index32", 
 
 
 def message_bytes(values: int, kept: int, positions: UnitPositions, units: int = 0) -> int:
-    """Bytes of a message with `kept` of `values` values of a model with so many hidden units."""
+    """Bytes of a message with `kept` of `values` values, for `units` hidden units."""
     if positions == "units":
         return BYTES_PER_VALUE * kept + -(-units // 8)
     return int(sparse_bytes(values, kept, 8 * BYTES_PER_VALUE, positions))

@@ -1,4 +1,4 @@
-"""q-FFL: clients with larger losses count more, the more the larger q is.
+"""q-FFL: clients with larger losses count more; q sets how much more.
 
 Li, Sanjabi, Beirami, Smith: Fair Resource Allocation in Federated Learning, ICLR 2020,
 arXiv 1905.10497.
@@ -13,7 +13,7 @@ arXiv 1905.10497.
 Algorithm 2 (q-FedAvg): "theta <- theta - sum_k Delta_k / sum_k h_k" is `aggregate`. With
 `local: {steps: 1}` the change is one mini-batch gradient, which is q-FedSGD.
 
-Departures from the paper: 1. clients are sampled by the selection rule, where the paper samples
+Departures from the paper: 1. clients are sampled by the selection rule, while the paper samples
 them by data size; 2. running statistics of BatchNorm are averaged.
 """
 
@@ -68,11 +68,11 @@ class QFfl(Algorithm):
         return replace(state, weights=step_along(state, updates, self._coefficients(updates)))
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
-        """`value` is the largest loss; per client its loss and what its change counts."""
+        """`value` is the largest loss; per client its loss and the coefficient of its change."""
         return loss_report(updates, coefficients=self._coefficients(updates))
 
     def _coefficients(self, updates: Sequence[Update]) -> FloatArray:
-        """What each client's change theta_k - theta is multiplied with: L F_k^q / sum_k h_k."""
+        """The coefficient of each client's change theta_k - theta: L F_k^q / sum_k h_k."""
         F = losses_before(updates) + SMALLEST_LOSS
         L = np.array([1 / update.brief.recipe.local.learning_rate for update in updates])
         squared = L**2 * np.array([_squared_norm(change) for change in changes(updates)])

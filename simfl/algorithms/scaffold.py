@@ -1,4 +1,4 @@
-"""SCAFFOLD: control variates correct every local step for how a client drifts from the others.
+"""SCAFFOLD: control variates correct every local step for client drift.
 
 Karimireddy, Kale, Mohri, Reddi, Stich, Suresh: SCAFFOLD: Stochastic Controlled Averaging for
 Federated Learning, ICML 2020, arXiv 1910.06378.
@@ -10,14 +10,14 @@ Federated Learning, ICML 2020, arXiv 1910.06378.
     eta_g         the server's step size, 1 in the experiments    `server_learning_rate`
     N, S          all clients, those of a round                   `memory["c_i"]`, updates
 
-Algorithm 1 with option II for c_i+ (line 12): what a client has summed up of its gradients anyway.
-Its line numbers stand beside the lines, from memory: they were not checked with the paper. The c_i
-lie with the clients: nothing of them crosses the link but what `price` says.
+Algorithm 1 with option II for c_i+ (line 12): the mean of the gradients that a client computes
+anyway. Comments give its line numbers, from memory; they were not checked with the paper. The c_i
+stay with the clients: only the messages in `price` cross the link.
 
 Departures from the paper: running statistics of BatchNorm have no gradient and are averaged.
 
-Known limits: there is no option I, which takes one more gradient at x. Codecs size messages only,
-as half of each is a control variate.
+Known limits: option I, which takes one more gradient at x, is not implemented. Codecs only size
+messages, because half of each is a control variate.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Scaffold(Algorithm):
     name: ClassVar[str] = "scaffold"
     paper: ClassVar[str] = "arXiv 1910.06378"
     refusals: ClassVar[Mapping[Trait, str]] = {
-        "hierarchical": "there is one c, of one server",
-        "takes_stale_updates": "c_i is renewed against the c of its own round",
+        "hierarchical": "the control variate c belongs to a single server",
+        "takes_stale_updates": "c_i is updated with the c of its own round",
     }
     uncoded: ClassVar[Mapping[Unmodelled, str]] = {
-        "downlink": "half of a message is c",
-        "uplink": "half of a message is what c_i has changed by",
+        "downlink": "half of the message is the control variate c",
+        "uplink": "half of the message is the change of c_i",
     }
 
     server_learning_rate: Annotated[float, "> 0", "eta_g, the server's step"] = 1.0

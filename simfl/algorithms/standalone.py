@@ -1,11 +1,11 @@
-"""Standalone: every client trains alone; the reference that collaboration has to beat.
+"""Standalone: every client trains alone; the baseline that collaboration has to beat.
 
     E, B, eta   local epochs per round, batch size, learning rate   `local`
 
-Every tensor is private: a client's model stays with it from round to round and nothing crosses a
-link. What a client is served is its own model; the reported accuracy is the mean over clients.
+Every tensor is private: a client's model stays with it between rounds and nothing crosses a link. A
+client is served its own model; the reported accuracy is the mean over clients.
 
-Known limits: BatchNorm statistics are private too, so nothing of a model is ever shared.
+Known limits: BatchNorm statistics are private too, so clients share nothing at all.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Standalone(Algorithm):
     personal: ClassVar[bool] = True
 
     def recipe(self, network: Network, version: int) -> Recipe:
-        """Plain training with every tensor private."""
+        """Plain training; every tensor is private."""
         private = frozenset(network.parameter_names) | frozenset(network.buffer_names)
         return Recipe(self.local.at(version), private=private)
 
     def price(self, network: Network, client: int, version: int) -> Price:
-        """No message either way."""
+        """No message in either direction."""
         return Price(down_bytes=0, up_bytes=0)
 
     def tier_price(self, network: Network, version: int) -> Price:

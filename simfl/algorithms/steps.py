@@ -1,4 +1,4 @@
-"""What algorithms share whose server steps along its clients' changes."""
+"""Shared functions of algorithms with a server step along the clients' changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def changes(updates: Sequence[Update]) -> list[Parameters]:
 
 
 def statistics(updates: Sequence[Update]) -> Parameters:
-    """The plain mean of what is not trained: running statistics, which have no gradient."""
+    """The plain mean of untrained tensors: running statistics, which have no gradient."""
     each = [
         {name: tensor for name, tensor in update.payload.items() if name not in _trained(update)}
         for update in updates

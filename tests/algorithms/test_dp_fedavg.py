@@ -75,9 +75,9 @@ def test_what_would_escape_the_noise_is_refused() -> None:
     """Running statistics, and protocols whose releases are not accounted for."""
     batch_norm = {"name": "mlp", "hidden": [8], "batch_norm": True}
     for changes, said in (
-        ({"model": batch_norm}, "tell of clients what the noise is to hide"),
-        ({"protocol": "buffered"}, "each over clients drawn for it"),
-        ({"protocol": "hierarchical"}, "each over clients drawn for it"),
+        ({"model": batch_norm}, "reveal about clients what the noise should hide"),
+        ({"protocol": "buffered"}, "each use freshly drawn clients"),
+        ({"protocol": "hierarchical"}, "each use freshly drawn clients"),
     ):
         with pytest.raises(ScenarioError, match=said):
             assemble(scenario({"name": "dp_fedavg"}, **changes))

@@ -50,7 +50,10 @@ def test_feddyn_is_what_its_paper_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("protocol", "said"),
-    [("hierarchical", "there is one h, of one server"), ("buffered", "their own round's model")],
+    [
+        ("hierarchical", "the state h belongs to a single server"),
+        ("buffered", "their own round's model"),
+    ],
 )
 def test_protocols_that_its_mathematics_does_not_allow_are_refused(
     protocol: str, said: str

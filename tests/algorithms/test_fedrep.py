@@ -74,11 +74,11 @@ def test_the_representation_crosses_and_phases_cost_what_they_pass_back(tmp_path
 
 def test_what_does_not_fit_is_refused() -> None:
     """Steps, momentum, a head that is not there, and one that is the whole model."""
-    with pytest.raises(ValueError, match="whole passes"):
+    with pytest.raises(ValueError, match="whole epochs"):
         FedRep(LocalTraining(steps=3))
-    with pytest.raises(ValueError, match="would move what is fixed"):
+    with pytest.raises(ValueError, match="would move fixed parameters"):
         FedRep(LocalTraining(momentum=0.5))
     for changes in ({"algorithm": {"head": "hed"}}, {"model": "linear"}):
         own = changes.pop("algorithm", {})
-        with pytest.raises(ScenarioError, match="it needs parameters, and others beside it"):
+        with pytest.raises(ScenarioError, match="it needs parameters, and the model other ones"):
             assemble(scenario({"name": "fedrep", "local": LOCAL, **own}, **changes))

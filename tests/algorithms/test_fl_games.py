@@ -528,7 +528,7 @@ def test_the_reference_trainer_plays_the_same_game():
             ["algorithm.representation=variable", "algorithm.representation_layers=3"],
             "representation_layers: found 3, but the model has 3 layers",
         ),
-        (["protocol=asynchronous"], "the players answer one another round by round"),
+        (["protocol=asynchronous"], "players respond to one another round by round"),
     ],
 )
 def test_what_cannot_be_played_is_refused_with_the_reason(changes: list[str], message: str):

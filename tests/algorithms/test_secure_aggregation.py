@@ -92,7 +92,7 @@ def test_fewer_neighbours_cost_less() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     """Updates of other rounds, more participants than clients, more neighbours than others."""
     for part, changes, said in (
-        ({}, {"protocol": "buffered"}, "masks cancel among the clients of one round"),
+        ({}, {"protocol": "buffered"}, "masks cancel only among the clients of a single round"),
         ({"participants": 9}, {}, "at most the 4 clients"),
         ({"participants": 3, "neighbours": 3}, {}, "fewer than the 3 participants"),
     ):
