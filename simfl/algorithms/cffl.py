@@ -137,8 +137,7 @@ class Cffl(GradientRewards):
         return self.reward_by == "reputation" and state.memory["reputation"].get(client) == 0.0
 
     def _relative_sizes(self, state: ServerState, R: Sequence[int]) -> dict[int, float]:
-        """Each reputable client's data: examples relative to the largest client, or its share of
-        all classes."""
+        """Each reputable client's examples relative to the largest, or its share of all classes."""
         known = state.memory["known"]
         if self.weights == "classes":
             return {i: known[i]["classes"] for i in R}

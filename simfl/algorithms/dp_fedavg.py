@@ -108,8 +108,7 @@ class DpFedAvg(Algorithm):
         }
 
     def report(self, state: ServerState, updates: Sequence[Update]) -> dict[str, Any]:
-        """`value` is the share of changes that are clipped; `norms` are their norms before
-        clipping."""
+        """`value` is the share of changes that are clipped; `norms` are those before clipping."""
         norms = [_norm(change) for change in changes(updates)]
         clipped = sum(norm > self.clip for norm in norms)
         return {"value": clipped / len(norms), "norms": norms}

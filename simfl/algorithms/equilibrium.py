@@ -44,8 +44,7 @@ class Equilibrium:
         *,
         warm: bool,
     ) -> Standing:
-        """Loss and accuracy of the models' mean outputs on all clients' data, and the reason to
-        end.
+        """Loss and accuracy of the models' mean outputs on all clients' data; a reason to end.
 
         `sizes`: examples per client; the game cannot end unless `warm`.
         """

@@ -165,8 +165,7 @@ class FLGames(Algorithm):
             )
 
     def among(self, count: int) -> Self:
-        """Fills in an open `representation_every`: every player moves once between two steps of
-        phi."""
+        """Fills in an open `representation_every`: every player moves once between steps of phi."""
         if self.representation == "fixed" or self.representation_every is not None:
             return self
         return replace(self, representation_every=2 if self.order == "parallel" else count + 1)
@@ -268,8 +267,7 @@ class FLGames(Algorithm):
     def forwards(
         self, network: Network, version: int, moved: Sequence[int], clients: int
     ) -> IntArray:
-        """New predictors to all other players, a new phi to all, and everything to all at the
-        start."""
+        """New predictors to all other players, a new phi to all; at the start everything to all."""
         phi, predictor = self._sizes(network)
         if version == 0:
             return np.full(clients, phi + clients * predictor)
@@ -289,8 +287,7 @@ class FLGames(Algorithm):
     def aggregate(
         self, state: ServerState, updates: Sequence[Update], evaluator: Evaluator
     ) -> ServerState:
-        """Responses replace the players' actions and are added to their histories; or phi takes a
-        step."""
+        """Responses become the players' actions and join their histories; or phi takes a step."""
         if self.moves_representation(state.version):
             return self._moved_representation(state, updates)
         weights, history = dict(state.weights), dict(state.memory["history"])
@@ -333,8 +330,7 @@ class FLGames(Algorithm):
         return len(sizes) if self.representation == "fixed" else epoch
 
     def server_work(self, network: Network, version: int, up_bytes: IntArray) -> Work:
-        """The work to receive and forward predictors, or to sum phi's gradients and take Adam's
-        step."""
+        """Work to receive and forward predictors, or to sum phi's gradients and take a step."""
         received = float(up_bytes.sum())
         if not self.moves_representation(version):
             return Work(0.0, 2 * received)

@@ -73,8 +73,7 @@ class Moon(Algorithm):
         return replace(super().start(network, clients, evaluator, seed), memory={"last": {}})
 
     def brief(self, network: Network, state: ServerState, client: int, held: int) -> Brief:
-        """w_i^{t-1} lies with the party and reaches the loss as the client's own tensors; none at
-        first."""
+        """w_i^{t-1} lies with the party and reaches the loss as its own tensors; none at first."""
         last = state.memory["last"].get(client, {})
         return replace(super().brief(network, state, client, held), own=last)
 

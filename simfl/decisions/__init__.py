@@ -1,1 +1,1 @@
-"""Who, with whom, how fast: pure functions of what the decider has observed."""
+"""Decision rules: selection, association, scheduling, allocation, staleness, estimation."""

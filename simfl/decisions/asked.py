@@ -1,4 +1,4 @@
-"""What decisions say beside deciding: how many, and how much is owed, held to their contract."""
+"""Checks of what decisions answer besides the decision: numbers of clients, owed shares."""
 
 from __future__ import annotations
 

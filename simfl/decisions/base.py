@@ -1,7 +1,7 @@
-"""The decisions of a run: who takes part, with whom, when, how fast, and how much it counts.
+"""The interfaces of decision rules.
 
-Each is a pure function `decide(memory, view, rng) -> (memory, choice)` of what the decider has
-observed; whatever it wants to remember between decisions it returns as its new memory.
+Each rule is a pure function `decide(memory, view, rng) -> (memory, choice)` of what the decider has
+observed; it returns whatever it wants to remember as its new memory.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from simfl.decisions.views import AssociationView, ClientView, EdgeView
 
 
 class Selection(ABC):
-    """Chooses the clients of a round among those that may play.
+    """Chooses the clients of a round among those that may take part.
 
-    `needs_losses` asks that clients report, with their upload, the mean loss on their data of the
-    model that they received (`ClientView.last_loss`): a by-product of training that costs nothing.
-    `looks_at` names the columns of the view that it reads, beside the clients; None: it may be any.
+    With `needs_losses` clients report, with their upload, the mean loss on their data of the model
+    that they received (`ClientView.last_loss`): a by-product of training that costs nothing.
+    `looks_at` names the columns of the view that it reads, besides the clients; None: any.
     """
 
     needs_losses: ClassVar[bool] = False
@@ -31,44 +31,44 @@ class Selection(ABC):
         return None
 
     def enough(self, players: int) -> int:
-        """How many clients must be there so that a round lacks none: of so many players, one.
+        """The number of available clients, out of `players`, that a round needs; by default 1.
 
-        A round with fewer is starved, of which the manifest warns.
+        A round with fewer is starved, and the manifest warns of it.
         """
         return 1
 
     def wanted(self, players: int) -> int:
-        """How many clients a round is to have, of so many players; all of them."""
+        """The number of clients, out of `players`, that a round should have; by default all."""
         return players
 
     @abstractmethod
     def decide(
         self, memory: Any, view: ClientView, rng: np.random.Generator
     ) -> tuple[Any, IntArray]:
-        """The numbers (not positions) of distinct clients chosen out of `view.clients`."""
+        """New memory, and the numbers (not positions) of distinct clients out of `view.clients`."""
 
 
 class QueryingSelection(Selection):
-    """Base of selections that ask clients, before they choose, for their loss of the current model.
+    """Base of selections that ask clients for their loss of the current model before choosing.
 
-    Asking costs time, bytes and energy: the model goes down to the candidates, each passes over its
-    data once and sends the mean loss back. Then `decide` sees the answers as `last_loss`. Its view
-    is of the clients that are still there, without those that were asked and did not answer: who
-    left meanwhile, and whose answer was lost. Where nobody who answered is left, `candidates` is
-    asked again.
+    Asking costs time, bytes and energy: the candidates download the model, and each one passes over
+    its data once and sends the mean loss back. `decide` then sees the answers as `last_loss`. Its
+    view has the clients that are still available, without those that were asked and did not answer
+    (they left, or their answer was lost). If no client that answered is left, `candidates` is
+    called again.
     """
 
     @abstractmethod
     def candidates(
         self, memory: Any, view: ClientView, rng: np.random.Generator
     ) -> tuple[Any, IntArray]:
-        """New memory, and the numbers of distinct clients out of `view.clients` to be asked."""
+        """New memory, and the numbers of distinct clients out of `view.clients` to ask."""
 
 
 class Association(ABC):
     """Assigns every client to an edge server, before training.
 
-    `looks_at_places` says that it reads positions.
+    `looks_at_places`: whether it reads positions.
     """
 
     looks_at_places: ClassVar[bool] = True
@@ -88,7 +88,7 @@ class Scheduling(ABC):
         return None
 
     def owed_share(self, data_share: FloatArray) -> FloatArray:
-        """The least share of all dispatches that the rule owes each edge server: none."""
+        """The least share of all dispatches that the rule owes each edge server; by default 0."""
         return np.zeros(data_share.size)
 
     @abstractmethod
@@ -99,12 +99,12 @@ class Scheduling(ABC):
 
 
 class Estimator(ABC):
-    """Estimates how long something takes: an edge server's dispatch, a client's round.
+    """Estimates durations: of an edge server's dispatch, or of a client's round.
 
     Its memory is a row of numbers per entity; all methods take the rows of some entities, shape
-    (entities, numbers), and columns over the same entities. `prior_s` is what the server expects
-    of an entity that it has not observed (NaN: nothing). With `needs_world` it is the mean of its
-    next duration as the simulated world has it instead, which no server could know.
+    (entities, numbers), and columns over the same entities. `prior_s` is the duration that the
+    server expects of an unobserved entity (NaN: unknown). With `needs_world` it is instead the mean
+    of the next duration in the simulated world, which no server could know.
     """
 
     needs_world: ClassVar[bool] = False
@@ -121,20 +121,20 @@ class Estimator(ABC):
 
     @abstractmethod
     def estimate(self, memory: FloatArray, prior_s: FloatArray) -> FloatArray:
-        """Seconds that the next one will take, per entity."""
+        """The estimate of the next duration in seconds, per entity."""
 
     def posterior(self, memory: FloatArray, prior_s: FloatArray) -> dict[str, FloatArray]:
-        """What else is believed, by name, for the log: nothing."""
+        """Further parameters of the posterior, by name, for the log; by default none."""
         return {}
 
 
 class Allocation(ABC):
     """Sets the CPU frequency of each client for its round.
 
-    `looks_at` names the columns of the view that it reads (None: it may be any); with `full_speed`
-    nobody ever computes below the highest frequency. With `at_most` a device takes the highest of
-    its levels that is no faster than decided, else the nearest one. With `once_per_dispatch` what
-    is decided of a client holds for all rounds of its edge server's dispatch.
+    `looks_at` names the columns of the view that it reads (None: any). With `full_speed` no client
+    ever computes below its highest frequency. With `at_most` a device takes its highest level that
+    is not faster than decided, otherwise the nearest one. With `once_per_dispatch` a client's
+    frequency holds for all rounds of its edge server's dispatch.
     """
 
     looks_at: ClassVar[frozenset[str] | None] = None
@@ -143,7 +143,7 @@ class Allocation(ABC):
 
     @property
     def once_per_dispatch(self) -> bool:
-        """Whether clocks are kept until the edge server is dispatched again: no."""
+        """Whether frequencies hold until the edge server is dispatched again; by default not."""
         return False
 
     @abstractmethod
@@ -152,7 +152,7 @@ class Allocation(ABC):
 
 
 class Staleness(ABC):
-    """How much an update counts that is late by some versions."""
+    """The weight of an update that is some versions old."""
 
     @abstractmethod
     def share(self, staleness: IntArray | int) -> Any:

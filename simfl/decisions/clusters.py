@@ -1,15 +1,13 @@
-"""From clusters of similar clients to coalitions: the baselines of FedCure's Figure 3.
+"""Coalitions from clusters of similar clients: the baselines of FedCure's Figure 3.
 
-A client's feature is its label distribution. Clusters that are too many are merged, each smallest
-one into the nearest by centre, until no more than the edge servers remain. There are two ways on
-(`mode`):
+A client's feature is its label distribution. If there are more clusters than edge servers, the
+smallest is repeatedly merged into the one with the nearest centre. `mode` then has two values:
 
     as_coalitions   a cluster is a coalition: like stays with like (the paper's figure)
     sampled         the clients of each cluster are dealt out to all edge servers in turn
 
-Departures from the paper, which does not say how clusters meet edge servers
-1. Clusters are numbered so that as many clients as possible stay where they are (an assignment
-   problem).
+Departures from the paper, which does not say how clusters are assigned to edge servers 1. Clusters
+are numbered so that as many clients as possible stay where they are (an assignment problem).
 2. With fewer clusters than edge servers some edge servers stay without clients.
 """
 
@@ -43,7 +41,7 @@ class ClusteredAssociation(Association):
     def decide(
         self, view: AssociationView, rng: np.random.Generator
     ) -> tuple[IntArray, dict[str, Any]]:
-        """Coalitions by cluster; the log keeps each client's cluster as it was found."""
+        """Coalitions by cluster; the log keeps each client's original cluster."""
         require_labels(view, "clustering")
         edges = view.edge_position_m.shape[0]
         features = label_distribution(view.label_counts.astype(float))
@@ -57,7 +55,7 @@ class ClusteredAssociation(Association):
 
 
 def merged(cluster: IntArray, features: FloatArray, most: int) -> IntArray:
-    """At most `most` clusters: the smallest joins the one with the nearest centre, and again."""
+    """At most `most` clusters: repeatedly merges the smallest into the nearest one."""
     cluster = np.unique(cluster, return_inverse=True)[1]
     while (count := int(cluster.max()) + 1) > most:
         sizes = np.bincount(cluster)
@@ -72,7 +70,7 @@ def merged(cluster: IntArray, features: FloatArray, most: int) -> IntArray:
 
 def at_home(cluster: IntArray, home: IntArray, edges: int) -> IntArray:
     """An edge server for each cluster such that as many clients as possible stay at `home`."""
-    from scipy.optimize import linear_sum_assignment  # slow to load, and not always needed
+    from scipy.optimize import linear_sum_assignment  # slow to import, and not always needed
 
     overlap = np.zeros((int(cluster.max()) + 1, edges))
     np.add.at(overlap, (cluster, home), 1.0)

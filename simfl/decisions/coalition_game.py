@@ -1,12 +1,12 @@
-"""Coalition formation: clients switch edge servers one after the other until none wants to.
+"""Coalition formation: clients switch edge servers one by one until none wants to.
 
-Source: FedCure (arXiv 2511.10227), Algorithm 1. Which switch a client prefers is the rule's own.
+Source: FedCure (arXiv 2511.10227), Algorithm 1. The rule decides which switch a client prefers.
 
 Departures
 1. A preference is strict (a gain above `TOLERANCE`): under the paper's weak one (its Eq. 4)
-   switches of equal worth would go on for ever.
+   switches of equal worth would continue for ever.
 2. A client alone in its coalition stays: an empty coalition has no label distribution.
-3. Clients are asked in a new random order in every sweep; the paper does not say in which.
+3. Clients are asked in a new random order in every sweep; the paper does not specify an order.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ TOLERANCE = 1e-12
 """A gain no larger than this is rounding."""
 
 Preference = Callable[[int], int]
-"""The coalition that a client prefers; its own one if it stays."""
+"""The coalition that a client prefers; its own if it stays."""
 
 
 @dataclass(frozen=True)
 class CoalitionGame(Association):
-    """Base of the rules by which clients choose their coalition themselves."""
+    """Base of rules in which clients choose their own coalition."""
 
     looks_at_places: ClassVar[bool] = False
 
     proposals_per_client: Annotated[
-        int, ">= 1", "switches looked at, at most, as a multiple of the clients (L / N)"
+        int, ">= 1", "maximum of proposed switches, as a multiple of the number of clients (L / N)"
     ] = 100
 
     @abstractmethod
     def preference(
         self, view: AssociationView, coalitions: Coalitions, rng: np.random.Generator
     ) -> Preference:
-        """The rule over `coalitions`, which change between its calls."""
+        """The client's preference among `coalitions`, which change between calls."""
 
     def decide(
         self, view: AssociationView, rng: np.random.Generator
     ) -> tuple[IntArray, dict[str, Any]]:
-        """Sweep over the clients until a complete sweep passes without a switch."""
+        """Sweeps over the clients until a complete sweep has no switch."""
         coalitions = Coalitions(view.label_counts, view.home_edge)
         preferred = self.preference(view, coalitions, rng)
         limit = self.proposals_per_client * view.clients.size
@@ -68,7 +68,7 @@ class CoalitionGame(Association):
 
 
 def _switch(coalitions: Coalitions, client: int, target: int) -> dict[str, Any]:
-    """Make a client switch; what the log says about it."""
+    """Makes a client switch; returns its log entry."""
     source, before = int(coalitions.place[client]), coalitions.mean_js
     coalitions.switch(client, target)
     return {
@@ -81,6 +81,6 @@ def _switch(coalitions: Coalitions, client: int, target: int) -> dict[str, Any]:
 
 
 def require_labels(view: AssociationView, rule: str) -> None:
-    """Raises ValueError where clients have no labels to compare."""
+    """Raises ValueError if clients have no labels to compare."""
     if view.label_counts.shape[1] == 0:
         raise ValueError(f"{rule} compares label counts, which these data do not have")

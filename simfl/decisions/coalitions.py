@@ -1,8 +1,8 @@
-"""Client coalitions, and what each possible switch of a client would make of them.
+"""Client coalitions, and the effect of each possible switch of a client.
 
-Everything is kept so that a switch is looked at incrementally: a client's leaving changes one
-label distribution, its joining another, and all other pairs of coalitions stay as they are. Looking
-at all switches of a client costs M * M divergences instead of M * C(M, 2).
+Switches are evaluated incrementally: leaving changes one label distribution, joining another, and
+all other pairs of coalitions stay the same. Evaluating all switches of a client costs M * M
+divergences instead of M * C(M, 2).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from simfl.decisions.divergence import coalition_counts, js_divergence, label_di
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What a client's switch to each coalition would lead to; its own one's entry is staying.
+    """The effect of a client's switch to each coalition; the entry of its own is staying.
 
     `mean_js` (M,): the mean divergence over all pairs, Eq. 3; `to_others` (M, M): each coalition's
     mean divergence to the others after the switch in that row.
@@ -31,7 +31,7 @@ class Coalitions:
     """A partition of the clients (mutable): M coalitions, none of them empty.
 
     Coalition i is edge server `edges[i]`; edge servers without clients are left out. `place` is
-    each client's coalition, `sizes` how many clients each has.
+    each client's coalition, `sizes` the number of clients in each.
     """
 
     def __init__(self, label_counts: IntArray, edge: IntArray) -> None:

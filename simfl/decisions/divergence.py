@@ -1,4 +1,4 @@
-"""How different label distributions are: the Jensen-Shannon divergence, in nats.
+"""The Jensen-Shannon divergence of label distributions, in nats.
 
 Source: FedCure (arXiv 2511.10227), Eq. 3. With a = (p + q) / 2,
 

@@ -1,4 +1,4 @@
-"""Estimated durations of many entities (edge servers, clients), kept as they are observed."""
+"""Estimated durations of many entities (edge servers, clients), updated by observations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Latencies:
         return self._sum_s / self._count if self._count else float("nan")
 
     def observe(self, entities: IntArray, duration_s: ArrayLike, prior_s: ArrayLike) -> None:
-        """Take in one duration (seconds) each of distinct entities, expected to be `prior_s`."""
+        """Takes in one duration (seconds) each of distinct entities, with expectation `prior_s`."""
         duration, prior = (np.asarray(one, dtype=float) for one in (duration_s, prior_s))
         held = self._memory[entities]
         with at_work(self._estimator, "observe"):
@@ -42,13 +42,13 @@ class Latencies:
         self._count += int(np.size(entities))
 
     def estimate_s(self, entities: IntArray, prior_s: ArrayLike) -> FloatArray:
-        """Seconds per entity; `prior_s` is what is expected of those never observed."""
+        """Seconds per entity; `prior_s` is the expectation for those never observed."""
         memory, prior = self._memory[entities], np.array(prior_s, dtype=float)
         with at_work(self._estimator, "estimate"):
             given = self._estimator.estimate(memory, prior.copy())
         accepted = f"finite seconds >= 0 of shape {entities.shape}"
         estimate_s = numbers(given, self._estimator, "estimate", accepted)
-        # Where nothing is expected either, there may be no estimate.
+        # Without an expectation there may be no estimate.
         sound = np.isfinite(prior)
         if (
             estimate_s.shape != entities.shape

@@ -1,4 +1,4 @@
-"""Which idle edge server comes first, by scores of which ties are common."""
+"""The idle edge server with the highest score; ties are common."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from simfl.common.arrays import FloatArray
 from simfl.decisions.views import EdgeView
 
 DECIMALS = 9
-"""Scores that agree to this many decimals are tied: sums of equal shares differ in rounding."""
+"""Scores that agree to this many decimals are tied, because sums of equal shares differ by
+rounding."""
 
 
 def highest(view: EdgeView, scores: FloatArray) -> int:
-    """The idle edge server of the highest score, one of `scores` per edge server.
+    """The idle edge server with the highest score; `scores` has one per edge server.
 
     Ties go to the least recently dispatched, then to the lowest number.
     """

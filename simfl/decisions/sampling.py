@@ -1,4 +1,4 @@
-"""How many clients a selection takes, by number or by share, and drawing them by data size."""
+"""The number of clients in a selection (count or share), and drawing clients by data size."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ class CountedSelection(Selection):
     count: Annotated[
         int | None,
         ">= 1",
-        "clients asked per round, of which over_selection merges fewer; under asynchronous and"
-        " buffered one of them is dispatched",
+        "clients selected per round (with over_selection fewer of them are merged; asynchronous"
+        " and buffered dispatch one of them)",
     ] = None
-    share: Annotated[float | None, "> 0", "<= 1", "share of the clients, instead of count"] = None
+    share: Annotated[
+        float | None, "> 0", "<= 1", "share of the clients to select, instead of count"
+    ] = None
 
     def __post_init__(self) -> None:
         if (self.count is None) == (self.share is None):
             raise ValueError("count or share: give exactly one of them")
 
     def enough(self, players: int) -> int:
-        """The `count`, as far as there are so many; a share of those present is always there."""
+        """`count`, at most the number of players; with a share 1."""
         return min(players, self.count or 1)
 
     def wanted(self, players: int) -> int:
@@ -38,9 +40,9 @@ class CountedSelection(Selection):
 
 
 def proportional_to_size(view: ClientView, count: int, rng: np.random.Generator) -> IntArray:
-    """`count` clients, ascending, drawn without replacement in proportion to their examples.
+    """`count` clients, ascending, drawn without replacement with probabilities by data size.
 
-    All that have examples, where those are fewer.
+    All clients with examples, if those are fewer.
     """
     weight = view.num_examples / view.num_examples.sum()
     drawn = min(count, int(np.count_nonzero(weight)))

@@ -1,4 +1,4 @@
-"""Virtual queues of participation that is owed (FedCure, arXiv 2511.10227, Eq. 13)."""
+"""Virtual queues of owed participation (FedCure, arXiv 2511.10227, Eq. 13)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ def advanced(queues: FloatArray | None, view: EdgeView, participation: float) ->
 
         Lambda_m(t) = max(Lambda_m(t - 1) + delta_m - chi_m(t - 1), 0),  delta_m = kappa D_m / D
 
-    chi_m(t - 1) is 1 for those dispatched in the round before, all of them in round 0, where
-    Lambda_m(0) = 0 (the paper's Lambda_m(-1) = -delta_m says the same).
+    chi_m(t - 1) is 1 for those dispatched in the round before (in round 0 all, with Lambda_m(0) =
+    0; the paper's Lambda_m(-1) = -delta_m is equivalent).
 
     Departures
     1. The paper's Eq. 13 prints chi_m(t), which is not known when Lambda_m(t) is needed; its
        Algorithm 2 and Eq. 32 mean chi_m(t - 1).
-    2. All queues advance, not those of idle edge servers only: a share is owed in every round.
+    2. All queues advance, not only those of idle edge servers, because a share is owed in every
+       round.
     """
     before = np.zeros(view.data_share.size) if queues is None else queues
     served = view.last_dispatch_round == view.round - 1

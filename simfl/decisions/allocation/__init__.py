@@ -1,1 +1,1 @@
-"""At which CPU frequency each client computes."""
+"""Allocation: the CPU frequency of each client."""

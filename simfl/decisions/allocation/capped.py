@@ -1,4 +1,4 @@
-"""CPU frequencies are capped, to save energy or to ask "what if"."""
+"""Capped CPU frequencies, to save energy or for what-if questions."""
 
 from __future__ import annotations
 
@@ -14,19 +14,24 @@ from simfl.decisions.views import ClientView
 
 @dataclass(frozen=True)
 class Capped(Allocation):
-    """The highest frequency of each device below a cap: one for all, or a share of its own highest.
+    """The highest frequency of each device up to a cap: in Hz, or as a share of its maximum.
 
-    `{name: capped, share: 0.6}` slows a Raspberry Pi and a Jetson down alike.
+    `{name: capped, share: 0.6}` slows a Raspberry Pi and a Jetson down by the same factor.
     """
 
     looks_at: ClassVar[frozenset[str] | None] = frozenset({"frequency_max_hz"})
     at_most: ClassVar[bool] = True
 
     frequency_hz: Annotated[
-        float | None, "> 0", "no client computes faster, unless its lowest frequency is above"
+        float | None,
+        "> 0",
+        "the cap: no client computes faster, unless its lowest frequency is above it",
     ] = None
     share: Annotated[
-        float | None, "> 0", "<= 1", "of each client's highest frequency, instead of frequency_hz"
+        float | None,
+        "> 0",
+        "<= 1",
+        "the cap as a share of each client's highest frequency, instead of frequency_hz",
     ] = None
 
     def __post_init__(self) -> None:

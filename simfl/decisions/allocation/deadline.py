@@ -1,17 +1,17 @@
-"""As slow as the round permits: clients that would wait for the slowest one compute slower instead.
+"""As slow as the round permits: faster clients slow down instead of waiting for the slowest.
 
-A dispatch takes its slowest client T = max_n (c_n / f_max_n + transfers), as the hardware is
-registered; client n meets it at
+The slowest client needs T = max_n (c_n / f_max_n + transfers_n) for a dispatch, by the registered
+hardware; client n meets T at
 
     f_n = c_n / (slack T - transfers_n).
 
 Symbols: c_n cycles of the dispatch, transfers_n seconds of its messages, f_max_n in Hz.
 
 Choices
-1. T is the nominal time of the slowest client and not the latency that was observed: noise makes
-   observed maxima longer than nominal ones, so that frequencies that fill them would sink from
-   dispatch to dispatch.
-2. `deadline_s` sets T for a whole dispatch instead; who cannot meet it computes at f_max.
+1. T is the nominal time of the slowest client, not the observed latency: noise makes observed
+   maxima longer than nominal ones, so frequencies chosen to fill them would fall from dispatch to
+   dispatch.
+2. `deadline_s` sets T for a whole dispatch instead; a client that cannot meet it computes at f_max.
 3. Rounding to a device's nearest level may miss the deadline by half a step; `slack` below 1 is a
    reserve for that and for noise, above 1 it lengthens the round to save energy.
 """
@@ -37,7 +37,7 @@ class Deadline(Allocation):
     )
 
     deadline_s: Annotated[
-        float | None, "> 0", "of a whole dispatch; null: what the slowest client takes"
+        float | None, "> 0", "seconds of a whole dispatch; null: the time of the slowest client"
     ] = None
     slack: Annotated[float, "> 0", "factor on the deadline"] = 1.0
 
@@ -48,6 +48,6 @@ class Deadline(Allocation):
             fastest_s = view.cycles / view.frequency_max_hz + view.transfer_s
             deadline_s = float(fastest_s.max())
         left_s = self.slack * deadline_s - view.transfer_s
-        in_time = left_s > 0  # false too where nothing is known
+        in_time = left_s > 0  # false, too, if nothing is known
         wanted_hz = np.where(in_time, view.cycles / np.where(in_time, left_s, 1.0), np.inf)
         return np.clip(wanted_hz, view.frequency_min_hz, view.frequency_max_hz)

@@ -1,4 +1,4 @@
-"""FedCure's resource allocation: as fast as the coalition's estimated latency is worth.
+"""FedCure's resource allocation: speed weighed against its cost, by the estimated latency.
 
 Source: FedCure (arXiv 2511.10227), Eq. 6 and 16.
 
@@ -16,13 +16,14 @@ fixed point for one client that only computes is (alpha / (s gamma))^(1 / s) GHz
 
 Departures
 1. The paper gives none of alpha, gamma and s; the defaults make the rule bind at 1 to 3 GHz.
-2. Where no latency is estimated a client computes as fast as it can.
+2. Without an estimated latency a client computes as fast as it can.
 3. f* is raised to the client's lowest frequency, and rounded to a level of its device.
-4. The paper's cost gamma f^s is a utility; joules are the device's own and always booked.
+4. The paper's cost gamma f^s is a utility; joules follow the device's own model and are always
+   booked.
 
-Algorithm 2 computes f* once per schedule, with the estimate that the edge server was picked by:
-`decided: per_dispatch`. With `per_round` it is computed anew in every edge round, with what is
-estimated by then: that differs while an edge server was never observed and others report.
+Algorithm 2 computes f* once per schedule, with the estimate used to pick the edge server: `decided:
+per_dispatch`. With `per_round` it is computed again in every edge round, with the current estimate,
+which may change while an edge server has not been observed yet and others report.
 """
 
 from __future__ import annotations
@@ -41,18 +42,19 @@ GIGA = 1.0e9
 
 @dataclass(frozen=True)
 class FedCure(Allocation):
-    """The frequency that weighs the delay against the cost of speed, by the estimated latency."""
+    """The frequency that balances delay against the cost of speed, given the estimated latency."""
 
     name: ClassVar[str] = "fedcure"
     looks_at: ClassVar[frozenset[str] | None] = frozenset(
         {"cycles", "edge_latency_s", "frequency_max_hz", "frequency_min_hz"}
     )
 
-    alpha: Annotated[float, "> 0", "what delay counts"] = 1.0
-    gamma: Annotated[float, "> 0", "what the cost of speed counts, per GHz^s"] = 0.25
-    s: Annotated[float, "> 0", "exponent of the cost of speed"] = 2.0
+    alpha: Annotated[float, "> 0", "weight of delay (alpha)"] = 1.0
+    gamma: Annotated[float, "> 0", "weight of the cost of speed, per GHz^s (gamma)"] = 0.25
+    s: Annotated[float, "> 0", "exponent of the cost of speed (s)"] = 2.0
     decided: Annotated[
-        Literal["per_dispatch", "per_round"], "how long a clock holds: all edge rounds, or one"
+        Literal["per_dispatch", "per_round"],
+        "how long a frequency holds: for all edge rounds of a dispatch, or for one",
     ] = "per_dispatch"
 
     @property

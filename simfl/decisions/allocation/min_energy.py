@@ -1,6 +1,6 @@
 """The CPU frequency at which a computation costs the fewest joules.
 
-A busy core draws P_s + kappa f^3 watts beyond idle power, so that W cycles cost
+A busy core draws P_s + kappa f^3 watts above idle power, so that W cycles cost
 
     E(f) = W (P_s / f + kappa f^2),    least at    f* = (P_s / (2 kappa))^(1/3).
 
@@ -11,7 +11,7 @@ Limits
 1. Without static power the lowest frequency is the cheapest.
 2. A device whose power follows another law (an accelerator's joules do not depend on its clock)
    computes as fast as it can.
-3. What everybody else draws while waiting for a slow client is not counted.
+3. The energy of others that wait for a slow client is not counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from simfl.decisions.views import ClientView
 
 @dataclass(frozen=True)
 class MinEnergy(Allocation):
-    """Each client at its own cheapest frequency, static power counted (race to idle)."""
+    """The frequency of least energy for each client, including static power (race to idle)."""
 
     looks_at: ClassVar[frozenset[str] | None] = frozenset(
         {"frequency_max_hz", "frequency_min_hz", "kappa", "power_static_w"}

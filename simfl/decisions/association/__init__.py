@@ -1,1 +1,1 @@
-"""Which edge server each client belongs to."""
+"""Association: the edge server of each client."""

@@ -1,4 +1,4 @@
-"""FedCure's preference rule: clients switch where that makes all edge servers more alike.
+"""FedCure's preference rule: clients switch if that makes the edge servers more similar.
 
 Source: Y. Chen, J. Lu et al., "FedCure" (arXiv 2511.10227), Algorithm 1 and Eq. 3.
 
@@ -8,8 +8,8 @@ Symbols
     mean JS       mean divergence over all C(M, 2) pairs, Eq. 3       nats, at most ln 2
     L             proposals at most (`proposals_per_client` N)
 
-The mean JS times C(M, 2) is an exact potential of the game: whatever a client gains, everybody
-gains, so that every switch lowers it and the end is Nash-stable. Departures: see coalition_game.py.
+The mean JS times C(M, 2) is an exact potential of the game: a client's gain is everybody's gain, so
+every switch lowers it and the result is Nash-stable. Departures: see coalition_game.py.
 """
 
 from __future__ import annotations

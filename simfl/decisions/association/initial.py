@@ -1,4 +1,4 @@
-"""Clients stay with the edge server that the population gave them."""
+"""Clients stay with the edge server that the population assigned."""
 
 from __future__ import annotations
 

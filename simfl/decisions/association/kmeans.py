@@ -17,15 +17,17 @@ from simfl.decisions.clusters import ClusteredAssociation
 
 @dataclass(frozen=True)
 class KMeans(ClusteredAssociation):
-    """Clients of similar label distribution together, by K-Means."""
+    """Groups clients with similar label distributions, by K-Means."""
 
     name: ClassVar[str] = "kmeans"
 
-    restarts: Annotated[int, ">= 1", "the best of so many starts is kept"] = 10
+    restarts: Annotated[int, ">= 1", "number of starts, of which the best is kept"] = 10
 
     def clusters(self, features: FloatArray, edges: int, rng: np.random.Generator) -> IntArray:
-        """No more clusters than there are different features."""
-        from sklearn.cluster import KMeans as Lloyd  # takes a second, and only this needs it
+        """At most as many clusters as there are different features."""
+        from sklearn.cluster import (
+            KMeans as Lloyd,
+        )  # takes a second to import, and only this needs it
 
         count = min(edges, np.unique(features, axis=0).shape[0])
         seed = int(rng.integers(2**31))

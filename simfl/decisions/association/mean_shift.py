@@ -2,7 +2,7 @@
 
 Flat kernel, its bandwidth a share of the median positive distance between two clients' label
 distributions. How clusters become coalitions: see clusters.py. All pairs of clients are compared,
-so that some ten thousand clients are the limit.
+so about ten thousand clients are the limit.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from simfl.decisions.clusters import ClusteredAssociation
 
 @dataclass(frozen=True)
 class MeanShift(ClusteredAssociation):
-    """Clients of similar label distribution together, by Mean-Shift."""
+    """Groups clients with similar label distributions, by Mean-Shift."""
 
-    bandwidth: Annotated[float, "> 0", "share of the median distance between clients"] = 0.3
+    bandwidth: Annotated[
+        float, "> 0", "bandwidth, as a share of the median distance between clients"
+    ] = 0.3
 
     def clusters(self, features: FloatArray, edges: int, rng: np.random.Generator) -> IntArray:
-        """Nothing is drawn: every client's own feature is a start."""
+        """Deterministic: every client's feature is a start."""
         from scipy.spatial.distance import pdist
-        from sklearn.cluster import MeanShift as FlatKernel  # takes a second; only this needs it
+        from sklearn.cluster import (
+            MeanShift as FlatKernel,
+        )  # takes a second to import; only this needs it
 
         distance = pdist(features)
         apart = distance[distance > 0]

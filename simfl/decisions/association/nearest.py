@@ -14,7 +14,7 @@ from simfl.decisions.views import AssociationView
 
 @dataclass(frozen=True)
 class Nearest(Association):
-    """Least Euclidean distance, ties to the lowest number; an edge may stay without clients."""
+    """The nearest edge server (Euclidean), ties to the lowest number; some may stay empty."""
 
     def decide(
         self, view: AssociationView, rng: np.random.Generator

@@ -21,12 +21,12 @@ from simfl.decisions.views import AssociationView
 
 @dataclass(frozen=True)
 class Pareto(CoalitionGame):
-    """Each client in turn makes the best of the switches by which no coalition loses."""
+    """Each client in turn makes the best switch that harms no coalition."""
 
     def preference(
         self, view: AssociationView, coalitions: Coalitions, rng: np.random.Generator
     ) -> Preference:
-        """Among the Pareto improvements the one of lowest mean JS."""
+        """The Pareto improvement with the lowest mean JS."""
         require_labels(view, "pareto")
 
         def preferred(client: int) -> int:

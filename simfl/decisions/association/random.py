@@ -1,4 +1,4 @@
-"""Clients are dealt to edge servers at random."""
+"""Clients are assigned to edge servers at random."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from simfl.decisions.views import AssociationView
 
 @dataclass(frozen=True)
 class Random(Association):
-    """A random permutation of the clients dealt out in turn: sizes differ by one at most."""
+    """Deals a random permutation of the clients out in turn: sizes differ by at most one."""
 
     looks_at_places: ClassVar[bool] = False
 
     def decide(
         self, view: AssociationView, rng: np.random.Generator
     ) -> tuple[IntArray, dict[str, Any]]:
-        """No edge server stays empty while there are enough clients."""
+        """No edge server stays empty if there are enough clients."""
         edges = view.edge_position_m.shape[0]
         return rng.permutation(np.arange(view.clients.size) % edges), {}

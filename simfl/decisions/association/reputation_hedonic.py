@@ -1,8 +1,8 @@
-"""Reputation-aware hedonic coalition formation (RH): clients go where they are paid best.
+"""Reputation-aware hedonic coalition formation (RH): clients join the coalition that pays most.
 
-Source: J. S. Ng et al., IEEE TPDS 2022 (doi 10.1109/TPDS.2021.3139039), of which only the abstract
-was at hand; FedCure (arXiv 2511.10227, appendix) compares with it. This is a stand-in: clients are
-paid for their marginal contribution of data, weighted by the head's reputation, less the distance:
+Source: J. S. Ng et al., IEEE TPDS 2022 (doi 10.1109/TPDS.2021.3139039), known only from its
+abstract; FedCure (arXiv 2511.10227, appendix) compares with it. This is a stand-in: clients are
+paid for their marginal contribution of data, weighted by the head's reputation, minus the distance:
 
     u_n(m) = rho_m (ln(1 + D(G_m with n) / D0) - ln(1 + D(G_m without n) / D0)) - c d(n, m) / d0
 
@@ -15,7 +15,7 @@ Symbols
 Departures
 1. Reputations are drawn uniformly between `reputation_min` and 1, once per run.
 2. A client does not return to a coalition that it has left (the paper's history set).
-3. See coalition_game.py. Labels play no part, and the mean JS divergence may rise.
+3. See coalition_game.py. Labels are ignored, and the mean JS divergence may rise.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from simfl.decisions.views import AssociationView
 
 @dataclass(frozen=True)
 class ReputationHedonic(CoalitionGame):
-    """Each client in turn joins the coalition of highest own utility (stand-in for RH)."""
+    """Each client in turn joins the coalition of highest utility for itself (stand-in for RH)."""
 
     looks_at_places: ClassVar[bool] = True
 
@@ -64,7 +64,7 @@ class ReputationHedonic(CoalitionGame):
 
 
 def _distance(view: AssociationView, coalitions: Coalitions) -> FloatArray:
-    """Of every client to every head, in units of the mean distance; shape (clients, M)."""
+    """The distance of every client to every head, in units of the mean; shape (clients, M)."""
     heads = view.edge_position_m[coalitions.edges]
     offsets = view.position_m[:, None, :] - heads[None, :, :]
     metres: FloatArray = np.linalg.norm(offsets, axis=-1)

@@ -1,1 +1,1 @@
-"""How long will it take, judging by how long it took?"""
+"""Estimators: expected durations from observed ones."""

@@ -13,22 +13,22 @@ from simfl.decisions.base import Estimator
 
 @dataclass(frozen=True)
 class Ewma(Estimator):
-    """estimate = weight * newest + (1 - weight) * estimate before; the first one counts whole."""
+    """estimate = weight * newest + (1 - weight) * last estimate, from the first duration on."""
 
-    weight: Annotated[float, "> 0", "<= 1", "what the newest duration counts"] = 0.3
+    weight: Annotated[float, "> 0", "<= 1", "weight of the newest duration"] = 0.3
 
     def initial(self) -> tuple[float, ...]:
-        """The average: there is none yet."""
+        """No average yet."""
         return (np.nan,)
 
     def observe(
         self, memory: FloatArray, duration_s: FloatArray, prior_s: FloatArray
     ) -> FloatArray:
-        """The average after one more."""
+        """The average after one more observation."""
         before = np.where(np.isnan(memory[:, 0]), duration_s, memory[:, 0])
         average = self.weight * duration_s + (1.0 - self.weight) * before
         return average[:, None]
 
     def estimate(self, memory: FloatArray, prior_s: FloatArray) -> FloatArray:
-        """The average, or what was expected."""
+        """The average, or the prior before the first observation."""
         return np.where(np.isnan(memory[:, 0]), prior_s, memory[:, 0])

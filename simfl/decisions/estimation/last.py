@@ -1,4 +1,4 @@
-"""Latency estimates: as last time."""
+"""Latency estimates: the last duration."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Last(Estimator):
     """The last duration observed."""
 
     def initial(self) -> tuple[float, ...]:
-        """The last one: there is none yet."""
+        """No observation yet."""
         return (np.nan,)
 
     def observe(
         self, memory: FloatArray, duration_s: FloatArray, prior_s: FloatArray
     ) -> FloatArray:
-        """This one is the last now."""
+        """The newest observation."""
         return np.broadcast_to(duration_s[..., None], memory.shape)
 
     def estimate(self, memory: FloatArray, prior_s: FloatArray) -> FloatArray:
-        """The last one, or what was expected."""
+        """The last observation, or the prior before the first one."""
         return np.where(np.isnan(memory[:, 0]), prior_s, memory[:, 0])

@@ -21,11 +21,11 @@ class Mean(Estimator):
     def observe(
         self, memory: FloatArray, duration_s: FloatArray, prior_s: FloatArray
     ) -> FloatArray:
-        """The mean after one more."""
+        """The mean after one more observation."""
         count, mean = memory.T
         return np.stack([count + 1.0, mean + (duration_s - mean) / (count + 1.0)], axis=1)
 
     def estimate(self, memory: FloatArray, prior_s: FloatArray) -> FloatArray:
-        """The mean, or what was expected."""
+        """The mean, or the prior before the first observation."""
         count, mean = memory.T
         return np.where(count > 0, mean, prior_s)

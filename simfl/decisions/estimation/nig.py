@@ -17,8 +17,8 @@ The estimate is mun. The next latency is Student-t with 2 an degrees of freedom 
 squared scale bn (kn + 1) / (an kn).
 
 Departures
-1. mu0 stays what it was at the first observation. Before that it is whatever the server expects:
-   of edge servers the mean of all latencies so far, else what their hardware promises.
+1. mu0 is fixed at the first observation. Before that it is the server's expectation: for edge
+   servers the mean of all latencies so far, otherwise the latency of the registered hardware.
 2. Raw latencies, not their logarithm, whose predictive mean would be infinite.
 3. `forgetting` below 1 lets old observations fade (n and SS shrink by it at every new one).
 """
@@ -40,10 +40,12 @@ class NormalInverseGamma(Estimator):
 
     name: ClassVar[str] = "nig"
 
-    prior_weight: Annotated[float, "> 0", "observations that the prior mean counts as (k0)"] = 1.0
+    prior_weight: Annotated[float, "> 0", "weight of the prior mean, in observations (k0)"] = 1.0
     prior_shape: Annotated[float, "> 1", "shape of the prior of the variance (a0)"] = 2.0
     prior_spread: Annotated[float, "> 0", "b0 is the square of this times the prior mean"] = 0.25
-    forgetting: Annotated[float, "> 0", "<= 1", "what old observations keep at a new one"] = 1.0
+    forgetting: Annotated[
+        float, "> 0", "<= 1", "factor on the weight of old observations at each new one"
+    ] = 1.0
 
     def initial(self) -> tuple[float, ...]:
         """n, mean x, SS, mu0."""

@@ -1,18 +1,19 @@
-"""Latency estimates of one who knows the machines: the yardstick of the estimators that learn.
+"""Latency estimates from the simulated world itself: a benchmark for estimators that learn.
 
-It estimates the mean, over the noise of computations and messages, of the latency of a dispatch as
-the simulated world has it: the mean of the longest client round among so many clients as took part
-last, drawn at random among the edge server's members, at the clocks that they were last given;
-before that, of as many as a round is to have at their highest clocks. The edge server's own work
-and its messages to and from the cloud are in it, and so are rivals that are dispatched together
-over a shared channel, and radios that are asleep now. The mean of a maximum has no closed form; it
-is taken over rounds that are drawn for this purpose alone. A server that dispatches clients one by
-one is told the mean of one of them beside as many others as it keeps under way.
+It estimates the mean latency of a dispatch in the simulated world, over the noise of computations
+and messages: the mean of the longest client round among as many clients as took part last, drawn at
+random among the edge server's members, at the frequencies that they were last given (before the
+first dispatch: as many clients as a round should have, at their highest frequencies). It includes
+the edge server's own work, its messages to and from the cloud, contention between clients
+dispatched together over a shared channel, and radios that are asleep now. The mean of a maximum has
+no closed form; it is taken over rounds that are drawn for this purpose only. For a server that
+dispatches clients one by one it is the mean round of one client beside as many others as the server
+keeps in flight.
 
-It knows no single latency that is still to come: the run's own noise is as hidden to it as to any
-other estimator, and so are decisions not yet taken. It is the true mean where everybody takes part,
-or clients drawn at random, and where rounds are plain training of the whole model; the time of a
-selection's query is not in it.
+It does not know future latencies: the run's own noise and future decisions are hidden from it, as
+from any other estimator. It is the true mean if all clients take part, or clients drawn at random,
+and if rounds are plain training of the whole model; the time of a selection's query is not
+included.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from simfl.decisions.base import Estimator
 
 @dataclass(frozen=True)
 class Oracle(Estimator):
-    """What the world expects, whatever was observed."""
+    """The mean of the simulated world, regardless of observations."""
 
     needs_world: ClassVar[bool] = True
 

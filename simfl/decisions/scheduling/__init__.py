@@ -1,1 +1,1 @@
-"""Which edge server is dispatched next."""
+"""Scheduling: the edge server that is dispatched next."""

@@ -1,7 +1,7 @@
 """Owed participation alone (FedCure's baseline "Fair", and "FedFair" on FedCure's association).
 
-Source: FedCure (arXiv 2511.10227), Eq. 14 with beta = 0. With less than all rounds owed
-(`participation` below 1) many queues are empty, and ties make it round robin.
+Source: FedCure (arXiv 2511.10227), Eq. 14 with beta = 0. With `participation` below 1 many queues
+are empty, and the tie rule makes it round robin.
 """
 
 from __future__ import annotations

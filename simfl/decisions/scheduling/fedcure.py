@@ -1,4 +1,4 @@
-"""FedCure's scheduling rule: owed participation against speed.
+"""FedCure's scheduling rule: owed participation plus speed.
 
 Source: FedCure (arXiv 2511.10227), Eq. 13 and 14, Algorithm 2.
 
@@ -7,7 +7,7 @@ Symbols
     delta_m       least share of rounds, kappa D_m / D (`participation` = kappa) 1
     That_m(t)     estimated latency from dispatch to arrival                     s
     I(t)          normaliser: mean over the rounds so far of max_m That_m        s
-    beta          what speed counts against participation                        rounds
+    beta          weight of speed against participation                          rounds
 
     pi(t) = argmax over idle m of Lambda_m(t) + beta (1 - That_m(t) / I(t))      Eq. 14
 
@@ -43,11 +43,11 @@ class Queues:
 
 @dataclass(frozen=True)
 class FedCure(Scheduling):
-    """The idle edge server of the highest virtual queue plus `beta` times its relative speed."""
+    """The idle edge server with the highest virtual queue plus `beta` times its relative speed."""
 
     name: ClassVar[str] = "fedcure"
 
-    beta: Annotated[float, ">= 0", "what speed counts against owed participation"] = 0.5
+    beta: Annotated[float, ">= 0", "weight of speed against owed participation"] = 0.5
     participation: Annotated[
         float, ">= 0", "<= 1", "least shares of rounds, summed over edge servers (kappa)"
     ] = 0.8

@@ -14,10 +14,10 @@ from simfl.decisions.views import EdgeView
 
 @dataclass(frozen=True)
 class Greedy(Scheduling):
-    """The idle edge server of least estimated latency (FedCure's baseline "Greedy").
+    """The idle edge server with the least estimated latency (FedCure's baseline "Greedy").
 
-    Ties go to the least recently dispatched, then to the lowest number; where nothing is known of a
-    latency, it counts as 0.
+    Ties go to the least recently dispatched, then to the lowest number; an unknown latency counts
+    as 0.
     """
 
     def decide(

@@ -1,1 +1,1 @@
-"""Which clients take part in a round."""
+"""Selection: the clients that take part in a round."""

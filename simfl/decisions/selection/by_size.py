@@ -14,7 +14,7 @@ from simfl.decisions.views import ClientView
 
 @dataclass(frozen=True)
 class BySize(CountedSelection):
-    """Drawn without replacement, each draw in proportion to the number of examples."""
+    """Clients drawn without replacement, with probabilities by their number of examples."""
 
     looks_at: ClassVar[frozenset[str] | None] = frozenset({"num_examples"})
 

@@ -1,4 +1,4 @@
-"""Guided selection by statistical and system utility: Oort.
+"""Oort: guided selection by statistical and system utility.
 
 Source: F. Lai et al., OSDI 2021 (arXiv 2010.06081), known from its published form.
 
@@ -11,22 +11,22 @@ Symbols
 
 Of a round's m clients (1 - eps) m are exploited: drawn in proportion to U_n + sqrt(0.1 ln R / L_n)
 among those within `cutoff` of the lowest score that would make it, scores clipped at their 95 %
-quantile. eps m are explored: clients never tried, fastest first; where eps m rounds to nobody, one
+quantile. eps m are explored: clients never tried, fastest first; if eps m rounds to 0, one client
 with that probability.
 
 Departures
 1. The loss is the mean over a client's data of the model that it got last, so that the mean of
-   squares is the square of the mean. Who was tried and has not answered in time yet counts as the
-   mean of those who have. Where there are no losses (a run without learning) it is 1.
+   squares is the square of the mean. A client that was tried but has not answered in time counts
+   with the mean loss of those that have. Without losses (a run without learning) it is 1.
 2. T starts at the median estimated duration; after every `window` rounds the pacer raises it by
-   `pace` times its start if their utility is below that of the `window` rounds before. That is the
-   U_n of clients that had been tried before.
-3. The fastest unknown clients are taken outright; the paper draws them by speed.
-4. What is added for having waited is not made smaller by slowness, as it is in the authors' code,
-   which also scales the utilities to 1 at most before it adds that.
+   `pace` times its start if their utility is below that of the `window` rounds before. This utility
+   is the U_n of clients that had been tried before.
+3. The fastest untried clients are taken directly; the paper draws them by speed.
+4. Slowness does not reduce the bonus for waiting; in the authors' code it does, and utilities are
+   scaled to at most 1 before the bonus is added.
 
-Limit: all that are chosen count as tried. Under protocols that dispatch one of them (asynchronous,
-buffered) choose one: `count: 1`.
+Limit: all chosen clients count as tried. With protocols that dispatch one of them (asynchronous,
+buffered) use `count: 1`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from simfl.decisions.sampling import CountedSelection
 from simfl.decisions.views import ClientView
 
 LARGEST_LOSS = 1e30
-"""As which a larger one counts, of a model that diverges: scores stay finite, one can be drawn."""
+"""The cap on losses: scores of a diverging model stay finite, so clients can be drawn."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Oort(CountedSelection):
-    """Clients of high loss and short rounds, and some that were never tried."""
+    """Clients with high loss and short rounds, and some that were never tried (Oort)."""
 
     needs_losses: ClassVar[bool] = True
     looks_at: ClassVar[frozenset[str] | None] = frozenset(
@@ -67,12 +67,20 @@ class Oort(CountedSelection):
     )
 
     penalty: Annotated[float, ">= 0", "exponent on slowness (alpha)"] = 2.0
-    exploration: Annotated[float, ">= 0", "<= 1", "share of untried clients at first"] = 0.9
-    exploration_decay: Annotated[float, "> 0", "<= 1", "factor on it per round"] = 0.98
-    exploration_min: Annotated[float, ">= 0", "<= 1", "its lowest value"] = 0.2
-    cutoff: Annotated[float, "> 0", "<= 1", "share of the lowest score that still may win"] = 0.95
-    pace: Annotated[float, ">= 0", "share of the first preferred duration that it grows by"] = 0.2
-    window: Annotated[int, ">= 1", "rounds whose utility the pacer compares"] = 20
+    exploration: Annotated[
+        float, ">= 0", "<= 1", "share of untried clients in the first round (eps)"
+    ] = 0.9
+    exploration_decay: Annotated[
+        float, "> 0", "<= 1", "factor on the share of untried clients per round"
+    ] = 0.98
+    exploration_min: Annotated[float, ">= 0", "<= 1", "lowest share of untried clients"] = 0.2
+    cutoff: Annotated[
+        float, "> 0", "<= 1", "share of the lowest winning score from which a client may be drawn"
+    ] = 0.95
+    pace: Annotated[
+        float, ">= 0", "step of the preferred duration, as a share of its first value"
+    ] = 0.2
+    window: Annotated[int, ">= 1", "number of rounds that the pacer compares"] = 20
 
     def initial(self) -> Pace:
         """No rounds yet."""

@@ -1,4 +1,4 @@
-"""Clients are asked for their loss before the choice: power-of-choice.
+"""Power-of-choice: clients are asked for their loss before the choice.
 
 Source: Y. J. Cho, J. Wang, G. Joshi, arXiv 2010.01243 (AISTATS 2022), known from its published
 form, the variant pow-d.
@@ -10,16 +10,16 @@ Symbols
     F_k    k's mean loss on its data of the current global model
 
 A round draws d candidates, sends them the model, gets F_k from each, and takes the m highest. The
-query costs its time, bytes and joules; whoever is chosen has the model already and downloads no
-more of the round's message than the query has not brought. Candidates that leave before the last
-answer, or whose answer is lost, are not chosen; where there are fewer than m others, those are.
+query costs time, bytes and joules; a chosen client already has the model and downloads only the
+rest of the round's message. Candidates that leave before the last answer, or whose answer is lost,
+are not chosen; if fewer than m others remain, all of them are.
 
 Departures
 1. Clients answer with the loss on all their data, after one forward pass at their highest clock;
    its variants on a mini-batch (cpow-d) and with losses known from before (rpow-d) are left out.
-2. What is chosen is aggregated as the algorithm does it, FedAvg by data size; the paper takes the
-   plain mean of its m clients.
-3. Where nothing is learned there is no loss: m of the candidates at random.
+2. The algorithm aggregates the chosen clients in its own way (FedAvg by data size); the paper takes
+   the plain mean of its m clients. 3. Without learning there is no loss: m candidates are drawn at
+   random.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from simfl.decisions.views import ClientView
 
 @dataclass(frozen=True)
 class Asked:
-    """The candidates of this round, and how many of them are wanted."""
+    """The candidates of this round, and how many of them to choose."""
 
     candidates: tuple[int, ...] = ()
     wanted: int = 0
@@ -46,7 +46,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class PowerOfChoice(CountedSelection, QueryingSelection):
-    """Of d candidates, drawn by data size, the m of the highest loss of the current model."""
+    """Out of d candidates, drawn by data size, the m with the highest loss of the current model."""
 
     looks_at: ClassVar[frozenset[str] | None] = frozenset({"last_loss", "num_examples"})
 

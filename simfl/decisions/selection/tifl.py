@@ -1,24 +1,24 @@
-"""Tiers of equally fast clients, the tier that is served worst more often: TiFL.
+"""TiFL: tiers of similarly fast clients; tiers with higher loss are drawn more often.
 
 Source: Z. Chai et al., HPDC 2020 (arXiv 2001.09249), as in the public FLGo code.
 
 Clients are sorted by estimated round duration into `tiers` tiers of equal size. A round takes its
-clients from one tier, uniformly; the tier is drawn among those with credits left, by losses that
-are taken anew every `interval` rounds:
+clients from one tier, uniformly; the tier is drawn among those with credits left, with
+probabilities by loss that are updated every `interval` rounds:
 
     P(tier) = (n - rank) / (n (n + 1) / 2)  over the n tiers with credits, rank 0 is the worst
 
 Departures
 1. Tiers rank by the mean loss of the models that their clients received last, the highest being the
-   worst; the paper evaluates accuracy on test data held by the tiers. A tier of which no loss is
-   known ranks as if it had the mean of the others, and equal losses share their ranks.
-2. The paper sorts all clients before the start. Here a client has its place from when it may first
-   play, by what is estimated of it then, and the tiers are formed anew of all that ever might.
-   Where that makes more or fewer of them, credits and losses are taken anew, too.
-3. A tier of which no client may play has no part in a draw, as one without credits.
-4. Credits are equal; `credits` null is no limit. When none are left all tiers get them anew.
-5. The paper has no tier of fewer clients than a round. Here such a tier gives all that it has, and
-   the run warns of smaller rounds.
+   worst; the paper evaluates accuracy on test data held by the tiers. A tier without a known loss
+   ranks as if it had the mean of the others, and equal losses share their ranks.
+2. The paper sorts all clients before the start. Here a client is placed when it may first take
+   part, by its estimated duration at that time, and the tiers are formed again from all clients
+   placed so far. If that changes the number of tiers, credits and losses are reset, too. 3. A tier
+   without a client that may take part is left out of the draw, like one without credits. 4. Credits
+   are equal; `credits` null is no limit. When none are left, all tiers get new ones. 5. In the
+   paper every tier has at least as many clients as a round. Here a smaller tier gives all its
+   clients, and the run warns of smaller rounds.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class Tiers:
 
 @dataclass(frozen=True)
 class TiFL(CountedSelection):
-    """A round's clients come from one tier of speed, drawn by how badly the tiers are served."""
+    """A round's clients come from one tier of speed, more often from tiers with higher loss."""
 
     name: ClassVar[str] = "tifl"
     needs_losses: ClassVar[bool] = True
     looks_at: ClassVar[frozenset[str] | None] = frozenset({"estimated_duration_s", "last_loss"})
 
-    tiers: Annotated[int, ">= 1", "classes of speed"] = 5
-    interval: Annotated[int, ">= 1", "rounds from one ranking of the tiers to the next"] = 10
-    credits: Annotated[int | None, ">= 1", "rounds that a tier may take; null is no limit"] = None
+    tiers: Annotated[int, ">= 1", "number of tiers by speed"] = 5
+    interval: Annotated[int, ">= 1", "rounds between two rankings of the tiers"] = 10
+    credits: Annotated[int | None, ">= 1", "rounds that each tier may take; null: no limit"] = None
 
     def initial(self) -> Tiers:
         """No tiers yet."""
@@ -64,7 +64,7 @@ class TiFL(CountedSelection):
     def decide(
         self, memory: Tiers, view: ClientView, rng: np.random.Generator
     ) -> tuple[Tiers, IntArray]:
-        """Draw a tier that has clients here, then clients of it."""
+        """Draws a tier that has clients in the view, then clients of it."""
         duration_s = np.nan_to_num(view.estimated_duration_s, nan=0.0)
         numbers, limits_s = view.clients.tolist(), memory.limits_s
         first_s = {**dict(zip(numbers, duration_s.tolist(), strict=True)), **memory.first_s}
@@ -103,18 +103,18 @@ def _limits(duration_s: FloatArray, tiers: int) -> tuple[float, ...]:
 
 
 def _mean_losses(tier: IntArray, loss: FloatArray, tiers: int) -> FloatArray:
-    """The mean loss of each tier's clients; where none is known that of the tiers whose is."""
+    """The mean loss of each tier's clients; if unknown, the mean of the other tiers."""
     known = ~np.isnan(loss)
     count = np.bincount(tier[known], minlength=tiers)
     total = np.bincount(tier[known], weights=loss[known], minlength=tiers)
     mean: FloatArray = total / np.maximum(count, 1)
-    # Neither the worst nor the best: to be drawn about as often as tiers are on average.
+    # Neither the worst nor the best, so it is drawn about as often as an average tier.
     mean[count == 0] = mean[count > 0].mean() if known.any() else 0.0
     return mean
 
 
 def _by_loss(loss: FloatArray) -> FloatArray:
-    """Probability of each of n tiers, the highest where the mean loss is; the same for the same."""
+    """Probability of each of n tiers, rising with the mean loss; equal for equal losses."""
     n = loss.size
     above = (loss > loss[:, None]).sum(axis=1)
     rank = above + ((loss == loss[:, None]).sum(axis=1) - 1) / 2

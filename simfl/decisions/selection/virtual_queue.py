@@ -1,4 +1,4 @@
-"""Fair selection under latency by virtual queues: RBCS-F.
+"""RBCS-F: fair selection with short rounds, by virtual queues.
 
 Source: T. Huang et al., arXiv 2011.01783 (IEEE TPDS 2021), known from its published form.
 
@@ -6,7 +6,7 @@ Symbols
     z_n     virtual queue: participation that client n is owed          rounds
     b       least share of the rounds in which each client takes part   1
     T_n     estimated duration of n's round                             s
-    V       what a second of round time counts                          rounds/s
+    V       weight of a second of round time                            rounds/s
 
     S = argmin over m clients of V max_{n in S} T_n - sum_{n in S} z_n
     z_n <- max(z_n + b - x_n, 0),  x_n = 1 for n in S
@@ -16,11 +16,12 @@ no slower.
 
 Departures
 1. The paper learns durations with a contextual bandit; here the run's estimator does.
-2. Queues of clients that may not play now stand still; the paper counts available clients alike.
+2. Queues of clients that may not take part now do not change; the paper, too, counts available
+   clients.
 3. Ties go to the lowest client number.
 
-Limit: all that are chosen count as served. Under protocols that dispatch one of them (asynchronous,
-buffered) choose one: `count: 1`.
+Limit: all chosen clients count as served. With protocols that dispatch one of them (asynchronous,
+buffered) use `count: 1`.
 """
 
 from __future__ import annotations
@@ -42,14 +43,17 @@ TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class VirtualQueue(CountedSelection):
-    """The clients that are owed most, for as short a round as possible (RBCS-F)."""
+    """Clients with the most owed participation, balanced against the round's length (RBCS-F)."""
 
     looks_at: ClassVar[frozenset[str] | None] = frozenset({"estimated_duration_s"})
 
     participation: Annotated[
-        float | None, ">= 0", "<= 1", "least share of rounds of every client; null: half its part"
+        float | None,
+        ">= 0",
+        "<= 1",
+        "least share of rounds for every client; null: half of its equal share",
     ] = None
-    latency_weight: Annotated[float, ">= 0", "what a second counts against a round owed"] = 0.1
+    latency_weight: Annotated[float, ">= 0", "weight of a second against an owed round"] = 0.1
 
     def initial(self) -> Mapping[int, float]:
         """Nothing is owed."""
@@ -72,10 +76,10 @@ class VirtualQueue(CountedSelection):
 
 
 def cheapest(queues: FloatArray, cost: FloatArray, count: int) -> IntArray:
-    """Which `count` positions minimise max(cost) - sum(queues), ascending.
+    """The `count` positions that minimise max(cost) - sum(queues), ascending.
 
-    For some largest cost, only the longest queues among the no costlier ones can be best:
-    positions are taken in by cost, and the shortest queue drops out.
+    For a given largest cost, only the longest queues among positions of at most that cost can be
+    optimal: positions are added in order of cost, and the shortest queue drops out.
     """
     order = np.lexsort((np.arange(cost.size), -queues, cost))
     best, least = order[:count], np.inf

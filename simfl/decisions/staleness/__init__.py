@@ -1,1 +1,1 @@
-"""How much a late model counts."""
+"""Staleness rules: the weight of a late model."""

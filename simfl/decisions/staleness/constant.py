@@ -13,7 +13,7 @@ from simfl.decisions.base import Staleness
 
 @dataclass(frozen=True)
 class Constant(Staleness):
-    """`value` whatever the staleness."""
+    """`value` for any staleness."""
 
     value: Annotated[float, "> 0", "<= 1", "mixing share"] = 1.0
 

@@ -1,4 +1,4 @@
-"""A late model counts exponentially less (FedCure, Eq. 2)."""
+"""The weight falls exponentially with staleness (FedCure, Eq. 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A late model counts polynomially less (FedAsync, arXiv 1903.03934)."""
+"""The weight falls polynomially with staleness (FedAsync, arXiv 1903.03934)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Polynomial(Staleness):
     """initial * (staleness + 1)^-exponent; the paper's alpha and a."""
 
     initial: Annotated[float, "> 0", "<= 1", "share of a fresh model (alpha)"] = 0.6
-    exponent: Annotated[float, ">= 0", "0 ignores staleness (a)"] = 0.5
+    exponent: Annotated[float, ">= 0", "exponent; 0 ignores staleness (a)"] = 0.5
 
     def share(self, staleness: IntArray | int) -> Any:
         """Mixing share in [0, 1]."""
