@@ -284,4 +284,4 @@ class Own(Protocol):
     line = told(code, protocol="own.py:Own")
 
     assert "stalled at 2499 s" in line
-    assert "5,000 events in a row, and nothing of them in the log" in line
+    assert "5,000 events in a row without an entry in the log" in line

@@ -110,7 +110,7 @@ def unread(scenario: Scenario) -> dict[str, str]:
         (
             {"protocol": {"name": "synchronous", "wait_for": {"limit_s": 9}}},
             "protocol.wait_for.limit_s",
-            "the first to come",
+            "waits for the first client",
         ),
         (
             {"algorithm": {"name": "fedavg", "local": {"keep_optimizer": True}}},

@@ -34,7 +34,7 @@ def losses_before(updates: Sequence[Update]) -> FloatArray:
 
 
 def loss_report(updates: Sequence[Update], **per_client: FloatArray) -> dict[str, Any]:
-    """`value` is the largest loss; per client its loss, and `others`, (updates,) each."""
+    """`value` is the largest loss; per client its loss, and `per_client`, (updates,) each."""
     losses = losses_before(updates)
     return {
         "value": float(losses.max()),

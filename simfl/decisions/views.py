@@ -101,9 +101,12 @@ class ClientView:
 
 @dataclass(frozen=True)
 class AssociationView:
-    """The knowledge before training: `clients` with `label_counts` (clients, labels), data sizes,
-    positions in metres, the edge servers' positions, and the `home_edge` that the population or the
-    partition assigned to each client."""
+    """What is known before training, for association rules.
+
+    `clients` with `label_counts` (clients, labels), data sizes, positions in metres, the edge
+    servers' positions, and the `home_edge` that the population or the partition assigned to each
+    client.
+    """
 
     clients: IntArray
     num_examples: IntArray

@@ -1,1 +1,1 @@
-"""Choreography: the only room with both a clock and an algorithm."""
+"""Protocols: the only package with both a clock and an algorithm."""

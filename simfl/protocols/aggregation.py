@@ -1,6 +1,6 @@
-"""How servers take in what arrives: fresh or stale, from clients or from edge servers.
+"""Aggregation by servers: fresh or stale updates, from clients or from edge servers.
 
-Every verb books the server's work and gives the next state's handle.
+Every method books the server's work and returns the next state's handle.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Aggregation:
     def aggregate(
         self, ref: StateRef, delivered: Delivered, round_number: int, server: ServerId
     ) -> Generator[simpy.Event, Any, StateRef]:
-        """The server works on what was delivered; its next state.
+        """The server aggregates the delivered updates; returns its next state.
 
-        Updates carried over from earlier rounds count as changes of the current weights, each by
-        how much less the staleness rule gives it than a fresh one.
+        Updates carried over from earlier rounds count as changes of the current weights, scaled by
+        the staleness rule relative to a fresh update.
         """
         work = self._values.server_work(ref, delivered)
         staleness = delivered.staleness(ref.version)
@@ -77,9 +77,9 @@ class Aggregation:
         rebase: bool,
         server_rate: float = 1.0,
     ) -> Generator[simpy.Event, Any, StateRef]:
-        """The cloud takes in updates that may be stale, each the less the staler it is.
+        """The cloud takes in updates that may be stale, with smaller shares for staler ones.
 
-        With `rebase` changes are added to the current weights, each times its share; otherwise
+        With `rebase` the changes are added to the current weights, each times its share; otherwise
         the clients' models are mixed in, with the mean of their shares.
         """
         staleness = delivered.staleness(ref.version)
@@ -104,7 +104,7 @@ class Aggregation:
     def merge_all(
         self, ref: StateRef, lower: Mapping[int, StateRef], round_number: int
     ) -> Generator[simpy.Event, Any, StateRef]:
-        """The cloud's next state is the mean of edge servers', weighted by their members' data."""
+        """The cloud's next state: the edge servers' mean, weighted by their clients' data."""
         edges = sorted(lower)
         sizes = np.array([self._edge_examples[edge] for edge in edges])
         up_bytes = np.full(len(edges), self._values.tier_price(ref).up_bytes)
@@ -124,7 +124,7 @@ class Aggregation:
     def merge(
         self, ref: StateRef, edge: int, lower: StateRef, staleness: int, round_number: int
     ) -> Generator[simpy.Event, Any, StateRef]:
-        """The cloud mixes in an edge server's state, the less the staler it is."""
+        """The cloud mixes in an edge server's state, with a share that falls with staleness."""
         share = float(self._shares(np.array([staleness]))[0])
         up_bytes = np.array([self._values.tier_price(ref).up_bytes])
         arrived = Delivered(np.array([edge]), np.array([ref.version - staleness]), up_bytes, [])
@@ -149,7 +149,7 @@ class Aggregation:
         server: ServerId,
         shares: Sequence[float] | None = None,
     ) -> None:
-        """Log what the algorithm reports of updates that are about to be aggregated."""
+        """Logs the algorithm's report on updates that are about to be aggregated."""
         report = self._values.report(ref, delivered, shares)
         if report:
             value = report.pop("value", np.nan)
@@ -161,15 +161,15 @@ class Aggregation:
 
 
 def _merged(staleness: IntArray) -> dict[str, Any]:
-    """What the log says of updates of this staleness: each one's where they differ."""
+    """The log entry for updates of this staleness: one value, or a list if they differ."""
     differ = staleness.size and (staleness != staleness[0]).any()
     return {"updates": staleness.size} | ({"staleness_each": staleness.tolist()} if differ else {})
 
 
 def shares_of(rule: Staleness, staleness: IntArray) -> FloatArray:
-    """How much updates of this staleness count.
+    """The shares of updates of this staleness.
 
-    Raises `PartMisbehaves` for what is no share in [0, 1] of each, or one of all.
+    Raises `PartMisbehaves` unless these are shares in [0, 1], one for each or one for all.
     """
     with at_work(rule, "share"):
         given = rule.share(staleness.copy())

@@ -1,7 +1,7 @@
-"""Walks segments ahead of time, for many clients at once: what nobody slows down is known at once.
+"""Computes segments ahead of time, for many clients at once, as long as nothing can slow them.
 
-Where every message has a link of its own a whole client round is; over shared channels whatever
-lies between two flows of bits.
+With dedicated links that is a whole client round; over shared channels it is the time between two
+flows of bits.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from simfl.system.segments import DOWNLOAD, Kind, Segments
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What may end or delay what clients do.
+    """Events that may end or delay clients' activities.
 
-    `stops_s` (clients,): absence or crash stops each then (inf: never), `causes` (clients,) says
-    which, as an index into `CAUSES`. `interruptions`: pauses that delay them (None: none).
-    `charge`: their batteries (None: mains power); an empty one stops its client, unless
-    `goes_on_empty`. `heard_s`: the server they exchange messages with fails then (inf: never).
+    `stops_s` (clients,): times of an absence or a crash that stops each (inf: never); `causes`
+    (clients,) is which, as an index into `CAUSES`. `interruptions`: pauses that delay them (None:
+    none). `charge`: their batteries (None: mains power); an empty one stops its client, unless
+    `goes_on_empty`. `heard_s`: when the server that they exchange messages with fails (inf: never).
     """
 
     stops_s: FloatArray
@@ -37,23 +37,23 @@ class Limits:
 
     @classmethod
     def none(cls, clients: int, charge: Charge | None = None) -> Limits:
-        """No limits: an empty battery gives nothing, and ends nothing."""
+        """No limits: an empty battery gives no energy, but stops nothing."""
         never = np.full(clients, np.inf), np.zeros(clients, dtype=np.int64)
         return cls(*never, charge=charge, goes_on_empty=True)
 
     def of(self, place: int) -> Limits:
-        """The limits of the client at a place."""
+        """The limits of the client at one place."""
         return replace(self, stops_s=self.stops_s[[place]], causes=self.causes[[place]])
 
 
 @dataclass(frozen=True, eq=False)
 class Walked:
-    """What became of a table of segments.
+    """The outcome of a table of segments.
 
-    `segments` has pauses as rows of their own. `begins_s`, `ends_s` (segments, clients): times if
-    nobody were stopped; `stops_s` (clients,): when each was (inf: it came to the end), by `causes`.
-    `present_until_s` (clients,): next absence. `unmet_j` (segments, clients): what empty batteries
-    did not give of `segments.joules`; None: nothing was missing.
+    `segments` has pauses as separate rows. `begins_s`, `ends_s` (segments, clients): times without
+    any stop; `stops_s` (clients,): when each client was stopped (inf: not stopped), by `causes`.
+    `present_until_s` (clients,): next absence. `unmet_j` (segments, clients): the part of
+    `segments.joules` that empty batteries did not give; None: nothing was missing.
     """
 
     segments: Segments
@@ -67,11 +67,11 @@ class Walked:
 
     @cached_property
     def share(self) -> FloatArray | None:
-        """The share of each segment that was done, in [0, 1]; None: everything was."""
+        """The completed share of each segment, in [0, 1]; None: all are complete."""
         return self.share_by(self.stops_s)
 
     def share_by(self, time_s: FloatArray | float) -> FloatArray | None:
-        """The share of each done by a time (one for all, or per client); None: everything was."""
+        """The share of each completed by a time (one, or one per client); None: all complete."""
         if (self.ends_s[-1] <= time_s).all():
             return None
         lasts_s = self.ends_s - self.begins_s
@@ -85,13 +85,13 @@ class Walked:
 
     @property
     def stopped_s(self) -> FloatArray:
-        """When each was done, or stopped."""
+        """When each segment ended or was stopped."""
         ended_s: FloatArray = np.minimum(self.ends_s[-1], self.stops_s)
         return ended_s
 
     @property
     def stops(self) -> list[tuple[int, int]]:
-        """Places of those who were stopped, and in which stage."""
+        """The places of stopped clients, and their stages."""
         open_ = self.segments.happens & (self.ends_s > self.stops_s)
         places = np.flatnonzero(np.isfinite(self.stops_s))
         stages = self.segments.stage[open_[:, places].argmax(axis=0)]
@@ -99,10 +99,10 @@ class Walked:
 
 
 def walk(segments: Segments, clients: IntArray, begin_s: FloatArray, limits: Limits) -> Walked:
-    """Walk a table of segments, of which each client's column begins at its `begin_s`.
+    """Computes a table of segments; each client's column begins at its `begin_s`.
 
-    Takes the joules out of the batteries of `limits.charge`. Where `limits.interruptions` pauses
-    clients all must begin at the same time.
+    Takes the joules from the batteries of `limits.charge`. If `limits.interruptions` pauses
+    clients, all must begin at the same time.
     """
     # One after another, as a process that waits for each would add them up.
     times_s = np.cumsum(np.concatenate([begin_s[None], segments.seconds]), axis=0)
@@ -123,7 +123,7 @@ def walk(segments: Segments, clients: IntArray, begin_s: FloatArray, limits: Lim
         unheard = _unheard(segments, times_s, limits.heard_s)
         if not unheard.any():
             break
-        # Nothing follows a download that nobody has sent to its end, and no pause of what follows.
+        # After a download that was not sent completely nothing follows, nor any pause of it.
         plain = plain.without(plain.stage > DOWNLOAD, unheard)
         times_s = np.cumsum(np.concatenate([begin_s[None], plain.seconds]), axis=0)
         segments = plain
@@ -146,7 +146,7 @@ def walk(segments: Segments, clients: IntArray, begin_s: FloatArray, limits: Lim
 
 
 def _unheard(segments: Segments, times_s: FloatArray, heard_s: float) -> BoolArray:
-    """Clients whose download ends after their server failed, and who were to do more after it."""
+    """Clients with more to do after a download that ends after their server failed."""
     none = np.zeros(times_s.shape[1], dtype=bool)
     span = segments.span(DOWNLOAD)
     if heard_s == np.inf or span.stop == span.start or span.stop == len(segments):

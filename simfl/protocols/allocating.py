@@ -1,4 +1,4 @@
-"""Choosing the clocks of the clients that are dispatched."""
+"""Drives the allocation rules: the CPU frequencies of dispatched clients."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from simfl.system.server_id import ServerId
 from simfl.system.world import World
 
 ROUNDING = 1e-9
-"""A frequency that is lower by so small a share is the same."""
+"""Frequencies that differ by less than this share count as equal."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Dispatch:
-    """What was decided in a server's rounds of this number: Hz per client, NaN for nothing yet."""
+    """The decisions of one dispatch of a server: Hz per client, NaN if not decided yet."""
 
     round_number: int
     wanted_hz: FloatArray
 
 
 class Allocating:
-    """Drives the allocation rules: each decides of its own clients alone."""
+    """Drives the allocation rules; each one decides for its own clients only."""
 
     def __init__(self, deciders: Deciders, observations: Observations, setting: Setting) -> None:
         self._observations = observations
         self._setting = setting
         self._rules = [_Rule(deciders.allocation, "allocation", observations, setting)]
-        # Which of the rules each client goes by.
+        # The index of each client's rule.
         self._rule_of: IntArray = np.zeros(setting.world.num_clients, dtype=np.int64)
         own = deciders.allocation_by_group or AllocationByGroup({}, self._rule_of)
         for group, rule in own.rules.items():
@@ -54,15 +54,15 @@ class Allocating:
 
     @property
     def warnings(self) -> list[Notice]:
-        """Of clients that cannot compute as slowly as was decided, or at clocks not measured."""
+        """Warnings of frequencies below a client's lowest, or outside the calibrated ones."""
         return [*self._out_of_range(), *self._not_measured()]
 
     def _not_measured(self) -> Iterator[Notice]:
         clients = np.flatnonzero(self._unmeasured)
         if clients.size:
             message = (
-                f"{clients.size} of {self._setting.world.num_clients} clients computed at clocks"
-                " that their devices' profiles were not calibrated at"
+                f"{clients.size} of {self._setting.world.num_clients} clients computed at"
+                " frequencies that their devices' profiles were not calibrated for"
             )
             yield notice("beyond_calibration", message, clients.size)
 
@@ -74,8 +74,8 @@ class Allocating:
         lowest_hz = world.frequency_min_hz[clients]
         device = world.devices[world.device_index[clients[int(np.argmax(lowest_hz))]]]
         message = (
-            f"{clients.size} of {world.num_clients} clients were to run below their lowest"
-            f" frequency, which they then used (up to {lowest_hz.max() / 1e9:.3g} GHz,"
+            f"{clients.size} of {world.num_clients} clients should have run below their lowest"
+            f" frequency, and ran at it instead (up to {lowest_hz.max() / 1e9:.3g} GHz,"
             f" {device.name})"
         )
         return [notice("clocks_out_of_range", message, clients.size, self._first_too_slow_s)]
@@ -83,7 +83,7 @@ class Allocating:
     def frequency_hz(
         self, clients: IntArray, work: FloatArray, round_number: int, server: ServerId
     ) -> FloatArray:
-        """The clock of each client in the round that begins now, within its range.
+        """The frequency of each client in the round that begins now, within its range.
 
         `work` multiplies its cycles of plain training.
         """
@@ -109,7 +109,7 @@ class Allocating:
 
 
 class _Rule:
-    """One rule, and what it has decided; draws are those of `component`."""
+    """One rule, and its decisions so far; draws are those of `component`."""
 
     def __init__(
         self, allocation: Allocation, component: str, observations: Observations, setting: Setting
@@ -118,14 +118,15 @@ class _Rule:
         self._component = component
         self._observations = observations
         self._setting = setting
-        # Counted per server, so that simultaneous edge servers draw the same in any order.
+        # Counted per server, so that the draws of simultaneous edge servers do not depend on their
+        # order.
         self._count: dict[ServerId, int] = {}
         self._dispatch: dict[ServerId, _Dispatch] = {}
 
     def frequency_hz(
         self, clients: IntArray, work: FloatArray, round_number: int, server: ServerId
     ) -> tuple[FloatArray, BoolArray]:
-        """The clock of each client, and whether it was to be slower than the client can."""
+        """The frequency of each client, and whether the rule wanted one below its range."""
         world = self._setting.world
         if self._allocation.once_per_dispatch and server.is_edge:
             wanted_hz = self._kept_hz(clients, work, round_number, server)
@@ -138,7 +139,7 @@ class _Rule:
     def _kept_hz(
         self, clients: IntArray, work: FloatArray, round_number: int, server: ServerId
     ) -> FloatArray:
-        """As decided in the first round of the dispatch that each client takes part in."""
+        """As decided in each client's first round of the dispatch."""
         kept = self._dispatch.get(server)
         if kept is None or kept.round_number != round_number:
             kept = _Dispatch(round_number, np.full(self._setting.world.num_clients, np.nan))
@@ -153,7 +154,7 @@ class _Rule:
     def _decided_hz(
         self, clients: IntArray, work: FloatArray, round_number: int, server: ServerId
     ) -> FloatArray:
-        """What the rule says now."""
+        """The rule's current decision."""
         setting = self._setting
         view = self._observations.clients(clients, setting.clock.now_s, round_number, server)
         view = view.instead("cycles", partial(np.multiply, view.cycles, work))
@@ -166,9 +167,9 @@ class _Rule:
 
 
 def _measured_clocks(world: World) -> FloatArray | None:
-    """The lowest and the highest clock that each client's profile was calibrated at: (2, clients).
+    """The lowest and highest calibrated frequency of each client's profile: (2, clients).
 
-    Any clock will do for a device that was not calibrated; None where none was.
+    No limits for devices that were not calibrated; None if none was.
     """
     calibrated = {one.name: one.calibrated for one in world.profiles if one.kind == "device"}
     if not any(calibrated.values()):

@@ -1,4 +1,4 @@
-"""Updates that have arrived at a server, in canonical order, whoever came first."""
+"""Updates that have arrived at a server, in an order that does not depend on arrival times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Lineage = tuple[tuple[str, int, float | None], ...]
 
 @dataclass(frozen=True)
 class Arrived:
-    """One job's update at its server: how many versions late, and what share of it counts."""
+    """One job's update at its server: its staleness in versions, and its share."""
 
     client: int
     future: Future
@@ -23,9 +23,9 @@ class Arrived:
     share: float | None
 
     def update(self, state: ServerState, statistics: Sequence[str]) -> Update:
-        """What arrived; with a share, that much of its change, made from `state`'s weights.
+        """The update; with a share, that share of its change, applied to `state`'s weights.
 
-        `statistics` names the model's running ones (`Update.rebased`).
+        `statistics` names the model's running statistics (`Update.rebased`).
         """
         update = self.future.result()
         if self.staleness != update.staleness:
@@ -38,7 +38,7 @@ class Arrived:
 def arrivals(
     version: int, delivered: Delivered, shares: Sequence[float] | None = None
 ) -> list[Arrived]:
-    """The order in which a server of `version` takes updates in: by client, the oldest first."""
+    """The order in which a server at `version` takes updates: by client, oldest first."""
     staleness = (version - delivered.versions).tolist()
     scales = [None] * len(staleness) if shares is None else list(shares)
     columns = zip(delivered.clients.tolist(), delivered.futures, staleness, scales, strict=True)
@@ -49,5 +49,5 @@ def arrivals(
 
 
 def lineage(arrived: Sequence[Arrived]) -> Lineage:
-    """What an aggregate is computed from, beside the state before: for its key."""
+    """The inputs of an aggregate besides the previous state, for its key."""
     return tuple((one.future.key, one.staleness, one.share) for one in arrived)

@@ -4,7 +4,7 @@
     theta              "(1 - alpha_t) theta + alpha_t theta_i"           `mixing: model`
 
 With `mixing: delta` the client's change is added instead, theta + alpha_t (theta_i - theta_tau):
-the same where nothing is stale. FedAsync's local proximal term is the algorithm's (fedprox).
+the same without staleness. FedAsync's local proximal term is the algorithm's (fedprox).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from simfl.protocols.run import Run
 
 @dataclass(frozen=True)
 class Asynchronous(Protocol):
-    """The server updates its model at every arrival and sends that client's slot on.
+    """The server updates its model at every arrival, then dispatches a client into the free slot.
 
     FedAsync's shares are `decisions.staleness: {name: polynomial, initial: 0.6, exponent: 0.5}`.
     The default is FedCure's rule, 0.2 x 0.9^staleness.
@@ -30,17 +30,17 @@ class Asynchronous(Protocol):
     overlapping: ClassVar[bool] = True
 
     concurrency: Annotated[
-        int | None, ">= 1", "clients in flight; null: all, and no choice for a selection"
+        int | None, ">= 1", "clients in flight; null: all, which leaves the selection no choice"
     ] = None
     mixing: Literal["model", "delta"] = "model"
 
     @property
     def most_updates(self) -> int | None:
-        """Every update by itself."""
+        """1: every update is aggregated alone."""
         return 1
 
     def process(self, run: Run) -> Process:
-        """Absorb what arrives, publish, dispatch the next."""
+        """Absorbs arrivals, publishes, dispatches the next client."""
         ref = run.begin("cloud")
         clients = InFlight(run, ref, self.concurrency)
         run.expect(ref, in_flight=clients.slots)

@@ -16,35 +16,37 @@ from simfl.streams import Streams
 
 
 class Protocol(ABC):
-    """A choreography: a SimPy process over a `Run`, which it drives through its methods.
+    """A SimPy process that drives a `Run` through its methods.
 
-    It holds keyed handles and never a tensor. What algorithms may refuse it for it says itself:
-    `hierarchical`, whether clients belong to edge servers that aggregate for the cloud;
-    `overlapping`, whether a server selects clients while others that it has selected are under
-    way; `takes_stale_updates` and `most_updates`. `asks` says which rules it goes by; a key of the
-    scenario that belongs to others is told to the user as one that nothing reads.
+    It holds keyed handles and never a tensor. It declares the properties that algorithms may
+    refuse: `hierarchical`, whether clients belong to edge servers that aggregate for the cloud;
+    `overlapping`, whether a server selects clients while others that it has selected are under way;
+    `takes_stale_updates` and `most_updates`. `asks` names the decision rules that it uses; the user
+    is warned of keys of other rules, which nothing reads.
     """
 
     name: ClassVar[str]
     hierarchical: ClassVar[bool] = False
     overlapping: ClassVar[bool] = False
     brings_values: ClassVar[bool] = False
-    """Whether what is learned comes with the protocol, and not from algorithm, model and data."""
+    """Whether learned values come from the protocol, and not from algorithm, model and data."""
 
     @property
     def idle_keys(self) -> dict[str, str]:
-        """Own keys (dotted) that nothing reads beside the others, each with the reason."""
+        """Own keys (dotted) that nothing reads, given the other keys, each with the reason."""
         idle = {}
         patience, wait_for = getattr(self, "patience", None), getattr(self, "wait_for", None)
         if isinstance(patience, DeadlinePolicy) and not patience.leaves_behind:
             idle["patience.late"] = "without deadline_s and over_selection nobody is late"
         if isinstance(wait_for, WaitFor) and wait_for.clients == 1:
-            idle["wait_for.limit_s"] = "with clients of 1 the first to come is waited for anyway"
+            idle["wait_for.limit_s"] = (
+                "with clients: 1 the server waits for the first client anyway"
+            )
         return idle
 
     @property
     def carries_over(self) -> bool:
-        """Whether a round takes in updates that were too late for an earlier one."""
+        """Whether a round takes updates that were too late for an earlier one."""
         patience = getattr(self, "patience", None)
         return isinstance(patience, DeadlinePolicy) and patience.late == "carry_over"
 
@@ -55,18 +57,18 @@ class Protocol(ABC):
 
     @property
     def may_ask(self) -> frozenset[str]:
-        """Of the decisions association, scheduling and staleness, those that its tiers allow."""
+        """Which of association, scheduling and staleness its tiers allow."""
         tiers = {"association", "scheduling"} if self.hierarchical else set[str]()
         return frozenset({*tiers, "staleness"})
 
     @property
     def asks(self) -> frozenset[str]:
-        """Of those, the ones whose rules it ever asks: all."""
+        """Which of those rules it uses; by default all."""
         return self.may_ask
 
     @property
     def most_updates(self) -> int | None:
-        """The most updates that an aggregation takes; None is as many as were selected."""
+        """The most updates per aggregation; None: as many as were selected."""
         return None
 
     def values(
@@ -76,12 +78,12 @@ class Protocol(ABC):
         store: ValueStore | None,
         platform: Mapping[str, Any],
     ) -> LearnedValues:
-        """What a run learns whose algorithm learns nothing: `plain`, unless the protocol does.
+        """Learned values if the algorithm learns nothing: `plain`, or the protocol's own.
 
-        `store` keeps results for other runs, `platform` is what their bits depend on.
+        `store` keeps results for other runs, `platform` is the numeric platform of their bits.
         """
         return plain
 
     @abstractmethod
     def process(self, run: Run) -> Process:
-        """The protocol from time 0 until `run.publish` says that the run is over."""
+        """The protocol's process, from time 0 until `run.publish` returns that the run is over."""

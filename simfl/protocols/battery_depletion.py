@@ -1,4 +1,4 @@
-"""Batteries of clients whose bits flow over shared channels: an alarm when one is empty."""
+"""An alarm for empty batteries of clients that send over shared channels."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from simfl.system.moments import Moment
 
 @dataclass
 class _Load:
-    """A client draws `active_w` watts beyond idle power.
+    """The power draw of a client: `active_w` watts above idle power.
 
     At that power its battery is empty at `empty_s`, when the event `empty` happens. The forecast
-    holds until `look_s`: then it is made anew.
+    holds until `look_s`, when it is recomputed.
     """
 
     empty: simpy.Event
@@ -43,7 +43,7 @@ class BatteryDepletion:
         self._alarm: simpy.Event | None = None
 
     def begin(self, client: int) -> simpy.Event | None:
-        """A client begins a flow; the event is its battery's being empty (None: mains power)."""
+        """A client begins a flow; returns the event of an empty battery (None: mains power)."""
         if not self._charge.on_battery(np.array([client]))[0]:
             return None
         load = self._loads[client] = _Load(self._clock.env.event())
@@ -51,19 +51,19 @@ class BatteryDepletion:
         return load.empty
 
     def end(self, client: int, *, empty: bool) -> None:
-        """A client's flow is over; `empty`: because its battery is empty."""
+        """A client's flow ends; `empty`: because its battery is empty."""
         if self._loads.pop(client, None) is not None:
             release = self._charge.run_empty if empty else self._charge.release
             release(np.array([client]), self._clock.now_s)
             self._arm()
 
     def draw(self, client: int, active_w: float) -> None:
-        """From now on a client draws so many watts beyond idle power."""
+        """Sets the power that a client draws from now on, in watts above idle power."""
         if client in self._loads:
             self._drawn(np.array([client]), np.array([active_w]))
 
     def draw_on_medium(self, clients: IntArray, active_w: FloatArray) -> None:
-        """From now on radios draw so many watts each; clients on mains power may be among them."""
+        """Sets the power that radios draw from now on; includes clients on mains power."""
         other = self._charge.draws_otherwise(clients, active_w)
         if other.any():
             self._drawn(clients[other], active_w[other])
@@ -98,7 +98,7 @@ class BatteryDepletion:
             self._alarm.callbacks.append(lambda _: self._ring())
 
     def _ring(self) -> None:
-        """The alarm: some batteries are empty now, or their forecasts have to be made anew."""
+        """The alarm: some batteries are empty now, or need a new forecast."""
         time_s, self._armed_s, self._alarm = self._armed_s, np.inf, None
         for client in sorted(one for one, its in self._loads.items() if its.look_s <= time_s):
             load = self._loads[client]

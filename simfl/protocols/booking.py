@@ -1,7 +1,7 @@
-"""From timelines to rows of the event log, and to the accounts: the only writer of transfers.
+"""Writes timelines to the event log and the accounts; the only writer of transfers.
 
-A message's bytes are counted twice, on purpose: where a flow of bits begins, by whoever walks it
-(`Booking.flows`), and where its row says what became of it. The accounts compare the two.
+A message's bytes are counted twice, on purpose: when a flow of bits begins (`Booking.flows`), and
+when its row is written with the outcome. The accounts compare the two.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from simfl.system.segments import COMPUTE, STAGES, UPLOAD, Kind
 END_OF_RUN = CUTS.index("end")
 QUERY = as_json({"query": True})
 FEW = 1000
-"""Clients' rounds that are kept without asking whether they are over."""
+"""The number of client rounds kept before checking which are over."""
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
     """A timeline to be written to the log.
 
-    `about`: columns that all its rows share (edge, version, round). `query`: no training, a
-    question to clients. `walked`: the segments behind it, where it is known to its end.
+    `about`: columns that all its rows share (edge, version, round). `query`: a query to clients,
+    not training. `walked`: its segments, if it is known to its end.
     """
 
     timeline: Timeline
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class _Stepped:
-    """A stepped timeline under way; `ended[stage]`: places whose rows are still to be written."""
+    """A stepped timeline in progress; `ended[stage]`: places whose rows are not written yet."""
 
     entry: Entry
     spent_j: Callable[[], tuple[float, float]]
@@ -54,9 +54,9 @@ class _Stepped:
 
 
 class Booking:
-    """Writes what clients and servers did: downloads, computations, uploads, interruptions.
+    """Writes what clients and servers do: downloads, computations, uploads, interruptions.
 
-    `heading` says whose joules these are.
+    `heading` names the account of the joules.
     """
 
     def __init__(self, log: EventLog, heading: Heading) -> None:
@@ -69,7 +69,7 @@ class Booking:
         log.accounts.spending(self._spent_j)
 
     def ahead(self, entry: Entry, now_s: float) -> None:
-        """Write all rows of a timeline that is known to its end."""
+        """Writes all rows of a timeline that is known to its end."""
         timeline, walked = entry.timeline, entry.walked
         assert walked is not None
         self.flows(timeline, walked, now_s)
@@ -82,7 +82,7 @@ class Booking:
         self._keep(entry, now_s)
 
     def _keep(self, entry: Entry, now_s: float) -> None:
-        """Remember an entry until it is over: if the run ends before, its rows have to be cut."""
+        """Keeps an entry until it is over: if the run ends earlier, its rows must be cut."""
         self._known.append(entry)
         self._kept += entry.timeline.actors.size
         if self._kept > self._most_kept:
@@ -91,7 +91,7 @@ class Booking:
             self._most_kept = FEW + 2 * self._kept
 
     def flows(self, timeline: Timeline, walked: Walked, now_s: float) -> None:
-        """Count the bytes of every attempt, at the time when its flow of bits begins."""
+        """Counts the bytes of every attempt, at the time when its flow of bits begins."""
         table = walked.segments
         for row in np.flatnonzero(table.kind == Kind.FLOW).tolist():
             stage, begins_s = int(table.stage[row]), walked.begins_s[row]
@@ -105,7 +105,7 @@ class Booking:
             )
 
     def expect(self, timeline: Timeline, walked: Walked) -> None:
-        """Tell the accounts of joules whose rows are written later."""
+        """Tells the accounts of joules whose rows are written later."""
         for power in self._powers(timeline, walked):
             self._log.accounts.expect_power(*power)
 
@@ -115,35 +115,35 @@ class Booking:
         spent_j: Callable[[], tuple[float, float]],
         cut: Callable[[float], None],
     ) -> None:
-        """Begin a timeline that is filled in step by step.
+        """Begins a timeline that is filled in step by step.
 
-        `spent_j()` gives the joules spent so far that the accounts do not know of yet, by devices
-        beyond idle power and by the network; `cut(now_s)` stops everybody who is under way.
+        `spent_j()` returns the joules spent so far that the accounts do not know yet, by devices
+        above idle power and by the network; `cut(now_s)` stops everything in progress.
         """
         self._stepped[id(entry)] = _Stepped(entry, spent_j, cut, [[] for _ in STAGES])
 
     def over(self, entry: Entry, stage: int, place: int) -> None:
-        """An actor of a stepped timeline has ended a stage: its row comes with the next batch."""
+        """An actor of a stepped timeline has ended a stage; its row comes with the next batch."""
         self._stepped[id(entry)].ended[stage].append(place)
 
     def finished(self, entry: Entry) -> None:
-        """A stepped timeline is over: write what is left of it."""
+        """A stepped timeline is over: writes its remaining rows."""
         stepped = self._stepped.pop(id(entry))
         self._write([*self._ended(stepped), *self.network(entry)], counted=True)
 
     def flow_begins(self, actor: int, now_s: float, size_bytes: int, *, uplink: bool) -> None:
-        """Bits of a message begin to flow now: an attempt, which is counted."""
+        """Bits of a message begin to flow now: counts an attempt."""
         columns = np.array([actor]), np.array([now_s]), np.array([size_bytes])
         self._log.accounts.traffic.begin(*columns, now_s, uplink=uplink)
 
     def flowed(self, begin_s: float, end_s: float, active_j: float, network_j: float) -> None:
-        """Tell the accounts of a flow's joules, the device's and the network's; rows come later."""
+        """Tells the accounts of a flow's joules (device and network); rows come later."""
         span = np.array([begin_s]), np.array([end_s])
         self._log.accounts.expect_power(*span, np.array([active_j]), self._heading)
         self._log.accounts.expect_power(*span, np.array([network_j]), Heading.NETWORK)
 
     def flush(self) -> None:
-        """Write the rows of all stages that have ended."""
+        """Writes the rows of all stages that have ended."""
         for stepped in self._stepped.values():
             self._write(self._ended(stepped), counted=True)
 
@@ -153,7 +153,7 @@ class Booking:
             self.interruption(one, entry.about)
 
     def interruption(self, one: Interruption, about: Mapping[str, int]) -> None:
-        """What befalls a client at work, as a row that takes no time."""
+        """An interruption of a client at work, as a row without duration."""
         detail = {"stage": one.stage, "then": "goes_on" if one.goes_on else "ends"}
         self._log.row(
             one.cause, one.client, one.time_s, value=one.lasts_s, detail=as_json(detail), **about
@@ -162,12 +162,12 @@ class Booking:
     def out_of_memory(
         self, client: int, time_s: float, lacking_bytes: float, about: Mapping[str, int]
     ) -> None:
-        """A client cannot train what it has got."""
+        """A client cannot train its model for lack of memory."""
         detail = as_json({"stage": STAGES[COMPUTE], "then": "ends"})
         self._log.row("out_of_memory", client, time_s, value=lacking_bytes, detail=detail, **about)
 
     def rows(self, entry: Entry, stage: int, places: IntArray | None = None) -> Rows:
-        """The rows of a stage, of those that have begun it; no message leaves no row."""
+        """The rows of a stage, for the actors that have begun it; none without a message."""
         timeline, stages = entry.timeline, entry.timeline.stages
         there = stages.begun[stage]
         if stage != COMPUTE:
@@ -208,7 +208,7 @@ class Booking:
         )
 
     def network(self, entry: Entry, until_s: float = np.inf) -> list[Rows]:
-        """What the network between the ends spent on all messages; one row or none."""
+        """The network's energy for all messages; one row or none."""
         timeline = entry.timeline
         energy_j = float(timeline.stages.network_j.sum())
         if not energy_j:
@@ -229,9 +229,9 @@ class Booking:
         return [row]
 
     def close(self, now_s: float) -> list[Rows]:
-        """The run ends: rows of what is under way now, as far as it has got.
+        """The run ends: writes rows of everything in progress, up to now.
 
-        They take the place of the rows that `ahead` has written of it.
+        They replace the rows that `ahead` has written for it.
         """
         rows: list[Rows] = []
         for stepped in self._stepped.values():
@@ -245,7 +245,7 @@ class Booking:
         return rows
 
     def _ended(self, stepped: _Stepped) -> list[Rows]:
-        """Rows of stages that have ended since this was last asked."""
+        """Rows of stages that have ended since the last call."""
         rows = []
         for stage, places in enumerate(stepped.ended):
             if places:
@@ -254,7 +254,7 @@ class Booking:
         return rows
 
     def _write(self, several: Sequence[Rows], *, counted: bool) -> None:
-        """Add rows; `counted`: the accounts know of their joules already."""
+        """Adds rows; `counted`: the accounts already have their joules."""
         if several:
             self._log.add(join_rows(several), () if counted else None)
 
@@ -266,7 +266,7 @@ class Booking:
         }
 
     def _powers(self, timeline: Timeline, walked: Walked) -> Powers:
-        """What the accounts count joules by: begins, ends and joules beyond idle, per segment."""
+        """The accounts' input: begin, end and joules above idle power, per segment."""
         share = walked.share
         joules = walked.segments.joules
         if walked.unmet_j is not None:
@@ -302,7 +302,7 @@ class Booking:
 
 
 def cut_at(entry: Entry, now_s: float) -> Entry:
-    """The same entry as it stands when the run ends now."""
+    """The same entry, cut at the end of the run now."""
     assert entry.walked is not None
     timeline = entry.timeline.fresh()
     timeline.take(stopped_at(entry.walked, now_s))
@@ -310,7 +310,7 @@ def cut_at(entry: Entry, now_s: float) -> Entry:
 
 
 def stopped_at(walked: Walked, now_s: float) -> Walked:
-    """The same segments, stopped now where they have not come to an end."""
+    """The same segments, stopped now if not finished."""
     running = walked.stopped_s > now_s
     return replace(
         walked,
@@ -320,9 +320,9 @@ def stopped_at(walked: Walked, now_s: float) -> Walked:
 
 
 def _message(timeline: Timeline, stage: int, which: slice | BoolArray) -> dict[str, Any]:
-    """Of a message: how often it was sent, and what became of its bytes.
+    """Columns of a message: its attempts, and the outcome of its bytes.
 
-    Of one under way when the run ends nobody knows.
+    Unknown for a message in progress when the run ends.
     """
     attempts, size = (
         timeline.stages.attempts[stage][which],
@@ -338,7 +338,7 @@ def _message(timeline: Timeline, stage: int, which: slice | BoolArray) -> dict[s
 
 
 def _work(timeline: Timeline, _: int, which: slice | BoolArray) -> dict[str, Any]:
-    """Of a computation: its clock, and what was done of it."""
+    """Columns of a computation: its frequency, and the completed part."""
     work, done = timeline.work, timeline.ends.done[which]
     assert work is not None
     return {
@@ -350,7 +350,7 @@ def _work(timeline: Timeline, _: int, which: slice | BoolArray) -> dict[str, Any
 
 
 def _where(name: str, column: FloatArray) -> dict[str, Any]:
-    """A column, if there is anything in it."""
+    """A column, unless it is empty."""
     return {name: column} if column.any() else {}
 
 

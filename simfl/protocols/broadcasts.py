@@ -1,4 +1,4 @@
-"""What a server sends clients as soon as a version is made, beside their rounds."""
+"""Messages that a server sends to clients as soon as a version exists, outside of rounds."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from simfl.system.moments import Moment
 from simfl.system.world import World
 
 FIRST_NUMBER = 2**40
-"""Numbers of messages beside rounds start here: their noise is not that of any round."""
+"""Numbers of messages outside rounds start here, so that they share no round's noise."""
 
 
 class Broadcasts:
-    """Sends what the algorithm wants clients to know of one another (`Algorithm.forwards`)."""
+    """Sends the algorithm's forwarded messages to clients (`Algorithm.forwards`)."""
 
     def __init__(
         self, world: World, values: LearnedValues, dispatcher: Dispatcher, clock: Clock
@@ -37,11 +37,11 @@ class Broadcasts:
     def send(
         self, ref: StateRef, moved: IntArray, round_number: int
     ) -> Generator[simpy.Event, Any, None]:
-        """All messages at once; ends when those who play next have theirs.
+        """Sends all messages at once; ends when the next players have theirs.
 
-        `moved` are the clients whose updates made this version. A client still under way takes its
-        message afterwards, and is not waited for. The server does not give up: what is lost is sent
-        again. Raises `Stalled` where that never ends.
+        `moved` are the clients whose updates made this version. A client that is busy takes its
+        message afterwards, and is not waited for. The server does not give up: lost messages are
+        sent again. Raises `Stalled` if that never ends.
         """
         clients = np.arange(self._sent.size)
         raw_bytes = self._values.forwards(ref, moved, clients.size)
@@ -71,8 +71,8 @@ class Broadcasts:
                 break
         else:
             raise Stalled(
-                f"a message to client {receivers[0]} was lost {MOST_FAILURES} times in a row, each"
-                " time for good; what is the population's message_loss?"
+                f"a message to client {receivers[0]} was lost {MOST_FAILURES} times in a row,"
+                " after all attempts; check the population's message_loss"
             )
         players = self._values.players(ref, clients)
         ready_s = self._dispatcher.free_s(players[~under_way[players]])
@@ -81,7 +81,7 @@ class Broadcasts:
     def _share(
         self, receivers: IntArray, raw_bytes: IntArray, about: dict[str, int], waited_for: IntArray
     ) -> Generator[simpy.Event, Any, None]:
-        """The same over a medium that clients share: who is there when, only time will tell."""
+        """The same over a shared medium, where arrival times are not known ahead."""
         arrivals = {
             client: self._dispatcher.take(
                 client, int(raw_bytes[client]), partial(self._number, client), about
@@ -94,6 +94,6 @@ class Broadcasts:
         yield self._clock.now(Moment.CLOSE)
 
     def _number(self, client: int) -> int:
-        """Of the next message to a client."""
+        """The number of the next message to a client."""
         self._sent[client] += 1
         return FIRST_NUMBER + int(self._sent[client]) - 1

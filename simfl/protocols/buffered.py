@@ -6,10 +6,10 @@
 
 "theta <- theta + eta_g / K sum_i s(tau_i) (theta_i - theta_{tau_i})" is `Aggregation.absorb`.
 
-Departures: 1. the mean over the buffer is the algorithm's own, for FedAvg weighted by data size,
-where the paper's is uniform; 2. no differential privacy or secure aggregation; 3. running
-statistics of BatchNorm have no gradient: clients' are mixed in, each with its share, and a rate
-above 1 takes them no further.
+Departures: 1. the mean over the buffer is the algorithm's, for FedAvg weighted by data size; the
+paper's is uniform; 2. no differential privacy or secure aggregation; 3. running statistics of
+BatchNorm have no gradient: the clients' statistics are mixed in, each with its share, and a rate
+above 1 does not amplify them.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from simfl.protocols.run import Run
 
 @dataclass(frozen=True)
 class Buffered(Protocol):
-    """The server gathers `buffer` updates, from whichever versions, and then takes one step.
+    """The server collects `buffer` updates, of any versions, and then takes one step.
 
     FedBuff's weights are `decisions.staleness: {name: polynomial, initial: 1.0, exponent: 0.5}`.
-    The default is FedCure's rule, 0.2 x 0.9^staleness: steps of less than a third of that.
+    The default is FedCure's rule, 0.2 x 0.9^staleness, with steps less than a third as large.
     """
 
     name: ClassVar[str] = "buffered"
@@ -37,17 +37,17 @@ class Buffered(Protocol):
 
     buffer: Annotated[int, ">= 1", "updates per server step (K)"] = 10
     concurrency: Annotated[
-        int | None, ">= 1", "clients in flight; null: all, and no choice for a selection"
+        int | None, ">= 1", "clients in flight; null: all, which leaves the selection no choice"
     ] = None
     server_learning_rate: Annotated[float, "> 0", "eta_g"] = 1.0
 
     @property
     def most_updates(self) -> int | None:
-        """A full buffer."""
+        """The size of the buffer."""
         return self.buffer
 
     def process(self, run: Run) -> Process:
-        """Fill the buffer, step, publish; clients go on from the latest version at once."""
+        """Fills the buffer, steps, publishes; clients continue from the latest version at once."""
         ref = run.begin("cloud")
         clients = InFlight(run, ref, self.concurrency)
         run.expect(ref, in_flight=clients.slots)
@@ -59,7 +59,7 @@ class Buffered(Protocol):
                 arrival = yield from clients.next()
                 gathered.append(arrival.delivered)
                 held += 1
-                # Whoever arrives together goes on together, from what they make together.
+                # Clients that arrive together continue together, from the version that they make.
                 if len(gathered) < self.buffer and not clients.more_now:
                     clients.release(held)
                     held = 0

@@ -1,4 +1,4 @@
-"""Which clients a part has chosen, held to its contract."""
+"""Checks of the clients that a part has chosen."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from simfl.common.contract import PartMisbehaves, named, short
 
 
 def numbers_among(players: IntArray, shown: IntArray, decision: Any, part: Any) -> IntArray:
-    """The clients that a selection chose, if they are what it may choose.
+    """The clients that a selection chose, checked.
 
-    `players` were shown to it as the array `shown`, which it may have changed. Raises
+    `players` were given to it as the array `shown`, which it may have changed. Raises
     `PartMisbehaves`.
     """
     if decision is shown and np.array_equal(shown, players):

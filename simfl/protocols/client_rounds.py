@@ -1,4 +1,4 @@
-"""Client rounds: download, train, upload; and who of a round is waited for."""
+"""Client rounds: download, train, upload; and which clients the server waits for."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from simfl.system.server_id import CLOUD, ServerId
 
 @dataclass(eq=False)
 class _History:
-    """Per client: rounds begun so far, and the version that it received last (-1: none)."""
+    """Per client: rounds begun so far, and the version received last (-1: none)."""
 
     rounds: IntArray
     version: IntArray
 
 
 class ClientRounds:
-    """Dispatches clients, hands in their jobs and gathers their updates."""
+    """Dispatches clients, submits their jobs and collects their updates."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ClientRounds:
 
     @property
     def warnings(self) -> list[Notice]:
-        """Of clients that cannot compute as slowly as was decided."""
+        """The warnings of the allocation."""
         return self._allocating.warnings
 
     def fates(self) -> dict[str, int]:
@@ -90,13 +90,13 @@ class ClientRounds:
         server: ServerId,
         policy: DeadlinePolicy | None,
     ) -> Generator[simpy.Event, Any, Delivered]:
-        """Dispatch clients now; ends when `policy` does (None: with their last upload).
+        """Dispatches clients now; ends when `policy` does (None: with their last upload).
 
-        What is delivered are the updates that are there by then. With `policy` they are a round,
-        whose updates are aggregated together: nothing is there if it is less than the algorithm
-        aggregates, because too few arrived or were selected. Without, that is so only where enough
-        were dispatched. Raises ValueError for a client that is still under way, and `Crashed` when
-        the edge server fails meanwhile.
+        Delivers the updates that have arrived by then. With `policy` they are a round, whose
+        updates are aggregated together: nothing is delivered if too few arrived or were selected
+        for the algorithm. Without `policy` that holds only if enough clients were dispatched.
+        Raises ValueError for a client that is still busy, and `Crashed` if the edge server fails
+        meanwhile.
         """
         delivered = yield from self._there(clients, ref, round_number, server, policy or UNLIMITED)
         least = self._values.min_updates
@@ -116,7 +116,7 @@ class ClientRounds:
         server: ServerId,
         policy: DeadlinePolicy,
     ) -> Generator[simpy.Event, Any, Delivered]:
-        """What is there when `policy` ends: none, if all messages were lost."""
+        """The updates that have arrived when `policy` ends; none if all messages were lost."""
         now_s, history = self._setting.clock.now_s, self._history
         self._observations.take_in(now_s)
         rounds, held = history.rounds[clients], history.version[clients]
@@ -190,9 +190,9 @@ class ClientRounds:
         round_number: int,
         computed: Computed,
     ) -> Dispatched:
-        """Clients begin rounds for the cloud whose content is not this run's; nobody waits here.
+        """Clients begin rounds for the cloud with contents from outside the run; does not wait.
 
-        Raises ValueError for a client that is still under way.
+        Raises ValueError for a client that is still busy.
         """
         rounds = self._history.rounds[clients]
         self._history.rounds[clients] += 1
@@ -200,11 +200,11 @@ class ClientRounds:
         return self._dispatcher.dispatch(orders, _not_told, computed)
 
     def _frequency_hz(self, clients: IntArray, round_number: int) -> FloatArray:
-        """The clock that the allocation gives each client in such a round."""
+        """The frequency of each client in such a round."""
         return self._allocating.frequency_hz(clients, np.ones(clients.size), round_number, CLOUD)
 
     def close(self, now_s: float) -> list[Rows]:
-        """The run ends: count rounds that end by now; rows of what is under way."""
+        """The run ends: counts rounds that end by now; writes rows of everything in progress."""
         self._observations.take_in(now_s)
         for cohort in self._under_way.values():
             self._observations.finished(cohort.reports(cohort.arrives_s <= now_s))
@@ -212,9 +212,9 @@ class ClientRounds:
         return self._dispatcher.close(now_s)
 
     def forget(self, server: ServerId) -> None:
-        """A server has lost the updates that it was to carry over."""
+        """A server has lost the updates that it would have carried over."""
         self._late.forget(server)
 
 
 def _not_told(places: IntArray) -> None:
-    """Who has received what is known by whoever wrote it."""
+    """The writer of the messages knows who has received what."""

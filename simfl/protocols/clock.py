@@ -1,4 +1,4 @@
-"""Simulated time to the last bit, and a record of who waits for what."""
+"""The simulation clock: exact event times, and a record of who waits for what."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from simfl.system.moments import Moment
 Process = Generator[simpy.Event, Any, Any]
 
 MOST_QUIET = 10_000_000
-"""Events in a row of which the log has nothing: a million clients need a few each to begin."""
+"""The most events in a row without a row in the log: a million clients need a few each to begin."""
 
 
 class Stalled(RuntimeError):
-    """Nothing can happen any more that would finish the run, or it happens at no time at all."""
+    """Nothing can happen any more that would finish the run, or simulated time does not advance."""
 
 
 class _Until(float):
     """A delay that ends at exactly `time_s`.
 
-    SimPy adds it to now. No float may do that without a rounding error: where halves of the last
-    bit are rounded to even, every other sum is skipped.
+    SimPy adds it to the current time. There may be no float whose sum is exact: when halves of the
+    last bit are rounded to even, every other sum cannot be reached.
     """
 
     time_s: float
@@ -37,7 +37,7 @@ class _Until(float):
     def __new__(cls, time_s: float, now_s: float) -> _Until:
         """From `now_s` on."""
         delay = super().__new__(cls, time_s - now_s)
-        # Any other kind of float, as numpy's, would do the sums of what comes after it.
+        # Another float type, such as numpy's, would be used in all later sums.
         delay.time_s = float(time_s)
         return delay
 
@@ -47,11 +47,11 @@ class _Until(float):
 
 
 class Clock:
-    """A SimPy environment with exact appointments and named waits."""
+    """A SimPy environment with exact event times and named waits."""
 
     def __init__(self, env: simpy.Environment | None = None) -> None:
         self.env = env or simpy.Environment()
-        # With the process that waits: nobody else may refer to one that waits for nothing to come.
+        # Refers to the waiting process: otherwise nothing may refer to one that waits in vain.
         self._waits: dict[int, tuple[str, simpy.Process | None]] = {}
         self._next = 0
 
@@ -61,10 +61,10 @@ class Clock:
         return float(self.env.now)
 
     def until(self, time_s: float, moment: Moment = Moment.END) -> simpy.Event:
-        """An event at exactly `time_s`, not a rounding error beside it; now, if that is over.
+        """An event at exactly `time_s`, without rounding error; now, if that has passed.
 
-        Rows computed ahead and the clock agree bit for bit. Raises `Stalled` for a time that is no
-        finite number, such as the end of a round whose cost is NaN.
+        Rows computed ahead and the clock agree bit for bit. Raises `Stalled` for a time that is not
+        finite, such as the end of a round with a NaN cost.
         """
         if not math.isfinite(time_s):
             raise self._stalled(f"an appointment needs a finite time, found {time_s} s; ")
@@ -82,7 +82,7 @@ class Clock:
 
     @contextmanager
     def waiting(self, who: str, what: str) -> Iterator[None]:
-        """Note, for the report of a stall, that `who` waits for `what`."""
+        """Notes that `who` waits for `what`, for the report of a stall."""
         ticket, self._next = self._next, self._next + 1
         self._waits[ticket] = f"{who} waits for {what}", self.env.active_process
         try:
@@ -96,11 +96,11 @@ class Clock:
         limit_s: float | None = None,
         booked: Callable[[], int] | None = None,
     ) -> Any:
-        """Run until `finished`, or to `limit_s`, and all else that happens at that moment.
+        """Runs until `finished`, or to `limit_s`, including all other events at that time.
 
-        The value of `finished`, None at the limit. Raises `Stalled`, naming every wait, once
-        nothing can happen any more, or not before `LATEST_S`: a limit that lies ahead is no event.
-        Also where events happen and happen, and what has been `booked` stays the same.
+        Returns the value of `finished`, or None at the limit. Raises `Stalled`, naming every wait,
+        if nothing can happen any more, or nothing before `LATEST_S` (a limit ahead is not an
+        event), or if events keep happening while `booked` stays the same.
         """
 
         def to_the_end_of_the_moment() -> Process:
@@ -117,8 +117,8 @@ class Clock:
             if booked is not None and number % MOST_QUIET == 0:
                 if booked() == rows:
                     raise self._stalled(
-                        f"{MOST_QUIET:,} events in a row, and nothing of them in the log: a"
-                        " protocol that only waits brings no version; "
+                        f"{MOST_QUIET:,} events in a row without an entry in the log: a protocol"
+                        " that only waits makes no version; "
                     )
                 rows = booked()
             next_s = self._next_s()
@@ -137,7 +137,7 @@ class Clock:
         return outcome
 
     def _next_s(self) -> float:
-        """When something happens next; appointments that nobody keeps any more are nothing."""
+        """When something happens next; ignores events that nothing waits for any more."""
         queue = self.env._queue
         while queue and queue[0][0] > self.env.now and not queue[0][-1].callbacks:
             heapq.heappop(queue)
@@ -149,19 +149,19 @@ class Clock:
 
 
 def _as_raised(error: BaseException) -> BaseException:
-    """The error that a process raised: SimPy hands on a copy of its words, without its file."""
+    """The error that a process raised: SimPy re-raises a copy that lacks its file."""
     while type(error.__cause__) is type(error) and error.__cause__.args == error.args:
         error = error.__cause__
     return error
 
 
 def _defuse(event: simpy.Event) -> None:
-    """Its failure is raised by who waits for it, and not by the step in which it failed."""
+    """Its failure is raised by its waiter, not by the step in which it failed."""
     event.defused = True
 
 
 class Mailbox:
-    """Messages for one receiver; those that arrive at the same moment are handed out by `order`."""
+    """Messages for one receiver; simultaneous ones are delivered by `order`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -176,11 +176,11 @@ class Mailbox:
 
     @property
     def waiting(self) -> int:
-        """How many messages have arrived and were not taken."""
+        """The number of messages that have arrived and were not taken."""
         return len(self._messages)
 
     def get(self) -> Process:
-        """The first message, once there is one."""
+        """Waits for the first message."""
         if not self._messages:
             self._bell = self._clock.env.event()
             yield self._bell

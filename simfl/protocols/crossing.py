@@ -1,7 +1,7 @@
-"""Values that cross a link: what the codecs make of them, on the way to clients and between tiers.
+"""Codecs applied to values that cross a link, to clients and between tiers.
 
-Uploads of clients are coded where they are made, by the trainer; all else is here. Codecs act on
-parameters: running statistics, step counters and private tensors stay as they are.
+Clients' uploads are coded by the trainer; all other messages are coded here. Codecs act on
+parameters: running statistics, step counters and private tensors stay unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from simfl.streams import Streams
 
 
 class Crossing:
-    """What arrives of states that are sent. A state is coded once, for everybody who gets it."""
+    """States as they arrive after coding. A state is coded once, for all receivers."""
 
     def __init__(self, asked: Asked, coding: Coding, streams: Streams) -> None:
         self.coding = coding
@@ -26,13 +26,13 @@ class Crossing:
         self._streams = streams
 
     def start(self, ref: StateRef, brief: Brief) -> Parameters:
-        """What a client has of its brief's start, which was made from this state."""
+        """The start of a brief made from this state, as the client receives it."""
         if brief.start is ref.value().weights:
             return self.weights(ref)
         return self._down(ref, brief.start, brief.price.down_bytes)
 
     def weights(self, ref: StateRef) -> Parameters:
-        """What whoever downloads this state has of its weights."""
+        """The weights of this state, as its receivers have them."""
         if self.coding.downlink is None:
             return ref.value().weights
         price = self._asked.tier_price(ref.version)
@@ -44,9 +44,9 @@ class Crossing:
         return state if self.coding.downlink is None else replace(state, weights=self.weights(ref))
 
     def upwards(self, ref: StateRef) -> ServerState:
-        """The state that a higher tier gets of a lower one: its change since it took over.
+        """The state that a higher tier gets from a lower one: its change since it took over.
 
-        That is added to what had been sent, as of clients, and not to what had arrived of it.
+        The change is added to the state that was sent (as for clients), not to the decoded one.
         """
         state, adopted = ref.value(), ref.base
         if adopted is None or adopted.upper is None:
@@ -67,12 +67,12 @@ class Crossing:
         assert codec is not None
         named = {name: weights[name] for name in self._names(ref.version)}
         arrived = decoded(codec, named, raw_bytes, self._seed("downlink", ref))
-        # What clients train beside the model may begin as one of its tensors: as they have it.
+        # Tensors trained beside the model may start as one of its tensors, as the clients have it.
         had = {id(tensor): arrived[name] for name, tensor in named.items()}
         return {name: had.get(id(tensor), tensor) for name, tensor in weights.items()}
 
     def _seed(self, direction: str, ref: StateRef) -> int:
-        """That of this server's version: the same in every variant of a run, on any machine."""
+        """The seed of this server's version: the same in every variant of a run, on any machine."""
         return self._streams.seed(f"{direction}.{ref.tier}", counter=ref.version)
 
     def _names(self, version: int) -> list[str]:

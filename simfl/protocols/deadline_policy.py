@@ -1,4 +1,4 @@
-"""How long a server waits for the clients of a round."""
+"""Over-selection and deadlines: how long a server waits for the clients of a round."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ class DeadlinePolicy:
     """Over-selection and deadlines (Bonawitz et al., MLSys 2019, arXiv 1902.01046, section 2.2).
 
     A round closes when the first 1/`over_selection` of its clients have reported, or at the
-    deadline if that is earlier, but never with fewer updates than the algorithm needs. Clients
-    that are late finish all the same, and pay for it; the round after their arrival takes their
-    updates in, the less the staler they are, or they are dropped.
+    deadline if that is earlier, but never with fewer updates than the algorithm needs. Late clients
+    finish all the same, and pay for it; the round after their arrival takes their updates, with a
+    share that falls with staleness, or they are dropped.
     """
 
     deadline_s: Annotated[
         float | None,
         SHORTEST_S,
-        "seconds from dispatch to the close of a round, and for which an edge server waits for the"
-        " first of its clients to come; null waits",
+        "seconds from dispatch to the close of a round; an edge server also waits this long for"
+        " its first available client; null: no limit",
     ] = None
     over_selection: Annotated[
         float,
         ">= 1",
         "<= 1e6",
-        "how many times more clients are asked (the selection's count) than are waited for",
+        "ratio of selected clients (the selection's count) to clients that are waited for",
     ] = 1.0
     late: Annotated[
-        Literal["drop", "carry_over"], "what becomes of updates that come after the close"
+        Literal["drop", "carry_over"],
+        "whether updates that arrive after the close are dropped or carried over",
     ] = "drop"
 
     @property
@@ -44,8 +45,8 @@ class DeadlinePolicy:
         return self.deadline_s is not None or self.over_selection > 1.0
 
     def wanted(self, selected: int) -> int:
-        """How many of so many clients are waited for."""
-        # Not one client more for a rounding error.
+        """The number of clients, out of `selected`, that are waited for."""
+        # No additional client because of a rounding error.
         return math.ceil(selected / self.over_selection * (1 - 1e-12))
 
     def closes_s(
@@ -56,11 +57,11 @@ class DeadlinePolicy:
         least: int,
         away_s: FloatArray,
     ) -> float:
-        """When a round closes whose uploads arrive at `arrives_s` (inf: never).
+        """When a round with uploads at `arrives_s` (inf: never) closes.
 
-        It awaits `least` of them in any case, but nobody beyond the last of `ends_s`, when clients
-        have reported or given up, and beyond the deadline nobody that has gone away by then: each
-        does at `away_s` (inf: never).
+        It waits for at least `least` of them, but not beyond the last of `ends_s`, when clients
+        have reported or given up; after the deadline it does not wait for clients that have left by
+        then (each at `away_s`, inf: never).
         """
         arrivals_s = np.minimum(np.sort(arrives_s), ends_s.max())
         enough_s = float(arrivals_s[min(least, arrivals_s.size) - 1])

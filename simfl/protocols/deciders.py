@@ -11,7 +11,7 @@ from simfl.decisions.base import Allocation, Estimator, Scheduling, Selection, S
 
 @dataclass(frozen=True, eq=False)
 class AllocationByGroup:
-    """Rules of their own for the clocks of some groups; `group` is each client's."""
+    """Allocation rules of single groups; `group` is each client's group."""
 
     rules: Mapping[int, Allocation]
     group: IntArray
@@ -19,9 +19,9 @@ class AllocationByGroup:
 
 @dataclass(frozen=True)
 class Deciders:
-    """One rule per kind of decision; association has been decided when the run begins.
+    """One rule per kind of decision; association is decided before the run begins.
 
-    Clients whose group has an allocation of its own go by that.
+    Clients in a group with its own allocation follow that.
     """
 
     selection: Selection

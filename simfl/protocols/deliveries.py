@@ -1,4 +1,4 @@
-"""Client rounds as columns: what they cost, and what has arrived of them."""
+"""Delivered updates, as columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simfl.learning.trainer import Future
 
 @dataclass(frozen=True)
 class Delivered:
-    """Updates that have arrived, one column entry each.
+    """Updates that have arrived, one entry per column each.
 
     `versions`: the server version that each job started from; `up_bytes`: the message size before
     the codec; `futures`: the updates themselves, empty in a timing-only run.
@@ -25,23 +25,23 @@ class Delivered:
     futures: Sequence[Future]
 
     def staleness(self, version: int) -> IntArray:
-        """How many versions each update is behind `version`."""
+        """The number of versions that each update is behind `version`."""
         return version - self.versions
 
     @property
     def distinct_clients(self) -> int:
-        """How many clients there is an update of; a late one may have two."""
+        """The number of different clients; a late client may have two updates."""
         return np.unique(self.clients).size
 
     def take(self, which: BoolArray | IntArray) -> Delivered:
-        """The updates of a mask, or at these places in this order."""
+        """The updates selected by a mask, or by places in order."""
         places = np.arange(self.clients.size)[which].tolist() if self.futures else []
         futures = [self.futures[place] for place in places]
         return Delivered(self.clients[which], self.versions[which], self.up_bytes[which], futures)
 
     @staticmethod
     def join(several: Sequence[Delivered]) -> Delivered:
-        """Several deliveries as one, in their order."""
+        """Several deliveries joined, in their order."""
         return Delivered(
             np.concatenate([one.clients for one in several]),
             np.concatenate([one.versions for one in several]),

@@ -1,4 +1,4 @@
-"""The log's `detail` column: what decisions say of themselves, as JSON."""
+"""The log's `detail` column: decisions' details as JSON."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def as_json(detail: Mapping[str, Any]) -> str:
 
 
 def known(column: FloatArray) -> list[float | None]:
-    """A column in which what is not known (NaN) is null."""
+    """A column with null for unknown values (NaN)."""
     return [None if np.isnan(value) else float(value) for value in column]

@@ -1,4 +1,4 @@
-"""A dispatched cohort: whose uploads arrive when, and who of it is waited for."""
+"""A dispatched cohort: when uploads arrive, and which clients are waited for."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ Late = Callable[[BoolArray], None]
 
 
 class Dispatched:
-    """Clients of one `server` whose rounds began together; who of them is waited for.
+    """Clients of one `server` whose rounds began together, and which of them are waited for.
 
-    `ends_s` (clients,): when each will have reported or given up; inf: not known yet, as over
-    shared channels.
+    `ends_s` (clients,): when each reports or gives up; inf: not known yet, as over shared channels.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class Dispatched:
 
     @property
     def over(self) -> bool:
-        """Whether everybody's end is known."""
+        """Whether all clients' ends are known."""
         return bool(np.isfinite(self._ends_s).all())
 
     @property
@@ -59,10 +58,10 @@ class Dispatched:
         return self._timeline.arrives_s if self._known is None else self._known
 
     def closed(self, policy: DeadlinePolicy, least: int) -> Generator[simpy.Event, Any, float]:
-        """Wait until `policy` closes the round; the time of that.
+        """Waits until `policy` closes the round; returns that time.
 
-        It stays open for `least` updates if so many still come. Raises `Crashed` when the edge
-        server fails meanwhile.
+        It stays open until `least` updates have arrived, if that many will. Raises `Crashed` if the
+        edge server fails meanwhile.
         """
         while True:
             closes_s = policy.closes_s(
@@ -73,12 +72,12 @@ class Dispatched:
             yield from self._until(closes_s)
 
     def finished(self) -> Generator[simpy.Event, Any, None]:
-        """Waits until everybody has reported or given up; raises `Crashed` as `closed` does."""
+        """Waits until all clients have reported or given up; raises `Crashed` like `closed`."""
         while self._clock.now_s < self._ends_s.max():
             yield from self._until(float(self._ends_s.max()))
 
     def reports(self, which: BoolArray) -> ClientReports:
-        """What the server learns of the clients of a mask, whose uploads arrive."""
+        """The reports of the masked clients, whose uploads arrive."""
         arrives_s = self.arrives_s[which]
         took_s = arrives_s - self.begun_s
         energy_j = self._idle_w[which] * took_s + self._timeline.spent_j[which]
@@ -97,16 +96,16 @@ class Dispatched:
         self._ends_s[place] = now_s
 
     def tell(self, place: int) -> None:
-        """Those who wait learn of it, or, once the round has closed, those who follow it."""
+        """Informs the waiters or, once the round has closed, its followers."""
         self._change()
         if self._tell is not None and np.isfinite(self.arrives_s[place]):
             self._tell(np.arange(self._ends_s.size) == place)
         if self.over:
-            # It refers to the updates, which count as withdrawn once nobody does.
+            # It refers to the updates, which count as withdrawn once nothing refers to them.
             self._tell = None
 
     def pauses(self, pauses: Sequence[Interruption]) -> None:
-        """Clients go away: beyond its deadline a server waits only for who is still there."""
+        """Clients leave: after its deadline a server waits only for those still available."""
         for one in pauses:
             self._clock.until(one.time_s).callbacks.append(lambda _: self._change())
 
@@ -115,7 +114,7 @@ class Dispatched:
         changed.succeed()
 
     def _until(self, time_s: float) -> Generator[simpy.Event, Any, None]:
-        """Until then, or until anything has changed."""
+        """Waits until a time, or until anything has changed."""
         if self.over:
             yield from self._servers.until(self._server, time_s, Moment.CLOSE)
             return

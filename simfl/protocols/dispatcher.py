@@ -1,7 +1,7 @@
-"""Dispatches clients: who is free, what becomes of their rounds, and what they wait in between.
+"""Dispatches clients: tracks who is free, and runs and books their rounds and waits.
 
-Where every message has a link of its own, a cohort's rounds are walked ahead and booked at once,
-and a client that takes part costs rows and no process. Over shared channels they are stepped.
+With dedicated links a cohort's rounds are computed ahead and booked at once: a participating client
+costs rows but no process. Over shared channels rounds are stepped.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ Computed = Callable[[IntArray, FloatArray], None]
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """What a round asks of each client's machine, one entry each: see `World.plan_rounds`.
+    """The load of a round on each client's device, one entry each: see `World.plan_rounds`.
 
-    Training passes over `examples` in so many `steps`, of a model that is so much `work`, at a
-    clock of `frequency_hz`; bytes are raw ones, before the codec. It takes `needed_bytes` of
-    memory; None: the world knows who lacks them.
+    Training passes over `examples` in `steps` steps, for a model with this `work`, at
+    `frequency_hz`; bytes are before the codec. It needs `needed_bytes` of memory; None: the world
+    knows which clients lack memory.
     """
 
     examples: FloatArray
@@ -63,10 +63,10 @@ class Workload:
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """What clients are to do now.
+    """Orders to clients for a round that begins now.
 
-    `numbers` address the draws of `world`; `version`, `round_number` and the `server` are what the
-    rows say. With `query` this is no training.
+    `numbers` address the draws of `world`; `version`, `round_number` and `server` go into the rows.
+    With `query` this is not training.
     """
 
     world: World
@@ -85,7 +85,7 @@ class Orders:
 
     @property
     def lacking_bytes(self) -> FloatArray:
-        """Of each client's memory, for training; a query asks for none."""
+        """The missing bytes of each client's memory for training; a query needs none."""
         if self.load.needed_bytes is not None:
             return self.world.lacking(self.clients, self.load.needed_bytes)
         if self.query or self.world.lacking_bytes is None:
@@ -94,7 +94,7 @@ class Orders:
         return lacking
 
     def plan(self, radio_idle_s: FloatArray) -> RoundPlan:
-        """What that takes, so long after the clients' last messages."""
+        """The plan of these rounds, given the time since the clients' last messages."""
         return self.world.plan_rounds(
             self.clients,
             self.numbers,
@@ -111,9 +111,9 @@ class Orders:
 
 @dataclass(frozen=True, eq=False)
 class OutOfRoundMessage:
-    """A message to a client beside its rounds: `number()` addresses the draws of each sending.
+    """A message to a client outside its rounds; `number()` addresses the draws of each attempt.
 
-    `about` are columns of its rows; `done` happens when it has arrived.
+    `about` are columns of its rows; the event `done` happens when it has arrived.
     """
 
     raw_bytes: int
@@ -123,7 +123,7 @@ class OutOfRoundMessage:
 
 
 class Dispatcher:
-    """Sends clients off, and knows until when each is busy; rounds and waits become rows."""
+    """Dispatches clients and knows until when each is busy; books rounds and waits."""
 
     def __init__(
         self, world: World, log: EventLog, clock: Clock, presence: Presence, servers: Servers
@@ -149,7 +149,7 @@ class Dispatcher:
         return self._world.client_sharing.contended
 
     def free_s(self, clients: IntArray) -> FloatArray:
-        """Since when clients have been free, or when they will be; inf: nobody knows yet."""
+        """Since when clients have been free, or when they will be; inf: not known yet."""
         return self._resting.free_s(clients)
 
     def radio_idle_s(self, clients: IntArray) -> FloatArray:
@@ -161,22 +161,24 @@ class Dispatcher:
     def freed(self) -> simpy.Event:
         """An event: the next end of a client's round or message over a shared channel.
 
-        Such ends are not known ahead (`free_s` says inf until then): who waits for a free client
-        waits for this, too. A client with a message waiting for it takes that first.
+        Such ends are not known ahead (`free_s` is inf until then), so a waiter for a free client
+        waits for this event, too. A client with a pending message takes that first.
         """
         return self._freed
 
     def dispatch(self, orders: Orders, received: Received, computed: Computed) -> Dispatched:
-        """Clients begin their rounds now.
+        """Starts clients' rounds now.
 
-        `received(places)` is called for clients (places in `orders.clients`) whose download
-        arrives, `computed(places, times_s)` with the ends of computations (inf: broken off), both
-        before the clock gets there. Raises ValueError for a client still under way, or one that
-        does not exist, and `Stalled` for a round longer than simulated time can be.
+        Calls `received(places)` for clients (places in `orders.clients`) whose download arrives,
+        and `computed(places, times_s)` with the ends of computations (inf: interrupted), both
+        before the clock gets there. Raises ValueError for a client that is still busy or does not
+        exist, and `Stalled` for a round longer than simulated time can be.
         """
         now_s, clients = self._clock.now_s, orders.clients
         if clients.size and (clients.min() < 0 or clients.max() >= self._world.num_clients):
-            raise ValueError(f"clients {clients.tolist()} are dispatched, and not all are there")
+            raise ValueError(
+                f"clients {clients.tolist()} are dispatched, but not all of them are available"
+            )
         busy = clients[self.free_s(clients) > now_s]
         if busy.size:
             raise ValueError(f"client {busy[0]} is dispatched while an earlier round is under way")
@@ -205,7 +207,7 @@ class Dispatcher:
         received: Received,
         computed: Computed,
     ) -> Dispatched:
-        """Rounds over links of their own: every end is known now."""
+        """Rounds over dedicated links: every end is known now."""
         now_s, clients = self._clock.now_s, orders.clients
         walked = walk(plan.segments, clients, np.full(clients.size, now_s), limits)
         timeline.take(walked)
@@ -292,7 +294,7 @@ class Dispatcher:
             self.fates.end(timeline, places[has_memory], ends_s[has_memory])
 
     def _out_of_memory(self, orders: Orders, places: IntArray, times_s: FloatArray) -> None:
-        """Those of `places`, who have got the model, that cannot train it: their rounds end."""
+        """Ends rounds of those of `places` that have the model but lack memory to train it."""
         lacking_bytes = orders.lacking_bytes
         for place in places[lacking_bytes[places] > 0].tolist():
             about = float(times_s[place]), float(lacking_bytes[place]), orders.about
@@ -301,9 +303,9 @@ class Dispatcher:
     def receive(
         self, clients: IntArray, message: Transmission, version: int, round_number: int
     ) -> None:
-        """Send each client a message beside its rounds, over a link of its own, once it is free.
+        """Sends each client a message outside its rounds, over a dedicated link, once it is free.
 
-        An empty battery gives nothing for it, but does not break it off.
+        An empty battery gives no energy for it, but does not interrupt it.
         """
         now_s = self._clock.now_s
         waited = self._resting.until_now(clients)
@@ -321,10 +323,10 @@ class Dispatcher:
     def take(
         self, client: int, raw_bytes: int, number: Callable[[], int], about: dict[str, int]
     ) -> simpy.Event:
-        """Send a client a message beside its rounds, over a shared channel, once it is free.
+        """Sends a client a message outside its rounds, over a shared channel, once it is free.
 
-        The event happens when it arrives. What is lost is sent again; `number()` gives the address
-        of each sending's random draws.
+        The event happens when it arrives. Lost messages are sent again; `number()` addresses the
+        random draws of each attempt.
         """
         message = OutOfRoundMessage(raw_bytes, number, about, self._clock.env.event())
         self._out_of_round.setdefault(client, deque()).append(message)
@@ -333,13 +335,13 @@ class Dispatcher:
         return message.done
 
     def close(self, now_s: float) -> list[Rows]:
-        """The run ends: rows of what is under way, once it is booked who waits."""
+        """The run ends: books waits, then writes rows of everything in progress."""
         under_way = self.booking.close(now_s)
         self._log.add(self._resting.until_now(self._resting.waiting(now_s)))
         return under_way
 
     def settle(self) -> None:
-        """Write the rows of what has ended by now: stages, tails, waits with an empty battery."""
+        """Writes the rows of what has ended by now: stages, tails, waits with an empty battery."""
         now_s = self._clock.now_s
         self.booking.flush()
         self._resting.settle(now_s)
@@ -348,7 +350,7 @@ class Dispatcher:
             self._log.add(self._resting.until_now(off))
 
     def _free(self, client: int, radio_idle_s: float, present_until_s: float = np.inf) -> None:
-        """A stepped round or message has ended now: the client takes its next message, or rests."""
+        """A stepped round or message ends now: the client takes its next message, or rests."""
         self._rest(np.array([client]), np.array([self._clock.now_s]), radio_idle_s, present_until_s)
         if client in self._out_of_round:
             self._next_message(client)
@@ -363,11 +365,11 @@ class Dispatcher:
         radio_idle_s: FloatArray | float,
         present_until_s: FloatArray | float = np.inf,
     ) -> None:
-        """They rest from then on; their last messages ended so long before (inf: asleep)."""
+        """Clients rest from then on; their last messages ended this long before (inf: asleep)."""
         self._resting.free(clients, from_s, radio_idle_s, present_until_s)
 
     def _next_message(self, client: int) -> None:
-        """A client is free, and takes its next message from now on."""
+        """A free client begins to take its next message."""
         waiting = self._out_of_round[client]
         message = waiting.popleft()
         if not waiting:
@@ -381,7 +383,7 @@ class Dispatcher:
     def _deliver(
         self, client: int, message: OutOfRoundMessage, radio_idle_s: FloatArray
     ) -> Generator[simpy.Event, Any, None]:
-        """Send a message until it has arrived; raises `Stalled` where it never does."""
+        """Sends a message until it has arrived; raises `Stalled` if it never does."""
         messenger, who = self._world.messenger, np.array([client])
         for _ in range(MOST_FAILURES):
             about = who, np.array([message.number()]), message.raw_bytes, False
@@ -404,8 +406,8 @@ class Dispatcher:
                 break
         else:
             raise Stalled(
-                f"a message to client {client} was lost {MOST_FAILURES} times in a row, each time"
-                " for good; what is the population's message_loss?"
+                f"a message to client {client} was lost {MOST_FAILURES} times in a row, after all"
+                " attempts; check the population's message_loss"
             )
         self._free(client, float(radio_idle_s[0]))
         message.done.succeed()
@@ -419,7 +421,7 @@ class Dispatcher:
         sending: Sending,
         listeners: Listeners,
     ) -> None:
-        """Start one process per client, which goes through its column of `segments`."""
+        """Starts one process per client, which steps through its column of `segments`."""
         Stepped(
             segments,
             clients,
@@ -434,7 +436,7 @@ class Dispatcher:
         )
 
     def _unlimited(self, clients: IntArray) -> Limits:
-        """Of messages beside rounds: nothing ends them."""
+        """The limits of messages outside rounds: nothing ends them."""
         return Limits.none(clients.size, self._presence.charge)
 
     def _dispatched(self, orders: Orders, timeline: Timeline, ends_s: FloatArray) -> Dispatched:
@@ -448,7 +450,7 @@ class Dispatcher:
             first = endless[0]
             download_s, compute_s, upload_s = stages_s[:, first].tolist()
             raise Stalled(
-                f"stalled at {self._clock.now_s:g} s: a round of client {clients[first]} would take"
-                f" {download_s:g} s to download, {compute_s:g} s to compute and {upload_s:g} s to"
-                " upload; what are the population's rates, clock frequencies and spreads?"
+                f"stalled at {self._clock.now_s:g} s: a round of client {clients[first]} would"
+                f" take {download_s:g} s to download, {compute_s:g} s to compute and {upload_s:g} s"
+                " to upload; check the population's rates, clock frequencies and spreads"
             )

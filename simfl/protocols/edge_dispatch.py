@@ -1,9 +1,9 @@
 """One dispatch of an edge server: download, rounds with its clients, upload to the cloud.
 
-The cloud always hears of it again: an edge server that crashes comes back when it is repaired, with
-nothing but what it had when it last reported; one without clients gives each round up after the
-deadline. Either has nothing new then, and nothing is merged. One that is dispatched while it is
-broken begins once it works, from the cloud's state of that moment.
+The cloud always gets a report: an edge server that crashes returns when it is repaired, with only
+its state at the last report; one without clients gives each round up after the deadline. Neither
+has anything new, so nothing is merged. One that is dispatched while broken begins once it works,
+from the cloud's state at that time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from simfl.protocols.wait_for import WaitFor
 
 @dataclass(frozen=True)
 class EdgeReport:
-    """An edge server's state at the cloud (None: nothing new), and where that started from."""
+    """An edge server's state at the cloud (None: nothing new), and the state it started from."""
 
     edge: int
     state: StateRef | None
@@ -45,9 +45,9 @@ def dispatch_edge(
     policy: DeadlinePolicy,
     wait_for: WaitFor,
 ) -> Generator[simpy.Event, Any, EdgeReport]:
-    """What an edge server with the state `kept` brings back from the cloud's state.
+    """Dispatches an edge server with the state `kept`; returns its report.
 
-    That is `cloud_now()` once the edge server works: the cloud goes on while one is repaired.
+    It starts from `cloud_now()` once it works: the cloud continues while it is repaired.
     """
     began_s, participants = run.clock.now_s, np.zeros(0, dtype=np.int64)
     yield from run.working(edge)
@@ -80,7 +80,7 @@ def _round(
     policy: DeadlinePolicy,
     wait_for: WaitFor,
 ) -> Generator[simpy.Event, Any, tuple[StateRef, IntArray]]:
-    """One round of an edge server; its next state, and whose updates are in it."""
+    """One round of an edge server; returns its next state and the contributing clients."""
     members, wait_s = run.members(edge), policy.deadline_s
     chosen = yield from run.select(state, members, round_number, edge, wait_s, wait_for)
     if not chosen.size:

@@ -1,9 +1,9 @@
-"""Letters to clients: messages that somebody else writes, each answered by a client round.
+"""Letters to clients: messages from outside simfl, each answered by a client round.
 
-Who is asked what is decided outside of simfl, by the server of another framework (`bridges/`). A
-letter goes down to its client, the client works on it and sends an answer up: a round like any
-other, through the same dispatcher. A client that is busy or away gets its letters afterwards, one
-after another, in the order in which they were posted; what has expired by then is not delivered.
+The server of another framework (`bridges/`) decides which client gets which message. A letter is
+sent to its client, which works on it and sends an answer: a round like any other, through the same
+dispatcher. A client that is busy or away gets its letters afterwards, one by one, in the order in
+which they were posted; expired letters are not delivered.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from simfl.system.presence import Presence
 
 @dataclass(frozen=True)
 class LetterLoad:
-    """What a letter asks of its client: bytes each way, before the codec, and work in between.
+    """The load of a letter: bytes in each direction, before the codec, and the work in between.
 
-    Training passes over `examples` in so many `steps`, of a model that is so much `work`, with
+    Training passes over `examples` in `steps` steps, for a model with this `work`, with
     `memory_bytes` held at once (0: not known).
     """
 
@@ -45,10 +45,10 @@ class LetterLoad:
 
 
 class Letter(ABC):
-    """A message to one client, and what becomes of it; `trains`: its answer is an update.
+    """A message to one client, and its outcome; `trains`: its answer is an update.
 
-    `version` and `round_number` are what the rows say. Who can take it at `expires_s` or later
-    never gets it.
+    `version` and `round_number` go into the rows. A client that can take it only at `expires_s` or
+    later never gets it.
     """
 
     client: int
@@ -59,11 +59,11 @@ class Letter(ABC):
 
     @abstractmethod
     def load(self) -> LetterLoad:
-        """What it takes: asked once, when its client begins."""
+        """Its load: called once, when its client begins."""
 
     @abstractmethod
     def computed(self, *, ended: bool) -> None:
-        """The computation ends, or never will: known before the clock gets there."""
+        """The end of its computation is known (inf: never), before the clock gets there."""
 
     @abstractmethod
     def arrived(self) -> None:
@@ -71,11 +71,11 @@ class Letter(ABC):
 
 
 Begin = Callable[[IntArray, Workload, int, int, Computed], Dispatched]
-"""Sends clients off with a workload, at a version and in a round; is told who computed."""
+"""Starts clients with a workload, at a version and in a round; is told who computed."""
 
 
 class Exchanges:
-    """Delivers letters, and says when anything has changed."""
+    """Delivers letters, and reports changes."""
 
     def __init__(
         self,
@@ -96,11 +96,11 @@ class Exchanges:
         self._changed = clock.env.event()
 
     def there(self, clients: IntArray) -> BoolArray:
-        """Which clients are present now, busy or not."""
+        """Which clients are available now, busy or not."""
         return self._presence.there(clients, self._clock.now_s)
 
     def post(self, letters: Sequence[Letter]) -> None:
-        """Send letters now, to those who are free and present; the others get theirs later."""
+        """Sends letters now to clients that are free and available; the others get theirs later."""
         now_s = self._clock.now_s
         clients = np.array([one.client for one in letters], dtype=np.int64)
         first = np.zeros(clients.size, dtype=bool)
@@ -118,9 +118,9 @@ class Exchanges:
                 self._clock.env.process(self._deliver(one.client))
 
     def change(self, until_s: float, clients: IntArray) -> Generator[simpy.Event, Any, None]:
-        """Wait for the next answer, or until one of `clients`, who are away, may be back.
+        """Waits for the next answer, or until one of the absent `clients` may be back.
 
-        No longer than `until_s`. Nothing at all may come: then the clock says so.
+        Waits at most until `until_s`. If nothing can come, the clock raises the stall.
         """
         back_s = self._presence.next_s(clients, self._clock.now_s)
         ahead = back_s[np.isfinite(back_s) & (back_s > self._clock.now_s)]
@@ -130,7 +130,7 @@ class Exchanges:
         yield self._clock.now(Moment.DECISION)
 
     def _deliver(self, client: int) -> Generator[simpy.Event, Any, None]:
-        """Send a client its letters, one after another, whenever it can take the next."""
+        """Sends a client its letters, one by one, whenever it can take the next."""
         who, letters = np.array([client]), self._waiting[client]
         while letters:
             free_s = float(self._dispatcher.free_s(who)[0])
@@ -150,7 +150,7 @@ class Exchanges:
         del self._waiting[client]
 
     def _dispatch(self, letters: Sequence[Letter]) -> None:
-        """Clients, each of them free and present, begin now; those of the same work together."""
+        """Starts clients that are free and available; clients with the same work start together."""
         together: dict[tuple[Any, ...], list[tuple[Letter, LetterLoad]]] = {}
         for one in letters:
             load = one.load()

@@ -1,4 +1,4 @@
-"""What servers expect of clients before they have seen any of them at work."""
+"""The durations that servers expect of clients before observing any."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from simfl.protocols.rehearsal import ASLEEP, Rehearsal
 from simfl.system.server_id import CLOUD, ServerId
 
 SLOWEST = 1000
-"""So many clients decide how long a cohort takes that nobody in it slows down."""
+"""The number of slowest clients that can decide the time of a cohort without contention."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expectations:
-    """What a dispatch of `edge_rounds` rounds costs by what devices and links are registered with.
+    """The expected cost of a dispatch of `edge_rounds` rounds, from registered hardware.
 
-    Noise left out, plain training, the whole model in every message, the highest clock, radios that
-    have not sent yet. Per client, with a link of its own: `cycles` of a round's computation, so
-    that its seconds are cycles / frequency; `round_s` of a round; `transfer_s` of a round's
-    messages. Per edge server and, last, for a flat server: `latency_s` of a dispatch of its slowest
-    clients side by side, as many as a round is to have, and `backhaul_s` of its messages to and
-    from the cloud. `detail` says what rivals and sleeping radios add; None: nothing.
+    It assumes no noise, plain training, the whole model in every message, the highest frequency,
+    and radios that have not sent yet. Per client, with a dedicated link: `cycles` of a round's
+    computation, so that its seconds are cycles / frequency; `round_s` of a round; `transfer_s` of a
+    round's messages. Per edge server and, last, for a flat server: `latency_s` of a dispatch of its
+    slowest clients in parallel, as many as a round should have, and `backhaul_s` of its messages to
+    and from the cloud. `detail` has the effect of contention and sleeping radios; None: none.
     """
 
     edge_rounds: int
@@ -41,7 +41,7 @@ class Expectations:
 
 
 def unknown(clients: int, edges: int) -> Expectations:
-    """Nothing is expected."""
+    """No expectations."""
     of_clients, of_servers = np.full(clients, np.nan), np.full(edges + 1, np.nan)
     return Expectations(1, of_clients, of_clients, of_clients, of_servers, of_servers)
 
@@ -49,9 +49,9 @@ def unknown(clients: int, edges: int) -> Expectations:
 def expectations(
     rehearsal: Rehearsal, edge_rounds: int, together: Callable[[int], int]
 ) -> Expectations:
-    """Of a run whose dispatches consist of `edge_rounds` rounds.
+    """The expectations for a run with `edge_rounds` rounds per dispatch.
 
-    `together` says how many of so many clients are under way at the same time.
+    `together` gives, for a number of clients, how many are in flight at the same time.
     """
     quiet = rehearsal.quiet
     world, clients = quiet.world, np.arange(rehearsal.world.num_clients)
@@ -97,7 +97,7 @@ def _members(edge: IntArray, edges: int, *, flat: bool) -> list[tuple[ServerId, 
 def _dispatch_s(
     quiet: Rehearsal, server: ServerId, cohort: IntArray, edge_rounds: int, idle_s: float = ASLEEP
 ) -> tuple[float, float]:
-    """Seconds of a dispatch whose radios were last used `idle_s` ago, and of its backhaul."""
+    """Seconds of a dispatch with radios last used `idle_s` ago, and of its backhaul."""
     world = quiet.world
     radio_idle_s = np.full(world.num_clients, idle_s)
     rounds_s = float(
@@ -112,7 +112,7 @@ def _dispatch_s(
 def _detail(
     quiet: Rehearsal, cohorts: dict[ServerId, IntArray], edge_rounds: int, latency_s: FloatArray
 ) -> dict[str, Any]:
-    """By how much what is expected would be off without rivals, or with radios awake."""
+    """How far expectations would be off without contention, or with radios awake."""
     found: dict[str, list[float]] = {
         "latency_s": [float(latency_s[each.number]) for each in cohorts]
     }
@@ -138,7 +138,7 @@ def _detail(
 
 
 def _mean_round_s(way: Rehearsal, server: ServerId, cohort: IntArray) -> float:
-    """The mean of the first round of a cohort's clients, which is a row's estimate of each."""
+    """The mean first round of a cohort's clients, as the estimate for each of them."""
     world = way.world
     asleep, numbers = np.full((1, cohort.size), ASLEEP), np.zeros((1, cohort.size), dtype=np.int64)
     about = cohort[None], numbers, world.frequency_max_hz, asleep
@@ -148,9 +148,9 @@ def _mean_round_s(way: Rehearsal, server: ServerId, cohort: IntArray) -> float:
 def attainability(
     owed_share: FloatArray, latency_s: FloatArray, concurrency: int
 ) -> tuple[dict[str, Any], list[Notice]]:
-    """Whether edge servers of these latencies can get the participation that they are owed.
+    """Whether edge servers with these latencies can get their owed participation.
 
-    Details for the log, and a warning where some cannot.
+    Returns details for the log, and a warning if some cannot.
     """
     attainable = attainable_share(latency_s, concurrency)
     short = np.flatnonzero(owed_share > attainable)

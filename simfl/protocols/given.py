@@ -1,4 +1,4 @@
-"""What a protocol tells its run, held to what the log's tables can say."""
+"""Checks of the values that a protocol passes to its run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from simfl.common.contract import short
 
 
 def whole(name: str, given: Any) -> int:
-    """A whole number >= 0, such as a round's; raises ValueError."""
+    """Checks a whole number >= 0, such as a round number; raises ValueError."""
     if isinstance(given, bool) or not isinstance(given, Integral) or int(given) < 0:
         raise ValueError(f"{name}: found {short(given)}, accepted: a whole number >= 0")
     return int(given)
 
 
 def numbers_of(clients: Any) -> IntArray:
-    """Numbers of distinct clients; raises ValueError."""
+    """Checks numbers of distinct clients; raises ValueError."""
     given = np.asarray(clients)
     numbers = given.ndim == 1 and (not given.size or np.issubdtype(given.dtype, np.integer))
     if not numbers or (given.size > 1 and np.unique(given).size < given.size):
@@ -31,7 +31,7 @@ def numbers_of(clients: Any) -> IntArray:
 
 
 def versions_late(staleness: ArrayLike) -> FloatArray:
-    """How many versions late each update was; raises ValueError."""
+    """Checks the staleness of updates, in versions; raises ValueError."""
     given = np.atleast_1d(np.asarray(staleness))
     if given.dtype.kind not in "iuf" or not (np.isfinite(given) & (given >= 0)).all():
         raise ValueError(f"staleness: found {short(staleness)}, accepted: finite numbers >= 0")

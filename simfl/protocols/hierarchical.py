@@ -3,9 +3,10 @@
     kappa_1   local steps per edge round      `algorithm.local`
     kappa_2   edge rounds per cloud round     `edge_rounds`
 
-Every edge server runs kappa_2 rounds of its clients, then the cloud averages the edge models,
-weighted by their members' data, and starts all of them again. With one edge round this is FedAvg.
-Edge servers that bring nothing new, for crashes or absent clients, are left out of the average.
+Every edge server runs kappa_2 rounds with its clients, then the cloud averages the edge models,
+weighted by their clients' data, and starts all of them again. With one edge round this is FedAvg.
+Edge servers without anything new, because of crashes or absent clients, are left out of the
+average.
 """
 
 from __future__ import annotations
@@ -28,28 +29,29 @@ from simfl.system.server_id import ServerId
 
 @dataclass(frozen=True)
 class Hierarchical(Protocol):
-    """Client-edge and edge-cloud synchronous."""
+    """Synchronous rounds at both tiers: clients with edge servers, edge servers with the cloud."""
 
     name: ClassVar[str] = "hierarchical"
     hierarchical: ClassVar[bool] = True
 
     edge_rounds: Annotated[int, ">= 1", "edge aggregations per cloud round (kappa_2)"] = 2
 
-    patience: Annotated[DeadlinePolicy, "how long an edge server waits for its clients"] = field(
-        default_factory=DeadlinePolicy
-    )
+    patience: Annotated[
+        DeadlinePolicy, "how long an edge server waits for the clients of a round"
+    ] = field(default_factory=DeadlinePolicy)
     wait_for: Annotated[
-        WaitFor | None, "whom an edge server waits for before it selects; null: anybody"
+        WaitFor | None,
+        "clients that an edge server waits for before it selects; null: at least one",
     ] = None
 
     @property
     def asks(self) -> frozenset[str]:
-        """Association, and staleness where late updates are carried over."""
+        """Association, and staleness if late updates are carried over."""
         idle = {"scheduling"} if self.takes_stale_updates else {"scheduling", "staleness"}
         return self.may_ask - idle
 
     def process(self, run: Run) -> Process:
-        """Dispatch all edge servers, wait for all, average, publish; again."""
+        """Repeats: dispatch all edge servers, wait for all, average, publish."""
         cloud, round_number = run.begin("cloud"), 0
         run.expect(cloud, edge_rounds=self.edge_rounds)
         kept = {edge: run.begin_edge(edge) for edge in run.edges}

@@ -1,4 +1,4 @@
-"""A fixed number of clients in flight, replaced as they arrive: what asynchronous servers share."""
+"""A fixed number of clients in flight, replaced as they arrive: for asynchronous servers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Arrival:
 class InFlight:
     """Keeps `concurrency` clients (at most all: `slots`) training, each from the latest state.
 
-    A free slot asks the selection rule among the idle clients and dispatches the one of its choice
-    that was dispatched longest ago, ties to the lowest number. Slots are all the same: those that
-    are free at once are filled one after another, when all else of that moment has happened. While
-    none of the idle clients is there a slot waits for them, and for whoever becomes idle meanwhile.
+    A free slot applies the selection rule to the idle clients and dispatches the selected client
+    that was dispatched longest ago, ties to the lowest number. Slots are interchangeable:
+    simultaneously free ones are filled one by one, after all other events of that time. While no
+    idle client is available a slot waits for one, or for a client that becomes idle meanwhile.
     """
 
     def __init__(self, run: Run, ref: StateRef, concurrency: int | None) -> None:
@@ -52,17 +52,17 @@ class InFlight:
 
     @property
     def more_now(self) -> bool:
-        """Whether further updates have arrived already."""
+        """Whether more updates have already arrived."""
         return self._inbox.waiting > 0
 
     def release(self, slots: int) -> None:
-        """So many slots are free for other clients."""
+        """Frees slots for other clients."""
         self._free += slots
         if slots and not self._freed.triggered:
             self._freed.succeed()
 
     def _fill(self) -> Generator[simpy.Event, Any, None]:
-        """Dispatch clients for as long as there are free slots."""
+        """Dispatches clients as long as there are free slots."""
         run, number = self._run, 0
         while True:
             self._freed = run.env.event()
@@ -71,7 +71,7 @@ class InFlight:
                 continue
             idle = np.flatnonzero(~self._busy)
             chosen = yield from run.select(self.ref, idle, number, one=True, unless=self._freed)
-            if not chosen.size:  # others are idle by now
+            if not chosen.size:  # other clients are idle by now
                 continue
             longest_ago = int(chosen[self._last_dispatch[chosen].argmin()])
             self._free -= 1
@@ -80,12 +80,12 @@ class InFlight:
             number += 1
 
     def _train(self, client: int, number: int) -> Generator[simpy.Event, Any, None]:
-        """One client's round; its slot is free when the update is handled, or at once if lost."""
+        """One client's round; its slot is freed when the update is handled, or at once if lost."""
         delivered = yield from self._run.client_rounds(np.array([client]), self.ref, number)
         if self._run.arrived(delivered):
             self._inbox.put(client, Arrival(delivered, number))
             return
         self._busy[client] = False
-        # Whoever else is free at this time is, before anybody is chosen.
+        # All clients that become free at this time do so before any is chosen.
         yield self._run.clock.now(Moment.DECISION)
         self.release(1)

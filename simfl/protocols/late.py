@@ -16,7 +16,7 @@ from simfl.system.server_id import ServerId
 
 
 class Late:
-    """Waits for the late: they are seen when they arrive, and carried over or dropped."""
+    """Tracks late uploads: they are observed when they arrive, and carried over or dropped."""
 
     def __init__(self, observations: Observations, log: EventLog) -> None:
         self._observations = observations
@@ -32,7 +32,7 @@ class Late:
         server: ServerId,
         policy: DeadlinePolicy,
     ) -> None:
-        """These clients of a server are on their way though the round closed."""
+        """These clients' uploads are still on their way after the round has closed."""
         self._observations.will_finish(reports, dropped=policy.late == "drop")
         if policy.late == "carry_over":
             one = closed_s, reports.uploaded_s, delivered
@@ -54,13 +54,13 @@ class Late:
         )
 
     def forget(self, server: ServerId) -> None:
-        """A server has lost what it had received."""
+        """A server has lost its received updates."""
         self._carried.pop(server, None)
 
     def carried(self, server: ServerId, now_s: float) -> list[Delivered]:
-        """Updates for a server that have arrived since it last asked.
+        """Updates for a server that have arrived since the last call.
 
-        By round, then client, whoever came first, and whoever was known to come.
+        Ordered by round, then client, regardless of arrival times.
         """
         arrived, closed, waiting = [], [], []
         for closed_s, uploaded_s, delivered in self._carried.get(server, []):

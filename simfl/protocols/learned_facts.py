@@ -1,14 +1,14 @@
-"""Learned facts: the numbers that are read off learned values, and the one door they come out by.
+"""Learned facts: numbers computed from learned values, and the only way to get them.
 
-A state or an update is a handle until somebody needs a number of it: a client's price or loss, a
-standing that ends the run, an evaluation, a report, a reward. Such a number is a *fact*. Its key is
-made of everything that it is computed from; it is found out when first asked for (`know`) and
-written to the journal, so that a replay, or another run that comes to the same key, reads it
-instead of training. Nothing else that is learned reaches the clock, a decision, the log or a table.
+A state or an update is a handle until a number of it is needed: a client's price or loss, a
+standing that ends the run, an evaluation, a report, a reward. Such a number is a *fact*. Its key
+covers everything that it is computed from; it is computed when first needed (`know`) and written to
+the journal, so that a replay, or another run with the same key, reads it instead of training. No
+other learned value reaches the clock, a decision, the log or a table.
 
-What a client is served may depend on what it has trained so far: `jobs` are clients' last finished
-jobs, and are in the key where it does. Measurements are the researcher's and take no simulated
-time.
+The models that serve a client may depend on its training so far: `jobs` are the clients' last
+finished jobs, and are part of the key in that case. Measurements are the researcher's and take no
+simulated time.
 """
 
 from __future__ import annotations
@@ -41,11 +41,10 @@ NO_PRICE = Price(down_bytes=0, up_bytes=0)
 
 
 class Contributions:
-    """What each client contributes: the test accuracy of the model that it trains alone.
+    """Each client's contribution: the test accuracy of the model that it trains alone.
 
-    Found out by a run of its own when first asked for. `make` gives the fact: `accuracy` per
-    client, and what finding it out took. `key` names what it was computed from, so that runs that
-    share results share it.
+    Computed by a separate run when first needed. `make` gives the fact: `accuracy` per client, and
+    the cost of computing it. `key` identifies its inputs, so that runs that share results share it.
     """
 
     def __init__(self, journal: Journal, key: str, make: Callable[[], Mapping[str, Any]]) -> None:
@@ -55,27 +54,27 @@ class Contributions:
 
     @property
     def fact(self) -> dict[str, Any]:
-        """`accuracy` per client and, if they were found out here, time_s, energy_j and bytes."""
+        """`accuracy` per client and, if computed here, time_s, energy_j and bytes."""
         return dict(self._journal.know(self._key, lambda: dict(self._make())))
 
     @property
     def known(self) -> dict[str, Any] | None:
-        """The fact, if it has been found out."""
+        """The fact, if it is already known."""
         return self._journal.facts.get(self._key)
 
     @property
     def accuracy(self) -> list[float]:
-        """The contribution of each client, a share of right answers."""
+        """The contribution of each client, a share of correct answers."""
         return [float(one) for one in self.fact["accuracy"]]
 
     def added_to(self, clients: Mapping[int, ClientFacts]) -> dict[int, ClientFacts]:
-        """What is known of clients, with what each of them contributes."""
+        """The client facts, with each client's contribution."""
         found = self.accuracy
         return {i: replace(facts, contribution=found[i]) for i, facts in clients.items()}
 
 
 class LearnedFacts:
-    """The facts of one run; `contributions` are those of its clients, if somebody asks for them."""
+    """The facts of one run; `contributions` are those of its clients, if needed."""
 
     def __init__(
         self,
@@ -96,13 +95,13 @@ class LearnedFacts:
         self.crossing = Crossing(asked, coding or Coding(), streams)
 
     def know(self, what: tuple[object, ...], make: Callable[[], Any]) -> Any:
-        """The fact that `what` names, found out by `make` if nobody has before: the door."""
+        """The fact named by `what`; computed by `make` if not known yet."""
         return self.journal.know(make_key(*what), make)
 
-    # What time and decisions need.
+    # Facts for time and decisions.
 
     def price(self, job: Future, ref: StateRef, client: int, held: int) -> Price:
-        """What the client round of a job costs, where that depends on the state."""
+        """The cost of a job's client round, if it depends on the state."""
 
         def make() -> tuple[float, ...]:
             price = self._asked.learned_price(ref.value(), client, held)
@@ -112,7 +111,7 @@ class LearnedFacts:
         return Price(*self.know(("price", job.key), make))
 
     def losses(self, ref: StateRef, jobs: Jobs) -> FloatArray:
-        """Mean loss on each client's own data of the model of `ref` that it is served."""
+        """Mean loss on each client's own data of the model of `ref` that serves it."""
         return np.array([self._loss(ref, client, job) for client, job in jobs.items()])
 
     def _loss(self, ref: StateRef, client: int, job: Future | None) -> float:
@@ -125,7 +124,7 @@ class LearnedFacts:
         return float(self.know(key, make))
 
     def standing(self, ref: StateRef) -> Standing | None:
-        """Where training stands, of an algorithm that says itself when it is over."""
+        """The progress of training, for an algorithm that decides itself when it is over."""
         if not self._asked.algorithm.stands:
             return None
 
@@ -134,7 +133,7 @@ class LearnedFacts:
 
         return Standing(**self.know(("standing", ref.key), make))
 
-    # What is measured.
+    # Measurements.
 
     def report(
         self,
@@ -142,9 +141,9 @@ class LearnedFacts:
         arrived: Sequence[Arrived],
         updates: Callable[[], list[Update]],
     ) -> dict[str, Any]:
-        """What the algorithm says, for the log, of updates that `ref` is about to aggregate.
+        """The algorithm's log entry for updates that `ref` is about to aggregate.
 
-        `updates` computes them as the algorithm may see them; {} where it says nothing.
+        `updates` computes them as the algorithm may see them; {} without an entry.
         """
         if type(self._asked.algorithm).report is Algorithm.report:
             return {}
@@ -156,11 +155,11 @@ class LearnedFacts:
         return dict(self.know(("report", ref.key, lineage(arrived)), make))
 
     def evaluation(self, ref: StateRef, jobs: Jobs) -> dict[str, Any]:
-        """Loss and accuracy on the test set of what clients are served after these jobs.
+        """Loss and accuracy on the test set of the models that serve clients after these jobs.
 
-        Keys: loss, accuracy (means over clients if the algorithm serves each its own model) and,
-        then, `served`: [loss, accuracy] per client. `flipped`: [loss, accuracy] on the data set's
-        test examples with a flipped feature, where it has them.
+        Keys: loss, accuracy (means over clients if the algorithm serves each its own model) and, in
+        that case, `served`: [loss, accuracy] per client. `flipped`: [loss, accuracy] on the data
+        set's test examples with a flipped feature, if it has them.
         """
         personal = self._asked.algorithm.personal
 
@@ -171,14 +170,14 @@ class LearnedFacts:
         return dict(self.know(("evaluate", ref.key, *([_chain(jobs)] if personal else [])), make))
 
     def served_at_clients(self, ref: StateRef, jobs: Jobs) -> list[list[float]]:
-        """[loss, accuracy] of what each client is served after these jobs, on its own data."""
+        """[loss, accuracy] of each client's served model after these jobs, on its own data."""
         chain = _chain(jobs) if self._asked.algorithm.personal else ()
         key = ("at clients", ref.key, chain)
         return self._at_clients(key, partial(self._served, ref, jobs))
 
     def global_at_clients(self, ref: StateRef, clients: Sequence[int]) -> list[list[float]]:
         """[loss, accuracy] of the server's model on each client's own data."""
-        if not self._asked.algorithm.personal:  # it is what everybody is served, at any time
+        if not self._asked.algorithm.personal:  # this model serves all clients, at any time
             return self.served_at_clients(ref, dict.fromkeys(clients))
         key = ("global at clients", ref.key)
         return self._at_clients(key, lambda: {n: [ref.value().weights] for n in clients})
@@ -192,12 +191,11 @@ class LearnedFacts:
         return scores
 
     def rewards(self, ref: StateRef, jobs: Jobs) -> list[list[float]]:
-        """[loss, accuracy] on the test set of what each client is rewarded with in the end.
+        """[loss, accuracy] on the test set of each client's final reward.
 
-        An algorithm that says what it serves (each client a model of its own, or all an ensemble)
-        is scored on that. Where all are served the server's model, each client first trains it for
-        one more local epoch on its own data, as CFFL, CGSV and FedSAC do to compare such
-        algorithms.
+        An algorithm that defines what it serves (each client its own model, or all an ensemble) is
+        scored on that. If all are served the server's model, each client first trains it for one
+        more local epoch on its own data, as CFFL, CGSV and FedSAC do to compare such algorithms.
         """
         if type(self._asked.algorithm).served is Algorithm.served:
             key: tuple[object, ...] = ("one more epoch", ref.key)
@@ -215,7 +213,7 @@ class LearnedFacts:
         local = self._asked.algorithm.local.at(ref.version)
         recipe = Recipe(replace(local, epochs=1, steps=None, share=None))
         state = ref.value()
-        # Its own tensors too: an algorithm's loss may look at them.
+        # Including the client's own tensors: an algorithm's loss may read them.
         briefs = {
             client: Brief(
                 state.weights, recipe, NO_PRICE, own=self._asked.brief(state, client, -1).own
@@ -242,15 +240,15 @@ class LearnedFacts:
         return [[metrics.loss, metrics.accuracy] for metrics in found]
 
     def loss_at_start(self, ref: StateRef, client: int) -> float:
-        """Loss on the test set of what `client` is served before any training.
+        """Loss on the test set of the model that serves `client` before any training.
 
-        Looked at when the run is over, so that the journal need not keep it.
+        Read after the end of the run, so that the journal need not keep it.
         """
         (models,) = self._served(ref, {client: None}).values()
         return self.evaluator.loss(models, "test")
 
     def _served(self, ref: StateRef, jobs: Jobs) -> dict[int, list[Parameters]]:
-        """What clients are served after these jobs of theirs."""
+        """The models that serve clients after these jobs."""
         return {
             client: self._asked.served(ref.value(), client, _memory(job))
             for client, job in jobs.items()
@@ -262,5 +260,5 @@ def _memory(job: Future | None) -> Memory:
 
 
 def _chain(jobs: Jobs) -> tuple[tuple[int, str | None], ...]:
-    """What names all these jobs in a key."""
+    """The part of a key that identifies all these jobs."""
     return tuple((client, job.key if job else None) for client, job in jobs.items())

@@ -1,9 +1,8 @@
-"""What a run asks of what it learns: one interface, whether there is anything to learn or not.
+"""The interface between a run and its learned values, with or without learning.
 
-`Values` stands behind it in a run that trains, `TimingOnly` in one that only takes time; nobody who
-asks has to know which. Handles (`StateRef`, `Future`) go in and out without being computed; numbers
-come out as learned facts (`learned_facts.py`), and where nothing is learned there are none: None,
-an empty list, NaN.
+`Values` implements it in a run that trains, `TimingOnly` in a timing-only run; callers need not
+know which. Handles (`StateRef`, `Future`) are passed without being computed; numbers are learned
+facts (`learned_facts.py`), and without learning there are none: None, an empty list, NaN.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ class ValueStore(Protocol):
     """Values of tensors by key, kept for this run and others."""
 
     def get(self, key: str) -> Any | None:
-        """The value of a key, if it is (still) there."""
+        """The value of a key, if it is (still) stored."""
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a value."""
+        """Stores a value."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What was done so far, counted: jobs asked for, and of them trained here or looked up.
+    """Counts of the effort so far: jobs needed, and how many were trained here or looked up.
 
-    `reused` are jobs and facts looked up in other runs' results, `recalled` are facts looked up in
-    the run's own journal.
+    `reused`: jobs and facts looked up in other runs' results; `recalled`: facts looked up in the
+    run's own journal.
     """
 
     jobs_asked: int = 0
@@ -52,22 +51,22 @@ class Effort:
 
 
 class LearnedValues(ABC):
-    """States of servers, jobs of clients, and the facts that are read off them."""
+    """States of servers, jobs of clients, and the facts computed from them."""
 
-    # What a client round costs.
+    # The cost of client rounds.
 
     @property
     @abstractmethod
     def work(self) -> ModelWork:
-        """How much work the model is."""
+        """The work of the model."""
 
     @abstractmethod
     def examples(self, num_examples: IntArray, version: int) -> FloatArray:
-        """Examples that plain training passes over, of clients that hold `num_examples` each."""
+        """Examples that plain training passes over, for clients with `num_examples` each."""
 
     @abstractmethod
     def steps(self, num_examples: IntArray, version: int) -> FloatArray:
-        """Steps in which it does so."""
+        """Steps of plain training."""
 
     @abstractmethod
     def batches(self, num_examples: IntArray) -> FloatArray:
@@ -81,24 +80,24 @@ class LearnedValues(ABC):
 
     @abstractmethod
     def tier_price(self, ref: StateRef) -> Price:
-        """Bytes that cross between an edge server and the cloud, each way, per dispatch."""
+        """Bytes between an edge server and the cloud, in each direction, per dispatch."""
 
     @abstractmethod
     def forwards(self, ref: StateRef, moved: IntArray, clients: int) -> IntArray | None:
-        """Bytes (clients,) that a server sends each client as soon as `ref` is made, or None.
+        """Bytes (clients,) that a server sends to each client as soon as `ref` exists, or None.
 
-        `moved` are the clients whose updates made it.
+        `moved`: the clients whose updates made it.
         """
 
     @abstractmethod
     def server_work(self, ref: StateRef, delivered: Delivered) -> Work:
-        """What aggregating these updates costs the server."""
+        """The server's cost to aggregate these updates."""
 
     # States and jobs.
 
     @abstractmethod
     def begin(self, clients: Sequence[int], tier: str) -> StateRef:
-        """The state before training of the server that `tier` names, over its clients."""
+        """The state before training of the server named by `tier`, with its clients."""
 
     @property
     @abstractmethod
@@ -118,17 +117,17 @@ class LearnedValues(ABC):
     def submit(
         self, clients: IntArray, rounds: IntArray, ref: StateRef, held: IntArray
     ) -> list[Future]:
-        """Hand in clients' jobs, without training them yet; empty where nothing is trained."""
+        """Submits clients' jobs without training them yet; empty if nothing is trained."""
 
     @abstractmethod
     def computed(self, clients: IntArray, futures: Sequence[Future], time_s: FloatArray) -> None:
-        """Clients end the computation of their jobs at `time_s`; inf: they never got them."""
+        """Clients end the computation of their jobs at `time_s` (inf: they never got them)."""
 
     @abstractmethod
     def aggregate(
         self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
     ) -> StateRef:
-        """The tier's next state; with `shares`, one per update, each counts that much."""
+        """The server's next state; `shares` are the weights of the updates."""
 
     @abstractmethod
     def merge(self, ref: StateRef, lower: Sequence[StateRef], shares: Sequence[float]) -> StateRef:
@@ -143,29 +142,29 @@ class LearnedValues(ABC):
     @property
     @abstractmethod
     def contributions(self) -> Contributions | None:
-        """What each client contributes, where somebody asks for it."""
+        """Each client's contribution, if needed."""
 
     @abstractmethod
     def losses(self, ref: StateRef, clients: IntArray, now_s: float) -> FloatArray:
-        """Mean loss on each client's own data of the model of `ref` that it is served, or NaN."""
+        """Mean loss on each client's own data of the model of `ref` that serves it, or NaN."""
 
     @abstractmethod
     def standing(self, ref: StateRef) -> Standing | None:
-        """Where training stands, of an algorithm that says itself when it is over."""
+        """The progress of training, for an algorithm that decides itself when it is over."""
 
     @abstractmethod
     def report(
         self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
     ) -> dict[str, Any]:
-        """What the algorithm says of updates that `ref` is about to `aggregate`; {} if nothing."""
+        """The algorithm's log entry for updates that `ref` is about to `aggregate`; {} if none."""
 
     @abstractmethod
     def evaluation(self, ref: StateRef, now_s: float) -> dict[str, Any] | None:
-        """How good what clients are served at `now_s` is on the test set."""
+        """The evaluation on the test set of the models that serve clients at `now_s`."""
 
     @abstractmethod
     def served_at_clients(self, ref: StateRef, now_s: float) -> list[list[float]]:
-        """[loss, accuracy] of what each client is served at `now_s`, on its own data."""
+        """[loss, accuracy] of each client's served model at `now_s`, on its own data."""
 
     @abstractmethod
     def global_at_clients(self, ref: StateRef) -> list[list[float]]:
@@ -173,34 +172,34 @@ class LearnedValues(ABC):
 
     @abstractmethod
     def rewards(self, ref: StateRef, now_s: float) -> list[list[float]]:
-        """[loss, accuracy] on the test set of what each client is rewarded with at `now_s`."""
+        """[loss, accuracy] on the test set of each client's reward at `now_s`."""
 
     @abstractmethod
     def loss_at_start(self, clients: Sequence[int]) -> float:
-        """Loss on the test set of what the first of `clients` is served before any training."""
+        """Loss on the test set of the model that serves the first of `clients` before training."""
 
-    # What it took, and what is kept of it.
+    # Effort, and results to keep.
 
     @property
     @abstractmethod
     def effort(self) -> Effort:
-        """What learning took so far."""
+        """The effort of learning so far."""
 
     @abstractmethod
     def wall_s(self) -> Mapping[str, float]:
-        """Wall seconds by what they were spent on."""
+        """Wall seconds by phase."""
 
     def close(self) -> None:  # noqa: B027  # where nothing is learned there is nobody
-        """Let go of whoever trains; they are there again when a value is asked for."""
+        """Releases the workers; they start again when a value is needed."""
 
     def trained_where(self) -> list[WorkerShare]:
-        """How much each worker trained, if there are any."""
+        """The number of jobs trained by each worker, if there are any."""
         return []
 
     def notices(self) -> list[Notice]:
-        """What the training itself has to warn of."""
+        """Warnings of the training itself."""
         return []
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """All learned values that the rest of the run may still read, as far as they are known."""
+        """All known learned values that the rest of the run may still read."""

@@ -1,4 +1,4 @@
-"""The clients of a run: their data, and which edge server each belongs to."""
+"""The clients of a run: their data sizes and edge servers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simfl.common.arrays import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Membership:
-    """Training examples and edge server of each client; `association` says how these were chosen.
+    """Training examples and edge server of each client; `association` names the rule.
 
     Edge servers are numbered 0 to `num_edges` - 1; some may have no clients.
     """
@@ -26,7 +26,7 @@ class Membership:
 
     @cached_property
     def all_clients(self) -> IntArray:
-        """Every client's number."""
+        """The numbers of all clients."""
         return np.arange(self.edge.size)
 
     @cached_property
@@ -44,5 +44,5 @@ class Membership:
 
     @property
     def edge_examples(self) -> FloatArray:
-        """Training examples behind each edge server, those without clients included."""
+        """Training examples behind each edge server, including those without clients."""
         return np.bincount(self.edge, self.num_examples, minlength=self.num_edges).astype(float)

@@ -1,4 +1,4 @@
-"""What the servers have observed of clients and edge servers: the memory behind every view."""
+"""The servers' observations of clients and edge servers, from which views are made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from simfl.system.world import World
 
 @dataclass(frozen=True)
 class ClientReports:
-    """Rounds of distinct clients: when each upload arrives, after how long, for how many joules."""
+    """Rounds of distinct clients: arrival of each upload, duration and joules."""
 
     clients: IntArray
     uploaded_s: FloatArray
@@ -42,7 +42,7 @@ class ClientReports:
 
 @dataclass(frozen=True, eq=False)
 class _OfClients:
-    """What is known of each client, as views show it: one entry each; NaN: not seen yet."""
+    """The observations of each client, as in views: one entry each; NaN: not observed yet."""
 
     num_examples: IntArray
     edge: IntArray
@@ -56,14 +56,14 @@ class _OfClients:
 
     @classmethod
     def unseen(cls, num_examples: IntArray, edge: IntArray) -> _OfClients:
-        """Before anybody has taken part."""
+        """The columns before any client has taken part."""
         none = np.zeros(edge.size, dtype=np.int64)
         return cls(
             num_examples, edge, none, *np.zeros((2, edge.size)), *np.full((4, edge.size), np.nan)
         )
 
     def finished(self, reports: ClientReports) -> None:
-        """Their rounds are over."""
+        """Takes in finished rounds."""
         clients = reports.clients
         self.participations[clients] += 1
         self.past_seconds[clients] += reports.duration_s
@@ -75,11 +75,11 @@ class _OfClients:
 
 @dataclass(frozen=True, eq=False)
 class _OfEdges:
-    """What is known of each edge server, one entry each: its share of all training examples, ...
+    """The observations of each edge server, one entry each.
 
-    ... how often and in which round it was last dispatched (-1: never), and how long that took
-    (NaN: never). The latency has one entry more, per `ServerId.number`: the last is the cloud's,
-    of protocols without edge servers.
+    Its share of all training examples, number of dispatches, round of the last one (-1: never) and
+    its latency (NaN: never). The latency has one more entry, by `ServerId.number`: the last is the
+    cloud's, for protocols without edge servers.
     """
 
     data_share: FloatArray
@@ -89,19 +89,18 @@ class _OfEdges:
 
 
 class _OnTheirWay:
-    """Uploads whose rounds have closed; `dropped` counts those of each client that were left out
-    when they arrived."""
+    """Uploads of closed rounds; `dropped` counts each client's dropped uploads."""
 
     def __init__(self, clients: int) -> None:
         self.dropped = np.zeros(clients, dtype=np.int64)
         self._waiting: list[tuple[ClientReports, bool]] = []
 
     def add(self, reports: ClientReports, *, dropped: bool) -> None:
-        """These will arrive."""
+        """Adds uploads that will arrive."""
         self._waiting.append((reports, dropped))
 
     def arrived(self, now_s: float) -> list[ClientReports]:
-        """Those that have arrived since it was last asked."""
+        """Uploads that have arrived since the last call."""
         found, waiting = [], []
         for reports, dropped in self._waiting:
             there = reports.uploaded_s <= now_s
@@ -115,7 +114,7 @@ class _OnTheirWay:
 
 
 class Observations:
-    """Columns over clients and edge servers, filled as uploads arrive."""
+    """Columns over clients and edge servers, updated as uploads arrive."""
 
     def __init__(
         self,
@@ -152,7 +151,7 @@ class Observations:
 
     @property
     def dropped(self) -> IntArray:
-        """Finished rounds per client whose update came too late, and was left out."""
+        """Finished rounds per client whose update came too late and was dropped."""
         return self._on_their_way.dropped
 
     @property
@@ -161,17 +160,17 @@ class Observations:
         return self._edges.data_share
 
     def expect(self, expected: Expectations) -> None:
-        """Take in what can be expected before anything is observed."""
+        """Takes in the expectations before any observation."""
         self._changes += 1
         self._expected = expected
 
     def consult(self, oracle: WorldExpectations) -> None:
-        """Expect from now on what the world itself expects."""
+        """Uses the simulated world's expectations from now on."""
         self._changes += 1
         self._oracle = oracle
 
     def allocated(self, server: ServerId, clients: IntArray, frequency_hz: FloatArray) -> None:
-        """A server dispatches clients at these clocks."""
+        """A server dispatches clients at these frequencies."""
         if self._oracle is not None:
             self._oracle.allocated(server, clients, frequency_hz)
 
@@ -183,19 +182,19 @@ class Observations:
         self._clients.finished(reports)
 
     def will_finish(self, reports: ClientReports, *, dropped: bool) -> None:
-        """Uploads are on their way whose rounds have closed: each is seen once it has arrived.
+        """Uploads of closed rounds are on their way; each is observed when it arrives.
 
-        Those that are `dropped` then count as such, too.
+        `dropped` ones are then counted as dropped, too.
         """
         self._on_their_way.add(reports, dropped=dropped)
 
     def take_in(self, now_s: float) -> None:
-        """See those of them that have arrived by now."""
+        """Takes in those that have arrived by now."""
         for reports in self._on_their_way.arrived(now_s):
             self.finished(reports)
 
     def losses(self, clients: IntArray, loss: FloatArray) -> None:
-        """Clients reported the mean loss on their data of the model that they received."""
+        """Clients have reported the mean loss on their data of the model that they received."""
         self._changes += 1
         self._clients.last_loss[clients] = loss
 
@@ -206,7 +205,7 @@ class Observations:
         self._edges.last_dispatch_round[edge] = round_number
 
     def arrived(self, server: ServerId, latency_s: float) -> None:
-        """The model of a server is there, so long after its dispatch."""
+        """A server's model has arrived, `latency_s` after its dispatch."""
         which = np.array([server.number])
         self._changes += 1
         self._latencies.observe(which, np.array([latency_s]), self._latency_prior_s(which))
@@ -247,7 +246,7 @@ class Observations:
         return ClientView.deferred(
             time_s,
             round_number,
-            clients.copy(),  # the view is the policy's own
+            clients.copy(),  # the policy may change its view
             {name: partial(self._column, known, make) for name, make in columns.items()},
         )
 
@@ -256,9 +255,9 @@ class Observations:
         return column
 
     def _column(self, known: int, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """What was known at the time of the view: nothing may have been observed since."""
+        """A column as of the time of the view: raises if anything was observed since."""
         if self._changes != known:
-            raise RuntimeError("a view's columns are read while deciding, not later")
+            raise RuntimeError("a view's columns must be read during the decision, not later")
         return make()
 
     def _latency_s(self, server: ServerId) -> FloatArray:
@@ -282,23 +281,23 @@ class Observations:
         )
 
     def posterior(self) -> dict[str, FloatArray]:
-        """What the estimator believes of the edge servers' latencies beyond its estimate."""
+        """The estimator's further posterior parameters of the edge servers' latencies."""
         which = np.arange(self._edges.data_share.size)
         return self._latencies.posterior(which, self._latency_prior_s(which))
 
     def _round_prior_s(self, clients: IntArray, server: ServerId) -> FloatArray:
-        """Of a client never seen, which that server would dispatch."""
+        """The prior of an unobserved client that this server would dispatch."""
         if self._oracle is not None:
             return self._oracle.round_s(clients, server)
         return self._registered_s(clients)
 
     def _registered_s(self, clients: IntArray) -> FloatArray:
-        """What a client's hardware promises, else the mean of all rounds."""
+        """The duration by registered hardware, otherwise the mean of all rounds."""
         promised_s = self._expected.round_s[clients]
         return np.where(np.isnan(promised_s), self._rounds.mean_s, promised_s)
 
     def _latency_prior_s(self, servers: IntArray) -> FloatArray:
-        """Of a server never observed: the mean of all others, else what the hardware promises."""
+        """The prior of an unobserved server: the mean of the others, or by registered hardware."""
         if self._oracle is not None:
             return self._oracle.latency_s(servers)
         mean_s = self._latencies.mean_s
@@ -308,7 +307,7 @@ class Observations:
 def association_view(
     world: World, num_examples: IntArray, label_counts: IntArray
 ) -> AssociationView:
-    """What is known of clients and edge servers before training."""
+    """The view of clients and edge servers before training."""
     return AssociationView(
         clients=np.arange(world.num_clients),
         num_examples=_to_read(num_examples),
@@ -320,7 +319,7 @@ def association_view(
 
 
 def _to_read(column: NDArray[Any]) -> NDArray[Any]:
-    """The same column, for those who may not write to it."""
+    """The same column, read-only."""
     view = column.view()
     view.flags.writeable = False
     return view

@@ -1,4 +1,4 @@
-"""What the simulated world expects of a dispatch: the knowledge of the estimator `oracle`."""
+"""Mean durations of dispatches in the simulated world, for the estimator `oracle`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from simfl.streams import Streams
 from simfl.system.server_id import ServerId
 
 DRAWS = 1024
-"""Cohorts that an expectation is the mean of."""
+"""Cohorts drawn for an expectation."""
 
 DRAWS_WITH_RIVALS = 64
-"""The same where each has to be followed over its shared channel."""
+"""Cohorts drawn if each must be simulated over its shared channel."""
 
 MIXTURES = 4
-"""So often a server's clients are put into cohorts at random, to see each with other rivals."""
+"""Random divisions of a server's clients into cohorts, so that each meets different rivals."""
 
 MOST_STATES = 64
-"""Sets of radios awake for which a server's expectation is kept, to bound memory."""
+"""Sets of awake radios for which a server's expectation is kept, to bound memory."""
 
 MOST_ROWS = 200_000
-"""Clients' rounds that are drawn at once, to bound memory."""
+"""Client rounds drawn at once, to bound memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +43,12 @@ class Radios:
 class WorldExpectations:
     """Mean latencies of dispatches of `edge_rounds` rounds that begin now, at the state `ref`.
 
-    A server's expectation is of as many clients as it dispatched last (at first, as `together`
-    says), drawn at random among its members, at the clocks that they were last given
-    (`allocated`), at first at the highest; radios are as they are now. Of a server that keeps
-    `in_flight` clients under way it is the mean of one of them beside the others, as if they had
-    begun together. Rounds are plain training of the whole model. Other servers' clients are left
-    out, as are other edge servers' messages. The draws are the oracle's own.
+    A server's expectation is for as many clients as it dispatched last (at first, as `together`
+    says), drawn at random among its members, at the frequencies that they were last given
+    (`allocated`), at first the highest; radios are in their current state. For a server that keeps
+    `in_flight` clients it is the mean of one of them beside the others, as if they had begun
+    together. Rounds are plain training of the whole model. Other servers' clients and messages are
+    left out. The oracle has its own random draws.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class WorldExpectations:
         self._in_flight = in_flight
         self._frequency_hz = world.frequency_max_hz.copy()
         self._cohort: dict[ServerId, int] = {}
-        # What is known of a server, by which radios are awake.
+        # Expectations of each server, by the set of awake radios.
         self._known_s: dict[ServerId, dict[bytes, float]] = {}
         self._each_s: dict[ServerId, dict[bytes, FloatArray]] = {}
 
@@ -90,7 +90,7 @@ class WorldExpectations:
         self._each_s.pop(server, None)
 
     def round_s(self, clients: IntArray, server: ServerId) -> FloatArray:
-        """The mean duration of each client's round, among those that it is dispatched with."""
+        """The mean duration of each client's round, in the cohort that it is dispatched with."""
         radio_idle_s = self._idle_s(server)
         if not self._quiet.contended:
             return self._quiet_s(clients, radio_idle_s, server)
@@ -117,15 +117,15 @@ class WorldExpectations:
         return np.flatnonzero(edge == server.number) if server.is_edge else np.arange(edge.size)
 
     def _size(self, server: ServerId, members: IntArray) -> int:
-        """Of the cohorts of a server."""
+        """The size of a server's cohorts."""
         if not server.is_edge and self._in_flight is not None:
             return min(self._in_flight, members.size)
         return min(self._cohort.get(server, self._together(members.size)), members.size)
 
     def _idle_s(self, server: ServerId) -> FloatArray:
-        """Of every client's radio when its server's message to it begins: 0, or inf for asleep.
+        """Idle seconds of clients' radios when their server's message begins: 0, or inf (asleep).
 
-        An edge server has its own from the cloud first.
+        An edge server first gets its own message from the cloud.
         """
         everybody = np.arange(self._rehearsal.edge.size)
         if not self._rehearsal.sleeps:
@@ -140,7 +140,7 @@ class WorldExpectations:
         return np.where(asleep, ASLEEP, 0.0)
 
     def _state(self, server: ServerId, radio_idle_s: FloatArray) -> bytes:
-        """Whose radios sleep, all that an expectation of a server depends on."""
+        """The set of sleeping radios, on which a server's expectation depends."""
         edge_awake = not server.is_edge or not self._rehearsal.sleeps or self._edge_awake(server)
         awake = np.isfinite(radio_idle_s[self._members(server)])
         return np.packbits(awake).tobytes() + bytes([edge_awake])
@@ -164,7 +164,7 @@ class WorldExpectations:
     def _rounds_s(
         self, members: IntArray, size: int, idle_s: FloatArray, pause_s: float, server: ServerId
     ) -> float:
-        """The mean of all rounds of a dispatch of `size` of the members."""
+        """The mean of all rounds in a dispatch of `size` of the members."""
         total_s, draws, chunk = 0.0, self._draws(members, size), max(1, MOST_ROWS // members.size)
         for first in range(0, draws, chunk):
             cohorts = self._cohorts(members, size, np.arange(first, min(first + chunk, draws)))
@@ -182,13 +182,13 @@ class WorldExpectations:
         return total_s / draws
 
     def _draws(self, members: IntArray, size: int) -> int:
-        """How many cohorts an expectation takes."""
+        """The number of cohorts for an expectation."""
         if self._rehearsal.certain and size == members.size:
             return 1
         return DRAWS_WITH_RIVALS if self._rehearsal.contended else DRAWS
 
     def _cohorts(self, members: IntArray, size: int, draws: IntArray) -> IntArray:
-        """Of each draw `size` of the members."""
+        """For each draw `size` of the members."""
         everybody = np.broadcast_to(members, (draws.size, members.size))
         if size == members.size:
             return everybody
@@ -200,7 +200,7 @@ class WorldExpectations:
     def _one_of_many_s(
         self, server: ServerId, members: IntArray, size: int, radio_idle_s: FloatArray
     ) -> float:
-        """The mean of any client's round, `size` of them under way."""
+        """The mean round of a client, with `size` of them in flight."""
         if self._rehearsal.contended:
             return float(self._beside_others_s(server, radio_idle_s)[members].mean())
         draws = np.arange(1 if self._rehearsal.certain else max(1, DRAWS // members.size))
@@ -210,7 +210,7 @@ class WorldExpectations:
         return float(self._rehearsal.rounds_s(*about, server)[0].mean())
 
     def _beside_others_s(self, server: ServerId, radio_idle_s: FloatArray) -> FloatArray:
-        """Every client's round beside rivals that are drawn for it, without noise; else NaN."""
+        """Every client's round beside randomly drawn rivals, without noise; otherwise NaN."""
         members = self._members(server)
         size = self._size(server, members)
         total_s, count = np.zeros((2, radio_idle_s.size))
@@ -248,6 +248,6 @@ class WorldExpectations:
 
 
 def _make_room(known: dict[bytes, Any]) -> None:
-    """Forget the oldest of as many states as are kept."""
+    """Drops the oldest state if the limit is reached."""
     if len(known) >= MOST_STATES:
         del known[next(iter(known))]

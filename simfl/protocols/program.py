@@ -1,8 +1,8 @@
-"""Ordinary blocking code as a process of simulated time: the code and the clock take turns.
+"""Runs ordinary blocking code as a simulated process: the code and the clock take turns.
 
-The code runs in a thread of its own and asks for what takes time (`Program.wait`); until it has its
-answer it stands still, and while it computes the clock does. Never do both run at once, so that the
-order of events is that of the code, and a run is as deterministic as the code is.
+The code runs in its own thread and calls `Program.wait` for everything that takes simulated time;
+it blocks until it has the answer, and the clock stands still while it computes. The two never run
+at once, so the order of events is that of the code, and a run is as deterministic as the code is.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 from simfl.protocols.clock import Process
 
 Steps = Callable[[], Process]
-"""What takes simulated time: a generator of SimPy events, to be made when its turn comes."""
+"""An activity in simulated time: makes a generator of SimPy events when its turn comes."""
 
 
 LAST_WORDS_S = 5.0
-"""So many seconds of this machine code may take to come to its end when the run is over."""
+"""Wall seconds that the code may take to end after the run is over."""
 
 
 class Ended(BaseException):
-    """The run is over: raised in the code at its next question, and past its `except Exception`."""
+    """The run is over: raised in the code at its next wait; not caught by `except Exception`."""
 
 
 class Program:
@@ -37,14 +37,16 @@ class Program:
         self._thread = threading.Thread(target=self._run, name="program", daemon=True)
 
     def wait(self, steps: Steps) -> Any:
-        """For the code: what `steps` returns, once the clock has gone through it.
+        """For the code: runs `steps` on the clock, and returns its result.
 
-        Raises `Ended` once the run is over, and RuntimeError in a thread that the code has made.
+        Raises `Ended` once the run is over, and RuntimeError in a thread started by the code.
         """
         if self._over:
             raise Ended
         if threading.current_thread() is not self._thread:
-            raise RuntimeError("asked by a thread of the code's own: there is one order of events")
+            raise RuntimeError(
+                "called from a thread started by the code: only the code's own thread may wait"
+            )
         self._asked.put(steps)
         value, error = self._answers.get()
         if error is not None:
@@ -52,10 +54,7 @@ class Program:
         return value
 
     def process(self) -> Process:
-        """Run the code to its end. What it raises is raised here, and so is what `steps` do.
-
-        `Ended` among them is the end of the run.
-        """
+        """Runs the code to its end; raises errors of the code and of `steps`, but not `Ended`."""
         self._thread.start()
         try:
             while True:
@@ -72,9 +71,9 @@ class Program:
             self.end()
 
     def end(self) -> None:
-        """Let go of the code: it ends at its next question, or where it waits for an answer.
+        """Ends the code: at its next wait, or in the current one.
 
-        What it still does by itself (its own clearing up) is waited for a little.
+        Waits a little for its own cleanup.
         """
         if not self._over:
             self._over = True

@@ -24,10 +24,10 @@ MOST_VERSIONS_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Progress:
-    """What a watcher is told at each version; accuracy is the last one evaluated.
+    """The progress report at each version; accuracy is the last one evaluated.
 
-    `accuracy_name` is "R^2" of a regression, and that NaN where the test targets are equal. `jobs`
-    were trained so far; `wall_s` is the wall time by phase (training, evaluation).
+    `accuracy_name` is "R^2" for a regression, whose value is NaN if all test targets are equal.
+    `jobs` were trained so far; `wall_s` is the wall time by phase (training, evaluation).
     """
 
     time_s: float
@@ -65,7 +65,7 @@ class Publications:
         self._last: tuple[float | None, float | None] = (None, None)
 
     def due(self, version: int) -> bool:
-        """Whether this version is to be evaluated; the last of a run with a version limit is."""
+        """Whether to evaluate this version; always true for the last of a version limit."""
         return version % self._every == 0 or version == self._stop.versions
 
     def add(
@@ -84,10 +84,10 @@ class Publications:
         jobs: int = 0,
         wall_s: Mapping[str, float] | None = None,
     ) -> bool:
-        """Take in a version; True if the run ends with it. Raises `Diverged`.
+        """Adds a version; returns whether the run ends with it. Raises `Diverged`.
 
-        `standing` is that of an algorithm that says itself when training is over; "metrics" of the
-        evaluation are columns of the table beside the usual ones.
+        `standing` is that of an algorithm that decides itself when training is over; "metrics" of
+        the evaluation become additional columns of the table.
         """
         loss = evaluation["loss"] if evaluation else None
         accuracy = evaluation["accuracy"] if evaluation else None

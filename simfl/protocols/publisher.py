@@ -1,4 +1,4 @@
-"""A new global version comes out: it is evaluated, logged, kept for a resume, and counted."""
+"""Publishes new global versions: evaluates, logs, counts, and keeps them for a resume."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Publisher:
         staleness: ArrayLike,
         edge: int | None = None,
     ) -> bool:
-        """A new global version is out; whether the run ends with it.
+        """Publishes a new global version; returns whether the run ends with it.
 
-        `participants` are the clients behind it, each once; `staleness` is that of each update (of
-        a client or an edge server) that was merged, one number where it was one.
+        `participants` are the clients behind it, each once; `staleness` is that of each merged
+        update (of a client or an edge server), or one number for a single update.
         """
         round_number = whole("round_number", round_number)
         participants = whole("participants", participants)
@@ -81,7 +81,7 @@ class Publisher:
         )
 
     def _evaluation(self, ref: StateRef, round_number: int) -> dict[str, Any] | None:
-        """What is measured of a version, in the log too; None where there is nothing to measure."""
+        """Evaluates a version and logs the result; None if there is nothing to measure."""
         now_s = self._clock.now_s
         evaluation = self._values.evaluation(ref, now_s)
         if evaluation is None:
@@ -89,7 +89,7 @@ class Publisher:
         if self.publications.at_clients:
             evaluation["own"] = self._values.served_at_clients(ref, now_s)
         about = {"version": ref.version, "round": round_number, "value": evaluation["accuracy"]}
-        if about["value"] is None:  # who brings values may know but the loss
+        if about["value"] is None:  # a protocol with its own values may know only the loss
             del about["value"]
         self._servers.note(CLOUD, "evaluate", {"loss": evaluation["loss"]}, **about)
         return evaluation

@@ -1,8 +1,8 @@
-"""Questions to clients before they are selected: what their loss of the current model is.
+"""Queries to clients before selection, for their loss of the current model.
 
-A query is booked like a client round: the model goes down to the client, which passes over its data
-once, forward only, at its highest clock, and sends one number back. The answers are learned values
-that decide something: they pass the journalled door.
+A query is booked like a client round: the client downloads the model, passes over its data once,
+forward only, at its highest frequency, and sends one number back. The answers are learned values
+that influence decisions, so they are journalled facts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from simfl.system.world import World
 
 
 class Queries:
-    """Asks clients for their losses, and remembers whom the current model has reached by that."""
+    """Asks clients for their losses, and remembers which clients have the current model from it."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Queries:
         streams: Streams,
         clock: Clock,
     ) -> None:
-        # Draws of their own: a query shifts no round's noise.
+        # Queries have their own draws, so that they do not shift any round's noise.
         self._world = replace(world, streams=Streams(streams.seed("queries")))
         self._values = values
         self._dispatcher = dispatcher
@@ -64,10 +64,10 @@ class Queries:
         server: ServerId,
         count: int,
     ) -> Generator[simpy.Event, Any, tuple[Any, IntArray, IntArray]]:
-        """Ask those of `players` that the selection wants asked; ends with the last answer.
+        """Queries the selection's candidates among `players`; ends with the last answer.
 
-        `count` numbers the questions of this server. The selection's new memory, who was asked, and
-        who of them has answered.
+        `count` is the number of this server's query. Returns the selection's new memory, the
+        clients queried, and those of them that answered.
         """
         view = self._observations.clients(players, self._clock.now_s, round_number, server)
         rng = self._streams.generator("selection.candidates", server.stream, count)
@@ -87,9 +87,9 @@ class Queries:
         return memory, clients, answered
 
     def brought(self, clients: IntArray, ref: StateRef, server: ServerId) -> IntArray:
-        """Bytes of the model of `ref` that a query has brought to each of `clients` already.
+        """Bytes of the model of `ref` that a query has already brought to each of `clients`.
 
-        None where clients get models of their own, which are not what they were asked about.
+        None if clients get their own models, which differ from the queried one.
         """
         state, reached = self._reached.get(server, (None, clients[:0]))
         if state != (ref.key, ref.version) or not self._values.one_model_for_all:
@@ -121,4 +121,4 @@ class Queries:
 
 
 def _no_job(places: IntArray, times_s: FloatArray) -> None:
-    """A query is no job: nobody's memory changes."""
+    """A query is not a job: no client's memory changes."""

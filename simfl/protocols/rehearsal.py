@@ -1,7 +1,7 @@
-"""Client rounds tried out before they begin: how long they take side by side.
+"""Rehearses client rounds before they begin, to predict how long they take in parallel.
 
-Rivals are those of the same cohort, as on the run's own channels; a radio sleeps or is awake as its
-last message left it. Nothing befalls anybody, and nothing is booked.
+Clients of the same cohort contend, as on the run's own channels; radios start in the state after
+their last message. There are no interruptions, and nothing is booked.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from simfl.system.sharing.medium import Channels, Medium
 from simfl.system.world import World
 
 ASLEEP = np.inf
-"""Seconds since the last message of a radio that has not sent yet."""
+"""Seconds since the last message, for a radio that has not sent yet."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
     """Rounds of plain training of the whole model in `world`, which may be without noise.
 
-    `examples` (clients,) is what passes through training in a round, in so many `steps`, of a model
-    that is so much `work`; `edge` is each client's edge server; messages have the bytes of `price`.
-    `flat`: the cloud is everybody's server, and nothing goes by edge servers' links.
+    A round trains on `examples` (clients,) in `steps` steps, with a model of this `work`; `edge` is
+    each client's edge server; messages have the bytes of `price`. `flat`: the cloud serves all
+    clients, and nothing crosses edge servers' links.
     """
 
     world: World
@@ -47,23 +47,23 @@ class Rehearsal:
 
     @property
     def quiet(self) -> Rehearsal:
-        """The same with every duration at its mean."""
+        """The same without noise: every duration at its mean."""
         return replace(self, world=self.world.without_noise)
 
     @property
     def with_links_of_their_own(self) -> Rehearsal:
-        """The same without rivals."""
+        """The same without contention."""
         alone = replace(self.world, access_sharing=Dedicated(), backhaul_sharing=Dedicated())
         return replace(self, world=alone)
 
     @property
     def contended(self) -> bool:
-        """Whether clients of a cohort slow one another down."""
+        """Whether clients of a cohort can slow one another down."""
         return self.world.client_sharing.contended
 
     @property
     def certain(self) -> bool:
-        """Whether every round of a client takes the same."""
+        """Whether every round of a client takes the same time."""
         world = self.world
         noise = np.any(world.compute_noise) or world.transfer_noise or world.straggler_mean
         fades = world.fades and any(link.needs_places for link in world.links)
@@ -71,7 +71,7 @@ class Rehearsal:
 
     @property
     def backhaul_contended(self) -> bool:
-        """Whether edge servers' messages slow one another down."""
+        """Whether edge servers' messages can slow one another down."""
         return not self.flat and self.world.backhaul_sharing.contended
 
     @property
@@ -89,11 +89,11 @@ class Rehearsal:
         radio_idle_s: FloatArray,
         server: ServerId,
     ) -> tuple[FloatArray, FloatArray]:
-        """Each client's seconds in its cohort, and how long its radio has been silent at its end.
+        """Each client's seconds in its cohort, and its radio's idle time at the end.
 
         `cohorts`, both results, `radio_idle_s` (since each client's last message) and `numbers`
-        (which address the noise) have shape (cohorts, clients of each); `frequency_hz` is one per
-        client of the world.
+        (which address the noise) have shape (cohorts, clients of each); `frequency_hz` has one
+        value per client of the world.
         """
         clients, numbers = cohorts.ravel(), numbers.ravel()
         plan = self.plan(clients, numbers, frequency_hz[clients], radio_idle_s.ravel())
@@ -113,13 +113,13 @@ class Rehearsal:
         server: ServerId,
         first: int = 0,
     ) -> FloatArray:
-        """Seconds of so many rounds of each cohort, one after another, `pause_s` after each.
+        """Seconds of this many consecutive rounds of each cohort, with `pause_s` after each.
 
-        `radio_idle_s` is one per client of the world, at the beginning; the cohorts' draws are
-        numbered from `first` on.
+        `radio_idle_s` has one value per client of the world, at the beginning; the cohorts' draws
+        are numbered from `first` on.
         """
         total_s, idle_s = np.zeros(len(cohorts)), radio_idle_s[cohorts]
-        # Without noise that differs, or radios that sleep, all rounds are the same in the mean.
+        # Without varying noise or sleeping radios all rounds have the same mean.
         tried = rounds if self.sleeps else 1
         for number in range(tried):
             draws = (first + np.arange(len(cohorts))) * tried + number
@@ -144,9 +144,9 @@ class Rehearsal:
     def backhaul_s(
         self, edges: IntArray, radio_idle_s: FloatArray, *, uplink: bool, together: bool = False
     ) -> FloatArray:
-        """Seconds of each edge server's message to the cloud, or from it.
+        """Seconds of each edge server's message to or from the cloud.
 
-        By itself, or `together` with the others'. Its last message was `radio_idle_s` ago.
+        Alone, or `together` with the others' messages. Its last message was `radio_idle_s` ago.
         """
         world = self.world
         raw_bytes = self.price.up_bytes if uplink else self.price.down_bytes
@@ -177,7 +177,7 @@ class Rehearsal:
         frequency_hz: FloatArray,
         radio_idle_s: FloatArray,
     ) -> RoundPlan:
-        """Of each client by itself."""
+        """The plan of each client alone."""
         return self.world.plan_rounds(
             clients,
             numbers,
@@ -194,7 +194,7 @@ class Rehearsal:
     def _over_channels(
         self, plan: RoundPlan, cohorts: IntArray, numbers: IntArray, server: ServerId
     ) -> FloatArray:
-        """Seconds of each client's round, over channels that each cohort has to itself."""
+        """Seconds of each client's round, over channels used by its cohort only."""
         world, table, clients = self.world, plan.segments, cohorts.ravel()
         sent = {DOWNLOAD: plan.download, UPLOAD: plan.upload}
         raw_bytes = {DOWNLOAD: self.price.down_bytes, UPLOAD: self.price.up_bytes}
@@ -222,7 +222,7 @@ def _side_by_side(
     sent: Mapping[int, Transmission],
     channel: Callable[[int, bool], Medium],
 ) -> FloatArray:
-    """Seconds until each column of `table` is over; `senders` and `sent` by stage."""
+    """Seconds until the end of each column of `table`; `senders` and `sent` by stage."""
     ends_s = np.zeros(table.happens.shape[1])
 
     def go(place: int) -> Generator[simpy.Event, object, None]:

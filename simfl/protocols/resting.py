@@ -1,9 +1,8 @@
-"""What devices do between their activities: a radio's tail after the last message, then nothing.
+"""Devices between activities: a radio's tail after the last message, then idle.
 
-After a message a radio stays awake for its link's tail. The next message cuts the tail short, and
-needs no promotion then; so do the end of the run, and whatever switches the device off or takes it
-away. How long a tail was is known when it is over: it is booked then, as is the waiting after it
-when that ends.
+After a message a radio stays awake for its link's tail. The next message ends the tail early, and
+then needs no promotion; the end of the run, switching off and absence also end it. The length of a
+tail is known when it is over: it is booked then, and the wait after it when that ends.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from simfl.system.link_columns import LinkColumns
 
 @dataclass(frozen=True, eq=False)
 class _Devices:
-    """Figures of devices: `first` is the number in the log of the first, the others are columns.
+    """Figures of devices: `first` is the log number of the first, the others are columns.
 
-    `edge` is what that column of their rows says.
+    `edge` is the value of that column in their rows.
     """
 
     first: int
@@ -38,10 +37,10 @@ class _Devices:
 
 
 class _Radios:
-    """When each radio's last message ended, and until when it is awake: one entry per device.
+    """The end of each radio's last message, and until when it is awake: one entry per device.
 
-    `in_tail` are the devices whose tails are not booked, each once (`listed`); the first of these
-    tails ends at `soonest_s`.
+    `in_tail` are the devices with unbooked tails, each once (`listed`); the first of these tails
+    ends at `soonest_s`.
     """
 
     def __init__(self, count: int) -> None:
@@ -53,10 +52,11 @@ class _Radios:
 
 
 class Resting:
-    """Since when devices have been free, and until when their radios are awake.
+    """Tracks since when devices are free, and until when their radios are awake.
 
     Devices are numbered from 0, which is `first_actor` of the log; `radios` has one entry for each,
-    and `edge` that column of its rows. `charge` is that of their batteries; None: mains power.
+    and `edge` the value of that column in its rows. `charge` is the state of their batteries; None:
+    mains power.
     """
 
     def __init__(
@@ -89,25 +89,25 @@ class Resting:
             log.before_writing(self.settle)
 
     def free_s(self, who: IntArray) -> FloatArray:
-        """Since when they have been free, or when they will be; inf: nobody knows yet."""
+        """Since when they have been free, or when they will be; inf: not known yet."""
         return self._free_s[who]
 
     def waiting(self, now_s: float) -> IntArray:
-        """Who has been free since before `now_s`, as far as that is not booked."""
+        """The devices with unbooked waits that began before `now_s`."""
         return np.flatnonzero(self._free_s < now_s)
 
     def radio_idle_s(self, who: IntArray, at_s: FloatArray | float) -> FloatArray:
-        """Seconds since their last messages, as `World.plan_rounds` wants; inf: radios asleep."""
+        """Seconds since their last messages, as for `World.plan_rounds`; inf: radios asleep."""
         if not self._sleeps:
             return np.zeros(who.size)
-        # Not longer than the tail, for a rounding error.
+        # Not longer than the tail because of a rounding error.
         since_s = np.minimum(at_s - self._radios.message_s[who], self._devices.tail_s[who])
         return np.where(self._radios.awake_s[who] >= at_s, since_s, np.inf)
 
     def tail(self, who: IntArray, until_s: float) -> tuple[FloatArray, FloatArray]:
-        """When the tails of their radios end, by `until_s` at the latest, and joules from now on.
+        """The end of their radios' tails, at most `until_s`, and the joules from now on.
 
-        They do something else meanwhile.
+        They are busy meanwhile.
         """
         now_s = self._clock.now_s
         if not self._sleeps:
@@ -116,7 +116,7 @@ class Resting:
         return ends_s, self._devices.tail_w[who] * (ends_s - now_s)
 
     def busy(self, who: IntArray, until_s: FloatArray | float) -> None:
-        """They do something until then; book what they did before (`until_now`) first."""
+        """They are busy until then; book their rest (`until_now`) first."""
         self._free_s[who] = until_s
 
     def free(
@@ -126,9 +126,9 @@ class Resting:
         radio_idle_s: FloatArray | float,
         present_until_s: FloatArray | float = np.inf,
     ) -> None:
-        """They rest from `from_s` on, now or later; their last messages ended so long before.
+        """They rest from `from_s` on, now or later; their last messages ended this long before.
 
-        Radios that are off (inf) have no tail, and none lasts beyond `present_until_s`.
+        Radios that are off (inf) have no tail; no tail lasts beyond `present_until_s`.
         """
         self._free_s[who] = from_s
         if not self._sleeps:
@@ -147,7 +147,7 @@ class Resting:
         radios.soonest_s = min(radios.soonest_s, float(awake_s[tailing].min(initial=np.inf)))
 
     def settle(self, now_s: float) -> None:
-        """Book the tails that are over by now."""
+        """Books the tails that are over by now."""
         radios = self._radios
         if now_s < radios.soonest_s:
             return
@@ -156,13 +156,13 @@ class Resting:
         ended, radios.in_tail = who[over], who[~over]
         radios.listed[ended] = False
         radios.soonest_s = float(radios.awake_s[radios.in_tail].min(initial=np.inf))
-        # Who is under way again has booked its tail already.
+        # Devices that are busy again have already booked their tails.
         ended = ended[self._free_s[ended] < radios.awake_s[ended]]
         self._log.add(self._rows(ended, radios.awake_s[ended], np.ones(ended.size, dtype=bool)))
         self._free_s[ended] = radios.awake_s[ended]
 
     def until_now(self, who: IntArray) -> Rows:
-        """The rows of what they have done until now, those of them that are free."""
+        """The rows of the rest until now, for those of them that are free."""
         now_s = self._clock.now_s
         self.settle(now_s)
         waited = who[self._free_s[who] < now_s]
@@ -174,9 +174,9 @@ class Resting:
         return rows
 
     def _rows(self, who: IntArray, until_s: FloatArray, in_tail: BoolArray) -> Rows:
-        """Tails and waits until then; batteries that were empty did not give all of it.
+        """Tails and waits until then; empty batteries did not give all of their energy.
 
-        What of their waiting nobody is charged with is not in their joules.
+        Idle energy that is not charged to the training is excluded from the joules.
         """
         since_s = self._free_s[who]
         duration_s = until_s - since_s
@@ -206,11 +206,11 @@ class Resting:
         )
 
     def _unpaid_j(self, who: IntArray, from_s: FloatArray, until_s: FloatArray) -> FloatArray:
-        """Of their idle power while they waited, the joules that nobody is charged with."""
+        """The joules of idle power while they waited that are not charged to the training."""
         return self._log.accounts.unpaid_idle_j(self._devices.first + who, from_s, until_s)
 
     def _spent_j(self) -> dict[Heading, float]:
-        """Of tails and waits that are not booked, beyond idle power."""
+        """Joules above idle power of tails and waits that are not booked yet."""
         now_s, radios = self._clock.now_s, self._radios
         who = radios.in_tail
         lasted_s = np.maximum(np.minimum(radios.awake_s[who], now_s) - self._free_s[who], 0.0)

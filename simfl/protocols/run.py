@@ -1,7 +1,7 @@
-"""One run: what a protocol can do, and what that costs.
+"""One run: the methods that a protocol calls, with their costs.
 
-Every method that takes simulated time is a generator to be driven with `yield from`; everything
-that happens is booked as rows of the event log, to the device that spends the time and energy.
+Every method that takes simulated time is a generator, to be driven with `yield from`; all
+activities are booked as rows of the event log, for the device that spends the time and energy.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Waiting = Generator[simpy.Event, Any, Any]
 
 
 class Run:
-    """The state of a running simulation, and the verbs of every protocol."""
+    """The state of a running simulation, and the methods of every protocol."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Run:
 
     @property
     def log(self) -> EventLog:
-        """What has happened."""
+        """The event log."""
         return self._setting.log
 
     @property
@@ -121,7 +121,7 @@ class Run:
 
     @property
     def exchanges(self) -> Exchanges:
-        """Messages that somebody else writes, and their answers."""
+        """Messages from outside simfl, and their answers."""
         return self._client_rounds.exchanges
 
     @property
@@ -136,7 +136,7 @@ class Run:
 
     @property
     def all_clients(self) -> IntArray:
-        """Every client's number."""
+        """The numbers of all clients."""
         return self._members.all_clients
 
     @property
@@ -156,7 +156,7 @@ class Run:
 
     @property
     def warnings(self) -> list[Notice]:
-        """What has been noticed so far."""
+        """The warnings so far."""
         noticed = (self._scheduler, self._selecting, self._client_rounds)
         found = [notice for one in noticed for notice in one.warnings]
         return [*found, *self.values.notices()]
@@ -168,12 +168,12 @@ class Run:
 
     @property
     def laws(self) -> dict[str, bool]:
-        """Which laws the accounts kept; {} while the run goes on."""
+        """The conservation laws checked by the accounts; {} while the run continues."""
         return self.accounts.laws
 
     @property
     def owed(self) -> tuple[FloatArray, IntArray]:
-        """What share of its picks the scheduling rule owes each edge server, and those picks."""
+        """The share of picks that the scheduling rule owes each edge server, and the picks."""
         return self._scheduler.owed, np.array(self._scheduler.picked, dtype=np.int64)
 
     def members(self, edge: int) -> IntArray:
@@ -181,11 +181,11 @@ class Run:
         return self._members.of(edge)
 
     def begin(self, tier: str) -> StateRef:
-        """The state of a server over all clients, before training."""
+        """The state of a server with all clients, before training."""
         return self.values.begin(self.all_clients.tolist(), tier)
 
     def begin_edge(self, edge: int) -> StateRef:
-        """The state of an edge server over its members, before training."""
+        """The state of an edge server with its clients, before training."""
         return self.values.begin(self._members.of(edge).tolist(), f"edge-{edge}")
 
     def expect(
@@ -196,11 +196,11 @@ class Run:
         concurrency: int | None = None,
         in_flight: int | None = None,
     ) -> None:
-        """Tell the servers before the start what a dispatch of `edge_rounds` rounds will take.
+        """Sets the servers' prior for a dispatch of `edge_rounds` rounds, before the start.
 
-        With `concurrency`, the edge servers in flight, the log says whether each of them can get
-        the participation that the scheduling rule owes it; if not, the manifest warns. `in_flight`
-        are the clients that a flat server keeps under way, where it dispatches them one by one.
+        With `concurrency`, the edge servers in flight, the log has whether each of them can get the
+        participation that the scheduling rule owes it; if not, the manifest warns. `in_flight` is
+        the number of clients in flight of a flat server that dispatches them one by one.
         """
         rehearsal = Rehearsal(
             self.world,
@@ -239,14 +239,14 @@ class Run:
         one: bool = False,
         unless: simpy.Event | None = None,
     ) -> Generator[simpy.Event, Any, IntArray]:
-        """Which of `clients` take part in this round; waits until enough of them are available.
+        """Selects clients for this round; waits until enough of `clients` are available.
 
-        If nobody is there after `wait_s` it gives up: nobody takes part. A selection that asks
-        clients first waits for their answers; who has left by then, or was asked and did not
-        answer, takes no part, and others are asked where nobody is left. `one` says that the
-        caller dispatches but one of the chosen. Where `unless` happens while nobody is there,
-        nobody is chosen: the caller has others to choose among. Raises `Stalled` where it gave up
-        and no client of anybody's will ever come.
+        If no client is available after `wait_s` it gives up and selects none. A selection that
+        queries clients first waits for their answers; clients that have left by then, or did not
+        answer, do not take part, and others are queried if none is left. `one`: the caller
+        dispatches only one of the selected clients. If `unless` happens while no client is
+        available, none is selected, because the caller has others to choose from. Raises `Stalled`
+        if it gave up and no client of any server will ever be available.
         """
         server = ServerId.of(edge)
         chosen, detail = yield from self._selecting.choose(
@@ -273,11 +273,11 @@ class Run:
         edge: int | None = None,
         patience: DeadlinePolicy | None = None,
     ) -> Generator[simpy.Event, Any, Delivered]:
-        """Clients download, train and upload side by side; what is there when `patience` ends.
+        """Clients download, train and upload in parallel; returns the updates when `patience` ends.
 
-        With `patience` they are a round, whose updates are aggregated together: nothing is there
-        if it is less than the algorithm aggregates, because too few arrived or were selected.
-        Without, that is so only where enough were dispatched.
+        With `patience` they are a round, whose updates are aggregated together: nothing is returned
+        if too few arrived or were selected for the algorithm. Without, that holds only if enough
+        clients were dispatched.
         """
         server = ServerId.of(edge)
         number = whole("round_number", round_number)
@@ -289,18 +289,18 @@ class Run:
         return delivered.clients.size > 0
 
     def working(self, edge: int) -> Waiting:
-        """Wait until an edge server works."""
+        """Waits until an edge server works."""
         return self._servers.working(edge)
 
     def crashed(self, edge: int) -> None:
-        """An edge server has lost what it had not sent; raises `Stalled` if that never ends."""
+        """An edge server has lost its unsent results; raises `Stalled` if that never ends."""
         self._client_rounds.forget(ServerId(edge))
         self._stall_guard.crash()
 
     def aggregate(
         self, ref: StateRef, delivered: Delivered, round_number: int, edge: int | None = None
     ) -> Generator[simpy.Event, Any, StateRef]:
-        """The server works on what was delivered; its next state (`Aggregation.aggregate`)."""
+        """The server aggregates the delivered updates; returns its next state."""
         return self.aggregation.aggregate(ref, delivered, round_number, ServerId.of(edge))
 
     def merge(
@@ -310,13 +310,13 @@ class Run:
         return self.aggregation.merge(ref, edge, lower, staleness, round_number)
 
     def backhaul(self, edge: int, ref: StateRef, round_number: int, *, uplink: bool) -> Waiting:
-        """A model crosses between an edge server and the cloud."""
+        """Sends a model between an edge server and the cloud."""
         price = self.values.tier_price(ref)
         raw_bytes = price.up_bytes if uplink else price.down_bytes
         yield from self._servers.send(edge, raw_bytes, ref.version, round_number, uplink=uplink)
 
     def schedule(self, idle: BoolArray, round_number: int) -> int:
-        """Which idle edge server the cloud dispatches now."""
+        """Picks the idle edge server that the cloud dispatches now."""
         return self._scheduler.next(idle, round_number)
 
     def publish(
@@ -328,21 +328,21 @@ class Run:
         staleness: ArrayLike,
         edge: int | None = None,
     ) -> bool:
-        """A new global version is out; whether the run ends with it (`Publisher.publish`)."""
+        """Publishes a new global version; returns whether the run ends with it."""
         self._stall_guard.version()
         return self._publisher.publish(
             ref, round_number, participants, staleness=staleness, edge=edge
         )
 
     def note_start(self, edge: IntArray | None, departure: str | None) -> None:
-        """Log the association, and how the run departs from its algorithm's paper."""
+        """Logs the association, and how the run departs from its algorithm's paper."""
         if edge is not None:
             self._servers.note(CLOUD, "associate", self._members.association)
         if departure is not None:
             self._servers.note(CLOUD, "departure", {"reason": departure})
 
     def close(self) -> None:
-        """End the run now: book what every device waited, write the log, check the laws."""
+        """Ends the run now: books all waits, writes the log, checks the conservation laws."""
         now_s = self.clock.now_s
         under_way = [*self._client_rounds.close(now_s), *self._servers.close()]
         self.log.finish(now_s, under_way)

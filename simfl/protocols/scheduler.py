@@ -1,4 +1,4 @@
-"""Choosing the edge server that the cloud dispatches next."""
+"""Drives the scheduling rule: the edge server that the cloud dispatches next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from simfl.system.server_id import CLOUD
 
 
 class Scheduler:
-    """Drives the scheduling rule, with its memory; `picked` are its decisions so far."""
+    """Drives the scheduling rule and keeps its memory; `picked` are its decisions so far."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class Scheduler:
 
     @property
     def owed(self) -> FloatArray:
-        """What share of its picks the rule owes each edge server."""
+        """The share of its picks that the rule owes each edge server."""
         return owed_by(self._scheduling, self._observations.data_share)
 
     def check_attainable(self, latency_s: FloatArray, concurrency: int) -> None:
-        """Log whether each edge server can get what it is owed, warn if not.
+        """Logs whether each edge server can get its owed participation, and warns if not.
 
-        `latency_s` is what each one's dispatch is expected to take; `concurrency` are in flight.
+        `latency_s` is the expected duration of each one's dispatch; `concurrency` are in flight.
         """
         owed = self.owed
         if owed.any():
@@ -61,9 +61,9 @@ class Scheduler:
             self._servers.note(CLOUD, "feasibility", detail, value=unattainable)
 
     def next(self, idle: BoolArray, round_number: int) -> int:
-        """Which of the `idle` edge servers is dispatched now, and a row that says why.
+        """Picks one of the `idle` edge servers, and logs the reasons.
 
-        Raises `PartMisbehaves` where the rule picks one that is not idle.
+        Raises `PartMisbehaves` if the rule picks one that is not idle.
         """
         view = self._observations.edges(self._clock.now_s, round_number, idle.copy())
         rng = self._streams.generator("scheduling", 0, round_number)

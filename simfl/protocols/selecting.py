@@ -1,4 +1,4 @@
-"""Choosing the clients of a round: who is there, who is asked, who is picked."""
+"""Drives the selection rule: waits for clients, queries them if needed, and selects."""
 
 from __future__ import annotations
 
@@ -30,23 +30,24 @@ from simfl.system.presence import Presence
 from simfl.system.server_id import ServerId
 
 MOST_GIVEN_UP = 30_000
-"""Rounds in a row to which nobody comes: a night of ten edge servers that wait for 15 s each."""
+"""The most rounds in a row without a client: a night of ten edge servers that wait for 15 s each.
+"""
 
 MOST_LOOKS = 30_000
-"""How often a server looks for its clients before one selection: of 60 phones that come ten times a
-day each, for seven weeks."""
+"""The most looks of a server for its clients before one selection: seven weeks with 60 phones that
+each become available ten times a day."""
 
 MOST_LISTED = 50
-"""Clients that the log lists of a choice of which one is dispatched."""
+"""The most clients that the log lists of a choice from which one is dispatched."""
 
 
 @dataclass
 class _OfServer:
-    """What is kept of each server: how often it has chosen or asked, and the rule's memory of that.
+    """The record of one server: its counts of choices and queries, and the rule's memory.
 
-    `waited_s` is for how long it has waited for clients to be there with nobody at work, `since_s`
-    since when it does now (NaN: it does not). `in_vain` says how often in a row nobody was there
-    when somebody was to come, `looked_s` when that was last.
+    `waited_s` is how long it has waited for available clients while none was at work, `since_s`
+    since when it does so now (NaN: it does not). `in_vain` counts in a row how often no client was
+    available when one was expected, `looked_s` is the last such time.
     """
 
     count: int = 0
@@ -58,18 +59,18 @@ class _OfServer:
     looked_s: float = -np.inf
 
     def waits_s(self, now_s: float) -> float:
-        """Since when it waits, or would if it began now."""
+        """The beginning of its wait: now, if it does not wait yet."""
         return now_s if np.isnan(self.since_s) else self.since_s
 
     def next_count(self) -> int:
-        """The number of the choice, or of the question, that comes now."""
+        """The number of the next choice or query."""
         self.count += 1
         return self.count - 1
 
 
 @dataclass
 class _Choice:
-    """A choice on its way: among whom, with which memory, its number, and what asking took."""
+    """A choice in progress: its candidates, memory and number, and the query's results."""
 
     players: IntArray
     memory: Any = None
@@ -80,14 +81,14 @@ class _Choice:
 
 @dataclass
 class _Odd:
-    """How many rounds were odd in one way, and when the first was."""
+    """The number of rounds with one kind of oddity, and the time of the first."""
 
     rounds: int = 0
     odd: int = 0
     first_s: float | None = None
 
     def count(self, odd: bool, now_s: float) -> None:
-        """One round more."""
+        """Counts one more round."""
         self.rounds += 1
         if odd and not self.odd:
             self.first_s = now_s
@@ -96,10 +97,10 @@ class _Odd:
 
 @dataclass(frozen=True)
 class _Oddities:
-    """Rounds with too few clients, or that waited for them; choices with no more than wanted.
+    """Counts of rounds with too few clients or long waits, and of selections without a choice.
 
-    `small` are rounds of fewer than the count or share of those who were there, `no_losses` choices
-    by losses that nobody was asked for.
+    `small`: rounds with fewer clients than the count or share of the available ones; `no_losses`:
+    choices by losses that no client reports.
     """
 
     starved: _Odd = field(default_factory=_Odd)
@@ -110,7 +111,7 @@ class _Oddities:
 
 
 class Selecting:
-    """Drives the selection rule, one memory and one count of choices per server."""
+    """Drives the selection rule, with one memory and one count of choices per server."""
 
     def __init__(
         self,
@@ -139,9 +140,9 @@ class Selecting:
 
     @property
     def warnings(self) -> list[Notice]:
-        """Of rounds to which too few clients could come, or no more than were to be chosen.
+        """Warnings of rounds with too few clients, without a choice, or with long waits.
 
-        And of those for which fewer were chosen.
+        Also of rounds for which the rule chose fewer.
         """
         starved, none = self._oddities.starved, self._oddities.no_choice
         small = self._oddities.small
@@ -167,7 +168,7 @@ class Selecting:
         return [*found, *self._mostly_waiting()]
 
     def _mostly_waiting(self) -> Iterator[Notice]:
-        """Of the server that has waited longest, the wait that goes on now included."""
+        """The warning of the server that has waited longest, including a current wait."""
         waiting, now_s = self._oddities.waiting, self._clock.now_s
         servers = self._servers_own.items()
         under_way = [own.since_s for _, own in servers if own.since_s < now_s]
@@ -181,7 +182,7 @@ class Selecting:
             yield notice("mostly_waiting", message, waiting.odd + len(under_way), first_s)
 
     def wanted(self, players: int) -> int:
-        """How many clients a round is to have, of so many players."""
+        """The number of clients that a round should have, out of `players`."""
         return wanted_by(self._selection, players)
 
     def choose(
@@ -196,17 +197,17 @@ class Selecting:
         one: bool,
         unless: simpy.Event | None = None,
     ) -> Generator[simpy.Event, Any, tuple[IntArray, dict[str, Any]]]:
-        """Which of `clients` take part, and what the log says of the choice.
+        """Selects clients out of `clients`, and logs the choice.
 
-        Nobody, if none of them comes within `wait_s` (None: for ever), or before `unless` happens.
-        With `one`, one of them will be dispatched. Raises `Stalled` where no client of anybody's
-        will ever come.
+        None, if no client becomes available within `wait_s` (None: no limit), or before `unless`
+        happens. With `one`, only one of them will be dispatched. Raises `Stalled` if no client of
+        any server will ever be available.
         """
         began_s = self._clock.now_s
         selection, own = self._selection, self._servers_own[server]
         candidates = self._values.players(ref, clients)
 
-        # Of clients in flight those that are given here are not: others may be at work meanwhile.
+        # Clients given here are not in flight; others may be at work meanwhile.
         nobody_at_work = not one or clients.size == self._observations.participations.size
 
         def available() -> Generator[simpy.Event, Any, IntArray]:
@@ -230,7 +231,7 @@ class Selecting:
             now_s, enough = self._clock.now_s, enough_for(selection, candidates.size)
             enough = max(enough, wait_for.wanted(candidates.size))
             self._oddities.starved.count(players.size < enough, now_s)
-        # With clients in flight the candidates are those that are not, out of all.
+        # With clients in flight, the candidates are all clients that are not in flight.
         of = self._observations.participations.size if one else candidates.size
         takes_all = 0 < players.size <= wanted_by(selection, players.size)
         choosy = wanted_by(selection, of) < of
@@ -272,10 +273,10 @@ class Selecting:
         available: Callable[[], Generator[simpy.Event, Any, IntArray]],
         about: tuple[StateRef, int, ServerId],
     ) -> Generator[simpy.Event, Any, None]:
-        """Ask clients of `choice`, and again while nobody who has answered is still there.
+        """Queries clients of `choice`, repeatedly until one that answered is still available.
 
-        What is left are those who are there: not who was asked and did not answer, of whom the
-        selection would see an earlier answer. Nobody, if nobody is `available` to be asked again.
+        Leaves the available clients, without those that did not answer, for which the selection
+        would see an earlier answer. Leaves none if no client is `available` for another query.
         """
         ref, round_number, server = about
         for _ in range(MOST_FAILURES):
@@ -295,13 +296,13 @@ class Selecting:
                 return
             choice.count = self._servers_own[server].next_count()
         raise Stalled(
-            f"stalled at {self._clock.now_s:g} s: {MOST_FAILURES} times in a row nobody whom"
-            f" {server} asked was there after the answers; what are the population's availability"
+            f"stalled at {self._clock.now_s:g} s: {MOST_FAILURES} times in a row no client that"
+            f" {server} queried was still available afterwards; check the population's availability"
             f" ({self._presence.told_by}), faults, batteries and message_loss?"
         )
 
     def _there(self, clients: IntArray) -> BoolArray:
-        """Which clients could begin a round now."""
+        """The clients that could begin a round now."""
         now_s = self._clock.now_s
         return self._presence.there(clients, now_s) & (self._dispatcher.free_s(clients) <= now_s)
 
@@ -314,10 +315,10 @@ class Selecting:
         wait_for: WaitFor,
         unless: simpy.Event | None,
     ) -> Generator[simpy.Event, Any, IntArray]:
-        """Those of `players` that are there, as soon as there are enough.
+        """The available clients of `players`, as soon as there are enough.
 
-        After the limit of `wait_for` anybody is enough; if nobody is there after `wait_s`, or when
-        `unless` happens, nobody. Both count from `began_s`.
+        After the limit of `wait_for` one client is enough; none after `wait_s`, or when `unless`
+        happens. Both limits count from `began_s`.
         """
         own, looks_s, looks = self._servers_own[server], self._clock.now_s, 0
         gives_up_s = np.inf if wait_s is None else began_s + wait_s
@@ -340,17 +341,18 @@ class Selecting:
                 if self._given_up > MOST_GIVEN_UP:
                     raise Stalled(
                         f"stalled at {now_s:g} s: {MOST_GIVEN_UP:,} rounds in a row were given up"
-                        f" because nobody came within {wait_s:g} s; what are the protocol's"
-                        " patience.deadline_s and the population's availability"
+                        f" because no client became available within {wait_s:g} s; check the"
+                        " protocol's patience.deadline_s and the population's availability"
                         f" ({self._presence.told_by})?"
                     )
                 return players[:0]
             absent = players[~there]
             later_s = np.maximum(self._presence.next_s(absent, now_s), free_s[~there])
-            # Before as many as are missing can have come, there are never enough: others may go.
+            # Enough clients cannot be available before the missing ones can have come; others may
+            # leave.
             last = wanted - found - 1
             enough_s = np.partition(later_s, last)[last] if absent.size else np.inf
-            # A model may round at its boundary: time moves on by at least the last bit.
+            # A model may round at its boundary, so time must advance by at least the last bit.
             next_s = max(float(enough_s), float(np.nextafter(now_s, np.inf)))
             waits = f"{'one' if wanted == 1 else wanted} of {players.size} clients"
             low = self._too_low(absent, now_s) if np.isinf(next_s) else ""
@@ -369,29 +371,33 @@ class Selecting:
                 looks += 1
                 if looks > MOST_LOOKS:
                     raise Stalled(
-                        f"stalled at {self._clock.now_s:g} s: {server} waits for {waits}, and so"
-                        f" many were not there at once since {looks_s:g} s; what are the"
+                        f"stalled at {self._clock.now_s:g} s: {server} waits for {waits}, but that"
+                        f" many were not available at once since {looks_s:g} s; check the"
                         " protocol's wait_for and the population's availability"
-                        f" ({self._presence.told_by}), faults and batteries?"
+                        f" ({self._presence.told_by}), faults and batteries"
                     )
 
     def _too_low(self, clients: IntArray, now_s: float) -> str:
-        """How many of them will never come because of their batteries, to append; or nothing."""
+        """A suffix with the number of clients whose batteries stay too low for ever; or ""."""
         low = int(self._presence.empty_for_good(clients, now_s).sum())
-        return f" ({low} have batteries too low, which nothing charges enough)" if low else ""
+        return (
+            f" ({low} have batteries that are too low, and nothing charges them enough)"
+            if low
+            else ""
+        )
 
     def _looked(self, server: ServerId, waits: str, expected: IntArray) -> None:
-        """Those expected were to come by now; raises `Stalled` if none of them ever is there."""
+        """Expected clients should be here by now; raises `Stalled` if none ever comes."""
         now_s, own = self._clock.now_s, self._servers_own[server]
         if self._presence.there(expected, now_s).any():
             own.in_vain, own.looked_s = 0, -np.inf
             return
-        if own.looked_s == now_s:  # several processes of one server look at the same moment
+        if own.looked_s == now_s:  # several processes of one server may look at the same time
             return
         own.in_vain, own.looked_s = own.in_vain + 1, now_s
         if own.in_vain > MOST_FAILURES:
             raise Stalled(
-                f"stalled at {now_s:g} s: {waits}, and none was there {MOST_FAILURES} times in a"
-                " row when one was to come; what are the population's availability"
-                f" ({self._presence.told_by}), faults and batteries?"
+                f"stalled at {now_s:g} s: {waits}, and none was available {MOST_FAILURES} times in"
+                " a row when one was expected; check the population's availability"
+                f" ({self._presence.told_by}), faults and batteries"
             )

@@ -1,13 +1,13 @@
-"""Semi-asynchronous hierarchical learning (FedCure, Algorithm 2 and the card's section 2).
+"""Semi-asynchronous hierarchical learning (FedCure, Algorithm 2).
 
 Below an edge server clients are synchronous: it waits for all of them, aggregates, and does so
 `edge_rounds` times before it reports. Between edge servers and cloud it is asynchronous: the cloud
 merges each model as it arrives, with a share that falls with its staleness, and dispatches again.
 
-At the start all edge servers are dispatched; afterwards at most `concurrency` are in flight (the
-card's A1): the first arrivals trigger no dispatch, each later one triggers exactly one, chosen by
-the scheduling rule among the idle ones. An edge server that brings nothing new (it crashed, or its
-clients are gone) counts as an arrival, but nothing is merged.
+At the start all edge servers are dispatched; afterwards at most `concurrency` are in flight: the
+first arrivals trigger no dispatch, each later one triggers exactly one, chosen by the scheduling
+rule among the idle ones. An edge server without anything new (it crashed, or its clients have left)
+counts as an arrival, but nothing is merged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from simfl.system.server_id import ServerId
 
 @dataclass(frozen=True)
 class SemiAsynchronous(Protocol):
-    """Client-edge synchronous, edge-cloud asynchronous."""
+    """Synchronous between clients and edge servers, asynchronous between edge servers and cloud."""
 
     name: ClassVar[str] = "semi_asynchronous"
     hierarchical: ClassVar[bool] = True
@@ -38,15 +38,16 @@ class SemiAsynchronous(Protocol):
     edge_rounds: Annotated[int, ">= 1", "edge aggregations per dispatch (tau_e)"] = 12
     concurrency: Annotated[int, ">= 1", "edge servers in flight after the start (C)"] = 2
 
-    patience: Annotated[DeadlinePolicy, "how long an edge server waits for its clients"] = field(
-        default_factory=DeadlinePolicy
-    )
+    patience: Annotated[
+        DeadlinePolicy, "how long an edge server waits for the clients of a round"
+    ] = field(default_factory=DeadlinePolicy)
     wait_for: Annotated[
-        WaitFor | None, "whom an edge server waits for before it selects; null: anybody"
+        WaitFor | None,
+        "clients that an edge server waits for before it selects; null: at least one",
     ] = None
 
     def process(self, run: Run) -> Process:
-        """The cloud: merge what arrives, publish, dispatch the next."""
+        """The cloud: merges arrivals, publishes, dispatches the next edge server."""
         cloud = run.begin("cloud")
         run.expect(cloud, edge_rounds=self.edge_rounds, concurrency=self.concurrency)
         kept = {edge: run.begin_edge(edge) for edge in run.edges}

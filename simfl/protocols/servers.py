@@ -32,7 +32,7 @@ from simfl.system.world import World
 Waiting = Generator[simpy.Event, Any, None]
 
 MOST_FAILURES = 1000
-"""Failures in a row after which nothing more is hoped for."""
+"""The most failures in a row; after them the run stalls."""
 
 
 class Crashed(Exception):
@@ -44,10 +44,10 @@ class Crashed(Exception):
 
 
 class Servers:
-    """Books what servers do; what they do not do is booked as waiting.
+    """Runs and books servers' activities; the rest of their time is booked as waiting.
 
-    `failures` are those of edge servers, and of their links to the cloud. Whatever an edge server
-    does raises `Crashed` at the moment when it fails.
+    `failures` are those of edge servers, and of their links to the cloud. Every activity of an edge
+    server raises `Crashed` when it fails.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Servers:
         self._booking = Booking(log, Heading.SERVERS)
         self._never = clock.env.event()
         self._failing: dict[ServerId, tuple[float, simpy.Event]] = {}
-        # Messages of each edge server lost in a row, whatever it was that failed between them.
+        # Messages of each edge server lost in a row, regardless of other failures in between.
         self._lost = np.zeros(world.num_edges, dtype=np.int64)
         self._messages = {
             uplink: np.zeros(world.num_edges, dtype=np.int64) for uplink in (False, True)
@@ -81,8 +81,8 @@ class Servers:
     ) -> Waiting:
         """A server computes.
 
-        `edge` is the edge server that the cloud's work is about. No work takes no time and leaves
-        no row.
+        `edge` is the edge server that the cloud works for. Zero work takes no time and leaves no
+        row.
         """
         if work.flops == 0.0 and work.bytes_moved == 0.0:
             return
@@ -115,7 +115,7 @@ class Servers:
     ) -> Waiting:
         """A message between an edge server and the cloud, in the edge server's time.
 
-        Servers do not give up: what is lost is sent again. Raises `Stalled` where that never ends.
+        Servers do not give up: lost messages are sent again. Raises `Stalled` if that never ends.
         """
         if raw_bytes == 0:
             return
@@ -126,14 +126,14 @@ class Servers:
                 return
             self._lost[edge] += 1
         raise Stalled(
-            f"edge-{edge}'s messages were lost {MOST_FAILURES} times in a row, each time for good;"
-            " what are the population's message_loss and faults.cloud_link?"
+            f"edge-{edge}'s messages were lost {MOST_FAILURES} times in a row, after all attempts;"
+            " check the population's message_loss and faults.cloud_link"
         )
 
     def _send(
         self, edge: int, raw_bytes: int, version: int, round_number: int, uplink: bool
     ) -> Generator[simpy.Event, Any, bool]:
-        """One message, over all its attempts; whether it arrived."""
+        """One message, with all its attempts; returns whether it arrived."""
         yield from self._connected(edge, version, round_number)
         number = int(self._messages[uplink][edge])
         self._messages[uplink][edge] += 1
@@ -181,7 +181,7 @@ class Servers:
         return bool(timeline.stages.over[stage, 0] and not sent.failed[0])
 
     def _rest(self, who: IntArray, timeline: Timeline) -> None:
-        """An edge server has sent or received, or will have."""
+        """An edge server has sent or received a message, or will have."""
         ended_s, message_s = timeline.ended_s, timeline.last_message_s
         radio_idle_s = np.where(np.isfinite(message_s), ended_s - message_s, 0.0)
         fails_s = self._failures.fails_s(int(who[0]), self._clock.now_s)
@@ -193,7 +193,7 @@ class Servers:
         return float(self._resting.radio_idle_s(who, self._clock.now_s)[0])
 
     def failure(self, server: ServerId) -> simpy.Event:
-        """Happens when a server that is at work fails next."""
+        """The event of the next failure of a working server."""
         fails_s = self.fails_s(server)
         if fails_s == np.inf:
             return self._never
@@ -204,7 +204,7 @@ class Servers:
         return event
 
     def fails_s(self, server: ServerId) -> float:
-        """When a server that is at work fails next; inf: never, as the cloud."""
+        """When a working server fails next; inf: never, as for the cloud."""
         if not server.is_edge:
             return np.inf
         return self._failures.fails_s(server.number, self._clock.now_s)
@@ -212,7 +212,7 @@ class Servers:
     def until(self, server: ServerId, time_s: float, moment: Moment = Moment.END) -> Waiting:
         """A server waits until `time_s`.
 
-        Raises `Crashed` if it fails by then: nobody is there any more to do what was waited for.
+        Raises `Crashed` if it fails by then, because nothing can continue after the wait.
         """
         fails_s = self.fails_s(server)
         if not server.is_edge or time_s < fails_s:
@@ -221,7 +221,7 @@ class Servers:
         yield from self._until_cut(server, fails_s)
 
     def _until_cut(self, server: ServerId, time_s: float) -> Waiting:
-        """What a server does is broken off then; raises `Crashed` if it is by its failure."""
+        """A server's activity is interrupted then; raises `Crashed` if by its own failure."""
         yield self._clock.until(time_s, Moment.INTERRUPTION)
         self.check(server)
 
@@ -253,12 +253,12 @@ class Servers:
         self.note(server, "crash", {"what": what}, value=away_s, **columns)
 
     def _share_until(self, stops_s: float, duration_s: float) -> float:
-        """How much of an activity that begins now is done before something fails."""
+        """The share of an activity beginning now that is done before something fails."""
         left_s = stops_s - self._clock.now_s
         return 1.0 if left_s >= duration_s else max(left_s, 0.0) / duration_s
 
     def note(self, server: ServerId, kind: str, detail: Mapping[str, Any], **columns: Any) -> None:
-        """A row that takes no time, by a server; about it, unless `columns` name another `edge`."""
+        """Adds a row without duration by a server; for it, unless `columns` name another `edge`."""
         columns = {"edge": server.number, **columns}
         self._log.row(
             kind, self._actor(server), self._clock.now_s, detail=as_json(detail), **columns
@@ -269,7 +269,7 @@ class Servers:
         return actors.edge(server.number) if server.is_edge else actors.cloud
 
     def close(self) -> list[Rows]:
-        """Book what every server waited until now; rows of messages under way."""
+        """Books every server's waiting until now, and rows of messages in progress."""
         under_way = self._booking.close(self._clock.now_s)
         waiting = self._resting.waiting(self._clock.now_s)
         present = self._log.accounts.present[self._log.actors.edge(0) + waiting]
@@ -286,7 +286,7 @@ class Servers:
         detail: Mapping[str, Any],
         **columns: Any,
     ) -> float:
-        """Book work that starts now, of a machine that fails at `present_until_s`; when it ends."""
+        """Books work that starts now on a machine failing at `present_until_s`; its end."""
         start_s = self._clock.now_s
         end_s = start_s + duration_s
         who = np.array([actor - self._log.actors.edge(0)])

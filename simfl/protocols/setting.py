@@ -1,4 +1,4 @@
-"""What everything in a run shares."""
+"""The shared objects of a run."""
 
 from __future__ import annotations
 

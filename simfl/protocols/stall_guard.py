@@ -1,4 +1,4 @@
-"""Whether a run gets anywhere: what fails too often in a row ends it, instead of spinning on."""
+"""Detects runs without progress: ends a run after too many failures in a row."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from simfl.protocols.servers import MOST_FAILURES
 
 
 class StallGuard:
-    """Counts rounds in vain, and crashes of edge servers without a new version."""
+    """Counts rounds without an update, and crashes of edge servers without a new version."""
 
     def __init__(self) -> None:
         self._in_vain, self._crashes = 0, 0
 
     def round(self, updates: int) -> None:
-        """A round brought so many updates; raises `Stalled` if none ever does."""
+        """Counts a round with this many updates; raises `Stalled` after too many without any."""
         self._in_vain = 0 if updates else self._in_vain + 1
         if self._in_vain >= MOST_FAILURES:
             raise Stalled(
                 f"{MOST_FAILURES} rounds in a row brought no update: messages are lost, clients"
-                " leave, crash or run empty before they are done, or fewer are selected than"
-                " the algorithm aggregates; what are decisions.selection and the population's"
-                " availability, message_loss, leaving, faults and batteries?"
+                " leave, crash or run out of battery before they finish, or fewer are selected"
+                " than the algorithm needs; check decisions.selection and the population's"
+                " availability, message_loss, leaving, faults and batteries"
             )
 
     def crash(self) -> None:
-        """An edge server crashed; raises `Stalled` if that never ends."""
+        """Counts a crash of an edge server; raises `Stalled` after too many."""
         self._crashes += 1
         if self._crashes >= MOST_FAILURES:
             raise Stalled(
-                f"edge servers crashed {MOST_FAILURES} times without a new version; what are the"
-                " population's faults.edge_servers?"
+                f"edge servers crashed {MOST_FAILURES} times without a new version; check the"
+                " population's faults.edge_servers"
             )
 
     def version(self) -> None:

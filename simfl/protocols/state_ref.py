@@ -15,18 +15,18 @@ class StateStore(Protocol):
     """States by key, kept for this run and others."""
 
     def get(self, key: str) -> ServerState | None:
-        """The state of a key, if it is (still) there."""
+        """The state of a key, if it is (still) stored."""
 
     def put(self, key: str, value: ServerState) -> None:
-        """Keep a state."""
+        """Stores a state."""
 
     def __contains__(self, key: str) -> bool:
-        """Whether the key is there."""
+        """Whether the key is stored."""
 
 
 @dataclass(frozen=True)
 class _Origin:
-    """What a state that is not known yet is made from."""
+    """The inputs of a state that is not computed yet."""
 
     make: Callable[[], ServerState]
     parents: Sequence[StateRef]
@@ -34,13 +34,13 @@ class _Origin:
 
 
 class StateRef:
-    """A server's state at some version: key and version are known, the value only if asked for.
+    """A server's state at some version: key and version are known, the value is computed on demand.
 
-    `parents` are the states that it is made from, and `make` makes it once they are known; after
-    that what it was made from may go (`release`), not before: a snapshot may be taken then. A
-    `state` that is at hand already (from a snapshot) needs neither; nor does one in the `store`.
-    `tier` names the server. `upper` is the higher tier's state that this one took over, and `base`
-    such a state that this one has come of since, where codecs act: what is sent is the change.
+    `parents` are the states that it is made from, and `make` computes it once they are known; only
+    after that its inputs may be released (`release`), because a snapshot may be taken before. A
+    `state` that is available already (from a snapshot or the `store`) needs neither. `tier` names
+    the server. `upper` is the higher tier's state that this one took over; `base` is such a state
+    from which this one has developed, if codecs act: the change is sent.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class StateRef:
         self.version = version
         self._state = state
         self._store = store
-        # What a known state was made from is let go of, and with it all older states.
+        # The inputs of a known state are released, and with them all older states.
         self._origin = _Origin(make, parents, release) if state is None else None
         self._common: Any = None
         self._received: Parameters | None = None
@@ -72,23 +72,24 @@ class StateRef:
 
     @property
     def known(self) -> bool:
-        """Whether the value is at hand without training anything."""
+        """Whether the value is available without training."""
         kept = self._store is not None and self.key in self._store
         return self._state is not None or kept
 
     def when_known(self, call: Callable[[], None]) -> None:
-        """Call once, as soon as the value is computed."""
+        """Calls `tell` once, as soon as the value is computed."""
         self._listeners.append(call)
 
     def value(self) -> ServerState:
-        """The state; computes it, and what it depends on, the first time.
+        """The state; the first call computes it and everything it depends on.
 
-        Oldest first and without recursion: thousands of versions may lie unread behind this one.
-        Those as far from what is known follow one another: when the first of them needs updates,
-        the jobs of the others (of all edge servers) are at hand, too, and are trained along.
+        Oldest first and without recursion: thousands of versions may be uncomputed before this one.
+        States at the same distance from known ones follow one another: when the first of them needs
+        updates, the jobs of the others (of all edge servers) are ready, too, and are trained with
+        them.
         """
         waiting = self._nearest_last()
-        while waiting:  # nobody else here holds on to what has been computed
+        while waiting:  # nothing else here keeps computed states
             ref = waiting.pop()
             if not ref._recalled():
                 ref._compute()
@@ -96,7 +97,7 @@ class StateRef:
         return self._state
 
     def _nearest_last(self) -> list[StateRef]:
-        """What this depends on and is not known yet, and this, by distance from what is known."""
+        """This state and its unknown ancestors, by distance from known states."""
         distances: dict[StateRef, int] = {}
         waiting = [self]
         while waiting:
@@ -117,11 +118,11 @@ class StateRef:
         return () if self._origin is None else self._origin.parents
 
     def _recalled(self) -> bool:
-        """Whether the state is here, from the store if it has to be."""
+        """Whether the state is available, possibly from the store."""
         store = self._store
         if self._state is None and store is not None and self.key in store:
             kept = store.get(self.key)
-            if kept is not None:  # another run may have made room since the store was listed
+            if kept is not None:  # another run may have evicted it since the store was listed
                 self._settle(kept)
         return self._state is not None
 
@@ -141,13 +142,13 @@ class StateRef:
             call()
 
     def common(self, asked: Asked) -> Any:
-        """What all jobs of this state share: one object, made once."""
+        """The tensors that all jobs of this state share: one object, made once."""
         if self._common is None:
             self._common = asked.common(self.value())
         return self._common
 
     def received(self, code: Callable[[Parameters], Parameters]) -> Parameters:
-        """Its weights as whoever downloads them has them, behind the codec: made once."""
+        """Its weights as receivers have them, after the codec; made once."""
         if self._received is None:
             self._received = code(self.value().weights)
         return self._received

@@ -1,7 +1,7 @@
-"""Walks segments step by step: over shared channels nobody knows how long a flow of bits will take.
+"""Runs segments step by step: over shared channels the time of a flow is not known ahead.
 
-Each client is a process. What lies between two flows is its own, and walked ahead (`ahead.walk`);
-a flow joins a channel, leaves it while its client is away, and ends when the channel says so.
+Each client is a process. Segments between two flows are computed ahead (`ahead.walk`); a flow joins
+a channel, leaves it while its client is away, and ends when the channel says so.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Waiting = Generator[simpy.Event, Any, Any]
 
 @dataclass(frozen=True)
 class Listeners:
-    """Who is called when something happens to a client; `place` is its place in the cohort.
+    """Callbacks for events of a client; `place` is its place in the cohort.
 
-    `over(place, stage)`: a stage has ended. `begun(place, stage, ends_s)`: something of its own
-    begins, such as a computation, that will end at `ends_s` (inf: it is broken off).
+    `over(place, stage)`: a stage has ended. `begun(place, stage, ends_s)`: an activity without a
+    flow begins, such as a computation, which will end at `ends_s` (inf: interrupted).
     `done(place)`: its last stage has ended. `pauses(several)`: absences that lie ahead.
     """
 
@@ -46,7 +46,7 @@ class Listeners:
 
     @classmethod
     def when_done(cls, event: simpy.Event) -> Listeners:
-        """For one client: let `event` happen when its last stage has ended."""
+        """For one client: triggers `event` when its last stage has ended."""
         return cls(_nobody, _nobody, lambda _: _happen(event), _nobody)
 
 
@@ -59,7 +59,7 @@ class Sending:
 
 
 def _nobody(*_: object) -> None:
-    """Nobody learns of it."""
+    """No callback."""
 
 
 def _happen(event: simpy.Event) -> None:
@@ -79,13 +79,13 @@ class _Flow:
         self.active_j = 0.0
 
     def join(self) -> simpy.Event:
-        """Send what is left, from now on; the event happens when all of it is through."""
+        """Sends the remaining bits from now on; the event happens when all have passed."""
         left_bytes = max(self._size_bits - self.bits, 0.0) / 8.0
         self._transfer = self._medium.transfer(self._sender, left_bytes)
         return self._transfer
 
     def leave(self) -> bool:
-        """Stop sending; whether all bits are through."""
+        """Stops sending; returns whether all bits have passed."""
         transfer, self._transfer = self._transfer, None
         assert transfer is not None
         over = transfer.triggered
@@ -96,7 +96,7 @@ class _Flow:
         return over
 
     def so_far(self) -> tuple[float, float]:
-        """Joules beyond idle power, and the share of the bits that has passed."""
+        """Joules above idle power, and the share of the bits that has passed."""
         active_j, bits = self.active_j, self.bits
         if self._transfer is not None:
             transfer = self._transfer
@@ -136,7 +136,7 @@ class Stepped:
         self._depletion = depletion
         self._clock = clock
         self._listeners = listeners
-        # What is walked ahead, and whether its stage ends with it.
+        # The segments computed ahead, and whether their stage ends with them.
         self._walks: dict[int, tuple[Walked, bool]] = {}
         self._flows: dict[int, tuple[int, _Flow]] = {}
         booking.open(entry, self.spent_j, self.cut)
@@ -148,12 +148,12 @@ class Stepped:
         return self.entry.timeline
 
     def spent_j(self) -> tuple[float, float]:
-        """Joules so far of flows under way: of devices beyond idle power, and of the network."""
+        """Joules so far of flows in progress: of devices above idle power, and of the network."""
         each = [self._flow_j(place) for place in self._flows]
         return sum(active_j for active_j, _ in each), sum(network_j for _, network_j in each)
 
     def cut(self, now_s: float) -> None:
-        """The run ends: everybody who is under way is stopped."""
+        """The run ends: stops all clients in progress."""
         for place, (walked, whole) in self._walks.items():
             self._take(place, stopped_at(walked, now_s), whole=whole)
         for place, (stage, flow) in list(self._flows.items()):
@@ -164,7 +164,7 @@ class Stepped:
         self._walks.clear()
 
     def _go(self, place: int) -> Waiting:
-        """From the first segment to the last that happens."""
+        """Runs from the first segment to the last that happens."""
         table, happens = self._segments, np.flatnonzero(self._segments.happens[:, place])
         if not (table.stage[happens] == DOWNLOAD).any():
             self._listeners.over(place, DOWNLOAD)
@@ -182,7 +182,7 @@ class Stepped:
         self._listeners.done(place)
 
     def _stage(self, place: int, stage: int, rows: list[int]) -> Waiting:
-        """Whether it comes to its end."""
+        """Runs a stage; returns whether it was completed."""
         kinds = self._segments.kind
         for flows, group in groupby(rows, key=lambda row: bool(kinds[row] == Kind.FLOW)):
             several = list(group)
@@ -196,7 +196,7 @@ class Stepped:
         return True
 
     def _walk(self, place: int, stage: int, rows: list[int], whole: bool) -> Waiting:
-        """Walk segments without flows, all at once; whether they come to their end."""
+        """Runs segments without flows at once; returns whether they were completed."""
         who, now_s = self._numbers[[place]], self._clock.now_s
         own = self._segments.rows(np.array(rows)).take(np.array([place]))
         walked = walk(own, who, np.array([now_s]), self._limits.of(place))
@@ -223,7 +223,7 @@ class Stepped:
         self._timeline.take(walked, np.array([place]), stage if whole else stage - 1)
 
     def _flow_through(self, place: int, stage: int, rows: list[int], whole: bool) -> Waiting:
-        """One attempt; whether it comes to its end."""
+        """Runs one attempt; returns whether it was completed."""
         timeline, client = self._timeline, int(self._numbers[place])
         size = int(timeline.messages.size_bytes[stage, place])
         uplink, now_s = stage == UPLOAD, self._clock.now_s
@@ -244,7 +244,7 @@ class Stepped:
     def _carry(
         self, place: int, stage: int, flow: _Flow, client: int, drained: simpy.Event | None
     ) -> Waiting:
-        """Until all bits have passed (None), or the cause for which they never will."""
+        """Waits until all bits have passed (None), or returns the cause why they never will."""
         limits, clock = self._limits, self._clock
         stop_s, cause = float(limits.stops_s[place]), int(limits.causes[place])
         pausing = limits.interruptions if limits.interruptions is not None else None
@@ -281,14 +281,14 @@ class Stepped:
                     return EMPTY
 
     def _until(self, time_s: float, *events: simpy.Event | None) -> Waiting:
-        """Until one of them happens, or until then: after all else that ends at that moment."""
+        """Waits for one of the events, or a time; after everything else that ends at that time."""
         waits = [event for event in events if event is not None]
         if time_s < np.inf:
             waits.append(self._clock.until(time_s, Moment.INTERRUPTION))
         yield waits[0] if len(waits) == 1 else self._clock.env.any_of(waits)
 
     def _end_flow(self, place: int, *, over: bool) -> None:
-        """Enter what a flow has taken, to its end or not."""
+        """Records the cost of a flow, completed or not."""
         active_j, network_j = self._flow_j(place)
         unmet_j, now_s = self._unmet_j(place), self._clock.now_s
         stage, flow = self._flows.pop(place)
@@ -297,14 +297,14 @@ class Stepped:
         self._timeline.flow_ends(stage, place, now_s, joules, over=over)
 
     def _flow_j(self, place: int) -> tuple[float, float]:
-        """Joules that a flow has taken so far: its client's beyond idle power, the network's."""
+        """Joules of a flow so far: its client's above idle power, and the network's."""
         stage, flow = self._flows[place]
         active_j, share = flow.so_far()
         network_j = share * self._timeline.attempt_network_j(stage, place)
         return active_j - self._unmet_j(place), network_j
 
     def _unmet_j(self, place: int) -> float:
-        """What an empty battery has not given of it."""
+        """The joules of it that an empty battery has not given."""
         if self._depletion is None or not self._limits.goes_on_empty:
             return 0.0
         return self._depletion.unmet_j(int(self._numbers[place]))
@@ -314,7 +314,7 @@ class Stepped:
         self._befallen(place, stage, cause)
 
     def _befallen(self, place: int, stage: int, cause: int) -> None:
-        """A client has been stopped now: write the row of its stage, and of what stopped it."""
+        """A client has been stopped now: writes the rows of its stage and of the interruption."""
         self._booking.over(self.entry, stage, place)
         if self._limits.interruptions is not None:
             client, now_s = int(self._numbers[place]), self._clock.now_s

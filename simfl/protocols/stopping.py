@@ -14,9 +14,9 @@ class Plateau(Protocol):
 
 
 class Criteria(Protocol):
-    """What a scenario's `stop` section says of published versions; None: not a criterion.
+    """The criteria of a scenario's `stop` section for published versions; None: not used.
 
-    `time_s` is none of them: it ends the run at that very moment, whatever is under way.
+    `time_s` is not among them: it ends the run exactly then, whatever is in progress.
     """
 
     versions: int | None
@@ -31,7 +31,7 @@ class Criteria(Protocol):
 
 
 class StopRule:
-    """Asked at every version that is published; the first criterion that is met ends the run."""
+    """Checked at every published version; the first criterion that is met ends the run."""
 
     def __init__(self, criteria: Criteria) -> None:
         self._criteria = criteria
@@ -40,14 +40,14 @@ class StopRule:
 
     @property
     def versions(self) -> int | None:
-        """The last version of a run that ends by their number."""
+        """The last version of a run with a version limit."""
         return self._criteria.versions
 
     def reason(self, row: Mapping[str, Any]) -> str | None:
-        """Why the run ends after the version that `row` of the rounds table describes, or None.
+        """The reason to end the run after the version in this `row` of the rounds table, or None.
 
-        `accuracy` ends it from there on upwards, `loss` from there on downwards; both are None in
-        the row of a version that was not evaluated, one of them where only the other is known.
+        The run ends at this `accuracy` or above, at this `loss` or below; both are None in the row
+        of a version that was not evaluated, and either one if only the other is known.
         """
         stop = self._criteria
         for name, limit in (

@@ -1,6 +1,6 @@
 """Synchronous rounds: the server waits for every client that it selected (McMahan et al. 2017).
 
-With `patience` it selects more clients than it waits for, or waits no longer than a deadline.
+With `patience` it selects more clients than it waits for, or waits at most until a deadline.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from simfl.protocols.wait_for import ANYBODY, WaitFor
 
 @dataclass(frozen=True)
 class Synchronous(Protocol):
-    """One server (the cloud), reached over the access links; edge servers play no part."""
+    """Synchronous rounds of one server (the cloud) over the access links, without edge servers."""
 
     name: ClassVar[str] = "synchronous"
 
@@ -25,16 +25,16 @@ class Synchronous(Protocol):
         default_factory=DeadlinePolicy
     )
     wait_for: Annotated[
-        WaitFor | None, "whom the server waits for before it selects; null: anybody"
+        WaitFor | None, "clients that the server waits for before it selects; null: at least one"
     ] = None
 
     @property
     def asks(self) -> frozenset[str]:
-        """Staleness, where late updates are carried over."""
+        """Staleness, if late updates are carried over."""
         return self.may_ask if self.takes_stale_updates else frozenset()
 
     def process(self, run: Run) -> Process:
-        """Select, train, wait, aggregate, send on, publish; again."""
+        """Repeats: select, train, wait, aggregate, forward, publish."""
         ref, round_number = run.begin("cloud"), 0
         run.expect(ref)
         yield from run.forwards.send(ref, run.all_clients[:0], round_number)

@@ -1,7 +1,7 @@
-"""What became of the messages and computations of clients that began together, stage by stage.
+"""The timeline of clients that began together: outcomes of messages and computations by stage.
 
-Either executor fills it in: whole rounds at once (`Timeline.take` of what `ahead.walk` found), or
-piece by piece while they go on over shared channels.
+Either executor fills it in: whole rounds at once (`Timeline.take` of the results of `ahead.walk`),
+or step by step over shared channels.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Computation:
 
 
 class Messages:
-    """The messages of each stage, as they are sent; arrays have shape (stages, actors).
+    """The messages of each stage; arrays have shape (stages, actors).
 
-    Of one attempt `flow_s` are the seconds in which bits flow, `once_network_j` the joules of the
-    network; `since_last_attempt_s` is how long before its end a message that `fails` has last been
-    sent. Stages without a message, and actors without one, have `size_bytes` 0.
+    For one attempt `flow_s` is the time in which bits flow, `once_network_j` the joules of the
+    network; `since_last_attempt_s` is the time from the last attempt of a message that `fails` to
+    its end. Stages without a message, and actors without one, have `size_bytes` 0.
     """
 
     def __init__(self, sent: Mapping[int, Transmission], actors: int) -> None:
@@ -54,12 +54,12 @@ class Messages:
 
 
 class Stages:
-    """What became of each stage; arrays have shape (stages, actors), in the order of `STAGES`.
+    """The outcome of each stage; arrays have shape (stages, actors), in the order of `STAGES`.
 
     A stage has `begun` or not, and is `over` or not; it lasts from `begin_s` to `end_s` as far as
-    is known. `active_j` are joules beyond idle power, `tail_j` the part of the radio's tail,
-    `unmet_j` what empty batteries did not give of them, `network_j` what the network between the
-    ends spent; `attempts` counts the flows begun.
+    is known. `active_j` are joules above idle power, `tail_j` the part of the radio's tail,
+    `unmet_j` the part that empty batteries did not give, `network_j` the joules of the network in
+    between; `attempts` counts the flows begun.
     """
 
     def __init__(self, actors: int) -> None:
@@ -71,11 +71,11 @@ class Stages:
 
 
 class Ends:
-    """How it ended for each actor: one entry each.
+    """The end of each actor's timeline: one entry each.
 
     It was `stopped_by` a cause at `stops_s` (inf: it was not), and is present until
-    `present_until_s`; it went away for the first time at `away_s` (inf: never). `done` is the share
-    of its computation done, `earlier_message_s` when its last message before these ended.
+    `present_until_s`; it first left at `away_s` (inf: never). `done` is the completed share of its
+    computation, `earlier_message_s` the end of its last message before these.
     """
 
     def __init__(self, actors: int) -> None:
@@ -88,9 +88,9 @@ class Ends:
 
 
 class Timeline:
-    """What became of `actors` that began together: their `messages` and `work` were planned.
+    """The timeline of `actors` that began together, with their planned `messages` and `work`.
 
-    Whoever they send to, or hear from, is there until `heard_s` (inf: for good).
+    Their server is available until `heard_s` (inf: for ever).
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Timeline:
 
     @classmethod
     def of_round(cls, actors: IntArray, plan: RoundPlan, heard_s: float) -> Timeline:
-        """Of client rounds."""
+        """The timeline of client rounds."""
         work = Computation(
             plan.frequency_hz, plan.cycles, plan.compute_s, plan.dynamic_j, plan.static_j
         )
@@ -118,7 +118,7 @@ class Timeline:
 
     @property
     def received(self) -> BoolArray:
-        """Who has got its download, or had none to get."""
+        """The actors that have their download, or needed none."""
         received: BoolArray = self._arrived(DOWNLOAD) | (self.messages.size_bytes[DOWNLOAD] == 0)
         return received
 
@@ -132,14 +132,14 @@ class Timeline:
 
     @property
     def arrived_bytes(self) -> IntArray:
-        """Of each stage's message."""
+        """The delivered bytes of each stage's message."""
         there = np.array([self._arrived(stage) for stage in range(len(STAGES))])
         arrived: IntArray = self.messages.size_bytes * there
         return arrived
 
     @property
     def last_message_s(self) -> FloatArray:
-        """When each actor's last attempt at a message was over; -inf: none, or its radio is off."""
+        """The end of each actor's last attempt at a message; -inf: none, or its radio is off."""
         ended = self.stages.over & (self.stages.attempts > 0)
         sent_s = self.stages.end_s - self.messages.since_last_attempt_s
         ended_s = np.where(ended, sent_s, -np.inf)
@@ -148,18 +148,18 @@ class Timeline:
 
     @property
     def computed_s(self) -> FloatArray:
-        """When each computation comes to its end; inf: never, or not yet."""
+        """When each computation ends; inf: never, or not yet."""
         return np.where(self.stages.over[COMPUTE], self.stages.end_s[COMPUTE], np.inf)
 
     @property
     def ended_s(self) -> FloatArray:
-        """When each actor's last stage ended, or was broken off."""
+        """When each actor's last stage ended or was interrupted."""
         ended_s: FloatArray = np.where(self.stages.begun, self.stages.end_s, -np.inf).max(axis=0)
         return ended_s
 
     @property
     def spent_j(self) -> FloatArray:
-        """Joules beyond idle power of all stages, as far as batteries gave them."""
+        """Joules above idle power of all stages, as far as batteries gave them."""
         spent: FloatArray = (self.stages.active_j - self.stages.unmet_j).sum(axis=0)
         return spent
 
@@ -179,7 +179,7 @@ class Timeline:
         stages.attempts[stage, place] += 1
 
     def flow_undone(self, stage: int, place: int) -> None:
-        """The run ends at the moment when an attempt would begin."""
+        """The run ends exactly when an attempt would begin."""
         stages = self.stages
         stages.attempts[stage, place] -= 1
         if stages.begin_s[stage, place] == stages.end_s[stage, place]:
@@ -194,7 +194,7 @@ class Timeline:
         *,
         over: bool,
     ) -> None:
-        """It ends now, or is broken off: joules wanted, of the network, and not given.
+        """A flow ends now or is interrupted: its joules, the network's, and those not given.
 
         `over` says that its stage is.
         """
@@ -212,7 +212,7 @@ class Timeline:
     def take(
         self, walked: Walked, places: IntArray | slice = slice(None), last: int = UPLOAD
     ) -> None:
-        """Segments have been walked; of `last`, the last stage of them, if all of it was."""
+        """Takes in computed segments; `last`: whether they complete their last stage."""
         table, share, network_j = walked.segments, walked.share, self.network_j_of(walked)
         for stage in np.unique(table.stage).tolist():
             span = table.span(stage)
@@ -225,18 +225,18 @@ class Timeline:
         self.ends.present_until_s[places] = walked.present_until_s
 
     def paused(self, pauses: Sequence[Interruption]) -> None:
-        """Clients have been away meanwhile."""
+        """Records absences of clients."""
         for one in pauses:
             place = np.flatnonzero(self.actors == one.client)
             self.ends.away_s[place] = np.minimum(self.ends.away_s[place], one.time_s)
         self.pauses += pauses
 
     def fresh(self) -> Timeline:
-        """The same before anything of it happened."""
+        """The same timeline before it began."""
         return Timeline(self.actors, self.messages.sent, self.work, self.heard_s)
 
     def network_j_of(self, walked: Walked) -> FloatArray | None:
-        """Joules of the network in each segment of all actors; None: it takes none.
+        """Joules of the network in each segment of all actors; None: no such joules.
 
         Segments of some actors alone, as `Stepped` walks them, have no flows.
         """
@@ -299,7 +299,7 @@ class Timeline:
         over: BoolArray,
         places: IntArray | slice,
     ) -> FloatArray:
-        """The share of the computation that was done."""
+        """The completed share of the computation."""
         if share is None:
             return over.astype(float)
         assert self.work is not None

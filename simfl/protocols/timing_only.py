@@ -1,4 +1,4 @@
-"""What stands for learned values in a run that learns nothing: sizes and work, no tensors."""
+"""Learned values of a timing-only run: sizes and work, no tensors."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from simfl.provenance.journal import Snapshot
 
 
 class TimingOnly(LearnedValues):
-    """The algorithm is `none`: versions are counted, and there is nothing in them.
+    """Values for the algorithm `none`: versions are counted, but empty.
 
-    Messages are as large as the named model, clients compute as long as training it would take.
+    Messages have the size of the named model, and computations the duration of its training.
     """
 
     def __init__(self, network: Network, local: LocalTraining) -> None:
@@ -33,12 +33,12 @@ class TimingOnly(LearnedValues):
 
     @property
     def min_updates(self) -> int:
-        """A server aggregates whatever there is."""
+        """1: a server aggregates any number of updates."""
         return 1
 
     @property
     def one_model_for_all(self) -> bool:
-        """The same bytes for everybody."""
+        """True: the same bytes for all clients."""
         return True
 
     def begin(self, clients: Sequence[int], tier: str) -> StateRef:
@@ -46,7 +46,7 @@ class TimingOnly(LearnedValues):
         return _empty(0)
 
     def players(self, ref: StateRef, clients: IntArray) -> IntArray:
-        """Everybody may play."""
+        """All clients."""
         return clients
 
     def submit(
@@ -76,25 +76,25 @@ class TimingOnly(LearnedValues):
         return steps
 
     def batches(self, num_examples: IntArray) -> FloatArray:
-        """Of one pass, per client."""
+        """Mini-batches of one pass, per client."""
         batches: FloatArray = self.local.batches(num_examples)
         return batches
 
     @property
     def work(self) -> ModelWork:
-        """How much work the model is."""
+        """The work of the model."""
         return self.network.work
 
     def forwards(self, ref: StateRef, moved: IntArray, clients: int) -> IntArray | None:
-        """Nothing beside rounds."""
+        """None: no messages outside rounds."""
         return None
 
     def tier_price(self, ref: StateRef) -> Price:
-        """The model, each way."""
+        """The model, in each direction."""
         return Price(self.network.size_bytes, self.network.size_bytes, work=0.0)
 
     def server_work(self, ref: StateRef, delivered: Delivered) -> Work:
-        """That of a plain mean."""
+        """The work of a plain mean."""
         received = float(delivered.up_bytes.sum())
         return Work(2.0 * received / BYTES_PER_VALUE, received + self.network.size_bytes)
 
@@ -114,7 +114,7 @@ class TimingOnly(LearnedValues):
 
     @property
     def contributions(self) -> Contributions | None:
-        """Nobody learns anything alone either."""
+        """None: there is no standalone learning either."""
         return None
 
     def losses(self, ref: StateRef, clients: IntArray, now_s: float) -> FloatArray:
@@ -122,13 +122,13 @@ class TimingOnly(LearnedValues):
         return np.full(clients.size, np.nan)
 
     def standing(self, ref: StateRef) -> Standing | None:
-        """Only the scenario says when it is over."""
+        """None: only the scenario ends the run."""
         return None
 
     def report(
         self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
     ) -> dict[str, Any]:
-        """Nothing to say."""
+        """Empty."""
         return {}
 
     def evaluation(self, ref: StateRef, now_s: float) -> dict[str, Any] | None:

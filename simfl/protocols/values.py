@@ -1,8 +1,8 @@
-"""The seam between time and learned values.
+"""The learned values of a run: the interface between simulated time and training.
 
 A protocol holds keyed handles and never a tensor: `StateRef` for a server's state, `Future` for a
-client's update. What a handle stands for is computed when somebody asks for it, which may be much
-later than its simulated moment; the key says what it will be from the start.
+client's update. A handle's value is computed on demand, which may be much later than its simulated
+time; its key identifies it from the start.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NonFinite = Literal["stop", "drop", "reset"]
 
 
 class Values(LearnedValues):
-    """What a run learns: states and jobs, all keyed, and the `facts` that are read off them.
+    """The learned values of a run: keyed states and jobs, and the `facts` computed from them.
 
     `root` covers everything that every value depends on (algorithm, model, data, seed, numeric
     platform, source of plug-ins).
@@ -78,16 +78,16 @@ class Values(LearnedValues):
 
     @property
     def evaluator(self) -> Evaluator:
-        """What scores models, on data sets that no client trains on too."""
+        """Scores models, also on data sets that no client trains on."""
         return self.facts.evaluator
 
     @property
     def contributions(self) -> Contributions | None:
-        """What each client contributes, where somebody asks for it."""
+        """Each client's contribution, if needed."""
         return self.facts.contributions
 
     def begin(self, clients: Sequence[int], tier: str) -> StateRef:
-        """The state before training of the server that `tier` names, over its clients."""
+        """The state before training of the server named by `tier`, with its clients."""
         seed = self._streams.seed("model")
 
         def make() -> ServerState:
@@ -105,7 +105,7 @@ class Values(LearnedValues):
 
     @property
     def one_model_for_all(self) -> bool:
-        """Whether no client gets a model, or a part of it, of its own."""
+        """Whether all clients get the same, whole model."""
         return not (self.algorithm.personal or self.algorithm.learned_price)
 
     def players(self, ref: StateRef, clients: IntArray) -> IntArray:
@@ -115,8 +115,8 @@ class Values(LearnedValues):
     def examples(self, num_examples: IntArray, version: int) -> FloatArray:
         """Examples that plain training passes over, per client.
 
-        A forward pass over the whole data, to measure a loss, counts as the share of a training
-        pass that it is.
+        A forward pass over the whole data, to measure a loss, counts as its share of a training
+        pass.
         """
         recipe = self.asked.recipe(version)
         whole = recipe.kind == "gradient" and not recipe.local.counts_steps()
@@ -128,7 +128,7 @@ class Values(LearnedValues):
     def steps(self, num_examples: IntArray, version: int) -> FloatArray:
         """Mini-batches of plain training, per client; those of a forward pass count as `examples`.
 
-        A gradient over the whole data is made batch by batch, too: that is what memory holds.
+        A gradient over the whole data is computed batch by batch, too, because of memory.
         """
         recipe = self.asked.recipe(version)
         local, batches = recipe.local, recipe.local.batches(num_examples)
@@ -138,30 +138,31 @@ class Values(LearnedValues):
         return steps
 
     def batches(self, num_examples: IntArray) -> FloatArray:
-        """Of one pass, per client."""
+        """Mini-batches of one pass, per client."""
         batches: FloatArray = self.asked.recipe(0).local.batches(num_examples)
         return batches
 
     @property
     def work(self) -> ModelWork:
-        """How much work the model is."""
+        """The work of the model."""
         return self.asked.network.work
 
     def forwards(self, ref: StateRef, moved: IntArray, clients: int) -> IntArray | None:
-        """Bytes that the server sends each client at once (`Algorithm.forwards`)."""
+        """Bytes that the server sends to each client at once (`Algorithm.forwards`)."""
         return self.asked.forwards(ref.version, moved.tolist(), clients)
 
     def tier_price(self, ref: StateRef) -> Price:
-        """What crosses between an edge server and the cloud, per dispatch."""
+        """Bytes between an edge server and the cloud, per dispatch."""
         return self.asked.tier_price(ref.version)
 
     def submit(
         self, clients: IntArray, rounds: IntArray, ref: StateRef, held: IntArray
     ) -> list[Future]:
-        """Hand in the jobs of some clients' rounds, without training them yet."""
+        """Submits the jobs of some clients' rounds, without training them yet."""
         numbers = clients.tolist()
         seeds = self._streams.seeds("job", clients, rounds)
-        # Jobs of clients that keep nothing stand alone: one whose update is dropped is not trained.
+        # Jobs of clients without memory are independent: one whose update is dropped is not
+        # trained.
         latest = self._latest if self._remembers(ref.version) else {}
         previous = [latest[client][1] if client in latest else None for client in numbers]
         columns = zip(numbers, rounds.tolist(), held.tolist(), seeds, previous, strict=True)
@@ -225,7 +226,7 @@ class Values(LearnedValues):
         ref: StateRef,
         held: IntArray,
     ) -> Prices:
-        """What each client's round costs; learned prices pass the journalled door."""
+        """The cost of each client's round; learned prices are journalled facts."""
         if not self.algorithm.learned_price:
             return self.asked.prices(clients.tolist(), ref.version)
         return Prices.of(
@@ -236,7 +237,7 @@ class Values(LearnedValues):
         )
 
     def server_work(self, ref: StateRef, delivered: Delivered) -> Work:
-        """What aggregating these updates costs, with what is tried out on validation data."""
+        """The cost of aggregating these updates, including passes over validation data."""
         work, passes = self.asked.work(ref.version, delivered.up_bytes)
         if not passes:
             return work
@@ -246,10 +247,10 @@ class Values(LearnedValues):
     def aggregate(
         self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
     ) -> StateRef:
-        """The tier's next state, updates in canonical order (client, then job).
+        """The server's next state, with updates in canonical order (client, then job).
 
-        With `shares`, one per update, each counts as its change times its share, made from this
-        state's weights (`Update.rebased`).
+        With `shares`, one per update, each update counts as its change times its share, applied to
+        this state's weights (`Update.rebased`).
         """
         if delivered.clients.size < self.algorithm.min_updates:
             raise ValueError(
@@ -263,17 +264,17 @@ class Values(LearnedValues):
             return self._aggregated(state, self._sound(state, arrived))
 
         def release() -> None:
-            for one in arrived:  # clients' chains hold futures; they need the memory alone
+            for one in arrived:  # clients' chains hold futures; they need only the memory
                 one.future.release()
 
         key = make_key("aggregate", ref.key, lineage(arrived))
         base = None
-        if self.facts.crossing.coding.acts:  # what stays in memory with all that comes of it
+        if self.facts.crossing.coding.acts:  # this stays in memory with everything derived from it
             base = ref.base if ref.upper is None else ref
         return self._ref(key, ref.version + 1, make, [ref], release, tier=ref.tier, base=base)
 
     def _sound(self, state: ServerState, arrived: Sequence[Arrived]) -> list[Update]:
-        """The updates that the scenario lets the algorithm see."""
+        """The updates as the algorithm may see them."""
         statistics = self.asked.network.buffer_names
         updates = [one.update(state, statistics) for one in arrived]
         if self._non_finite == "stop":
@@ -281,7 +282,7 @@ class Values(LearnedValues):
         return [update for update in updates if all_finite(update.payload)]
 
     def _aggregated(self, state: ServerState, updates: list[Update]) -> ServerState:
-        """The algorithm's aggregation; raises `Diverged` where it is not finite."""
+        """The algorithm's aggregation; raises `Diverged` if it is not finite."""
         if len(updates) < self.algorithm.min_updates:
             return state
         try:
@@ -305,7 +306,7 @@ class Values(LearnedValues):
             merged = self.asked.merge(ref.value(), brought, shares)
             if len(shares) > 1 or shares[0] <= 1.0:
                 return merged
-            # A step longer than the change: running statistics beyond it could be negative.
+            # With a step longer than the change, running statistics could become negative.
             statistics = {n: brought[0].weights[n] for n in self.asked.network.buffer_names}
             return replace(merged, weights={**merged.weights, **statistics})
 
@@ -323,27 +324,27 @@ class Values(LearnedValues):
         )
 
     def losses(self, ref: StateRef, clients: IntArray, now_s: float) -> FloatArray:
-        """Mean loss on each client's own data of the model of `ref` that it is served."""
+        """Mean loss on each client's own data of the model of `ref` that serves it."""
         return self.facts.losses(ref, self._jobs_behind(clients.tolist(), now_s))
 
     def standing(self, ref: StateRef) -> Standing | None:
-        """Where training stands, of an algorithm that says itself when it is over."""
+        """The progress of training, for an algorithm that decides itself when it is over."""
         return self.facts.standing(ref)
 
     def report(
         self, ref: StateRef, delivered: Delivered, shares: Sequence[float] | None = None
     ) -> dict[str, Any]:
-        """What the algorithm says of updates that `ref` is about to `aggregate`; {} if nothing."""
+        """The algorithm's log entry for updates that `ref` is about to `aggregate`; {} if none."""
         arrived = arrivals(ref.version, delivered, shares)
         return self.facts.report(ref, arrived, lambda: self._sound(ref.value(), arrived))
 
     def evaluation(self, ref: StateRef, now_s: float) -> dict[str, Any]:
-        """How good what clients are served at `now_s` is on the test set."""
+        """The evaluation on the test set of the models that serve clients at `now_s`."""
         whose = sorted(self.clients) if self.algorithm.personal else [min(self.clients)]
         return self.facts.evaluation(ref, self._jobs_behind(whose, now_s))
 
     def served_at_clients(self, ref: StateRef, now_s: float) -> list[list[float]]:
-        """[loss, accuracy] of what each client is served at `now_s`, on its own data."""
+        """[loss, accuracy] of each client's served model at `now_s`, on its own data."""
         return self.facts.served_at_clients(ref, self._jobs_behind(sorted(self.clients), now_s))
 
     def global_at_clients(self, ref: StateRef) -> list[list[float]]:
@@ -351,16 +352,16 @@ class Values(LearnedValues):
         return self.facts.global_at_clients(ref, sorted(self.clients))
 
     def rewards(self, ref: StateRef, now_s: float) -> list[list[float]]:
-        """[loss, accuracy] on the test set of what each client is rewarded with at `now_s`."""
+        """[loss, accuracy] on the test set of each client's reward at `now_s`."""
         jobs = {client: self.last_job(client, now_s) for client in sorted(self.clients)}
         return self.facts.rewards(ref, jobs)
 
     def loss_at_start(self, clients: Sequence[int]) -> float:
-        """Loss on the test set of what the first of `clients` is served before any training."""
+        """Loss on the test set of the model that serves the first of `clients` before training."""
         return self.facts.loss_at_start(self.begin(clients, "cloud"), clients[0])
 
     def _jobs_behind(self, clients: Sequence[int], now_s: float) -> Jobs:
-        """Their last jobs finished by `now_s`, where what a client is served depends on its own."""
+        """Clients' last jobs finished by `now_s`, if served models depend on them."""
         if not self.algorithm.personal:
             return dict.fromkeys(clients)
         return {client: self.last_job(client, now_s) for client in clients}
@@ -381,7 +382,7 @@ class Values(LearnedValues):
 
     @property
     def effort(self) -> Effort:
-        """What learning took so far."""
+        """The effort of learning so far."""
         trainer, journal = self.trainer, self.facts.journal
         return Effort(
             jobs_asked=trainer.jobs_asked,
@@ -392,29 +393,29 @@ class Values(LearnedValues):
         )
 
     def wall_s(self) -> dict[str, float]:
-        """Wall seconds by what they were spent on."""
+        """Wall seconds by phase."""
         return {"training": self.trainer.seconds, "evaluation": self.evaluator.seconds}
 
     def close(self) -> None:
-        """Let go of the trainer's workers, and of the data.
+        """Releases the trainer's workers and the data.
 
-        Waiting processes and their run refer to each other, so that what a run holds is freed when
-        the garbage collector next looks at what is old: many runs later, each with its data.
+        Waiting processes and their run refer to each other, so a run's objects are freed only when
+        the garbage collector next examines old objects: many runs later, each with its data.
         """
         self.trainer.close()
         self.trainer.shards.clear()
         self.evaluator.close()
 
     def trained_where(self) -> list[WorkerShare]:
-        """How much each of the trainer's workers did."""
+        """The number of jobs trained by each worker."""
         return self.trainer.trained_where()
 
     def notices(self) -> list[Notice]:
-        """What the trainer has to warn of."""
+        """Warnings of the trainer."""
         return self.trainer.notices()
 
     def snapshot(self) -> Snapshot:
-        """All learned values that the rest of the run may still read, as far as they are known."""
+        """All known learned values that the rest of the run may still read."""
         known = {ref.key: ref.value() for ref in self._refs if ref.known}
         taken = Snapshot(known, jobs_asked=self.trainer.jobs_asked)
         for future in self._futures:

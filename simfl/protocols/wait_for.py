@@ -1,4 +1,4 @@
-"""Whom a server waits for before it selects."""
+"""The number of available clients that a server waits for before it selects."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from simfl.common.limits import SHORTEST_S
 
 @dataclass(frozen=True)
 class WaitFor:
-    """How many clients are to be present and free before a server selects among them.
+    """The number of available, free clients that a server waits for before it selects among them.
 
-    As Flower's `wait_for` and FLASH's `min_selected`. A server that has fewer, or whose algorithm
-    lets fewer take part, waits for all of those. Once the limit has passed it goes on with those
-    that are there, at least one; such a round is starved.
+    Like Flower's `wait_for` and FLASH's `min_selected`. A server with fewer clients, or whose
+    algorithm lets fewer take part, waits for all of them. After the limit it continues with the
+    available ones, at least one; such a round is starved.
     """
 
     clients: Annotated[
         int,
         ">= 1",
-        "clients that a server waits for, present and free, before it selects; a selection has a"
-        " choice where that is more than its count",
+        "available, free clients that a server waits for before it selects; a selection has a"
+        " choice if this exceeds its count",
     ] = 1
     limit_s: Annotated[
         float | None,
         SHORTEST_S,
-        "seconds after which it goes on with those that are there, at least one; null waits",
+        "seconds after which it continues with the available ones, at least one; null: no limit",
     ] = None
 
     def wanted(self, players: int) -> int:
-        """How many of so many clients that may take part are waited for: at least one."""
+        """The number of clients to wait for, out of those that may take part: at least one."""
         return max(1, min(self.clients, players))
 
 

@@ -86,5 +86,5 @@ def test_threads_of_the_code_are_refused() -> None:
             pool.submit(program.wait, nothing).result()
 
     clock, program = Clock(), Program(code)
-    with pytest.raises(RuntimeError, match="one order of events"):
+    with pytest.raises(RuntimeError, match="only the code's own thread may wait"):
         clock.run(clock.env.process(program.process()))

@@ -168,7 +168,7 @@ def test_a_run_beyond_what_was_measured_is_warned_of(beyond: LoadedRun) -> None:
     told = sorted(one.message for one in beyond.warnings if one.kind == "beyond_calibration")
 
     assert len(told) == 2
-    assert told[0].startswith("3 of 3 clients computed at clocks that")
+    assert told[0].startswith("3 of 3 clients computed at frequencies that")
     assert "my_pi trains steps of 32 examples, but 4 to 16 were measured" in told[1]
     assert "my_pi's rate of recurrent was not measured" in told[1]
 

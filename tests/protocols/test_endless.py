@@ -121,7 +121,7 @@ def test_times_that_cannot_be_are_refused_with_the_class_that_says_them(says, wo
 
 @pytest.mark.parametrize(
     ("model", "words"),
-    [("Promises", "none was there 1000 times in a row"), ("Says", "Says.next_s: found [nan")],
+    [("Promises", "none was available 1000 times in a row"), ("Says", "Says.next_s: found [nan")],
 )
 def test_a_run_that_cannot_go_on_leaves_a_folder_that_says_why(model, words, tmp_path):
     """One line, exit code 1, and a manifest with the same reason."""

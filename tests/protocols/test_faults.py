@@ -82,7 +82,7 @@ def test_where_batteries_keep_everybody_away_the_run_says_so(
 
     watched = Watched(faulty(protocol, **phones), tmp_path)
 
-    assert "8 have batteries too low, which nothing charges enough" in watched.stalled
+    assert "8 have batteries that are too low, and nothing charges them enough" in watched.stalled
 
 
 def test_what_an_edge_server_had_when_it_crashed_is_lost(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def test_asking_in_vain_is_given_up(monkeypatch):
     monkeypatch.setattr("simfl.protocols.selecting.MOST_FAILURES", 5)
     losses = {"probability": 0.99999, "timeout_s": 0.1, "attempts_max": 1}
 
-    with pytest.raises(Stalled, match=r"5 times in a row nobody whom the server asked"):
+    with pytest.raises(Stalled, match=r"5 times in a row no client that the server queried"):
         simulated(small(population={"message_loss": losses}, decisions=ASKING))
 
 
